@@ -29,7 +29,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.annotations import Annotations, write_annotation
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
 from kbbench_hf.judges.topic_model import LdaSettings, TopicModel
 from kbbench_hf.metrics.generative_re import all_cosines, completeness, topical_similarity, uniqueness
 from kbbench_hf.metrics.topics import STOP_WORDS, content_words, join_triples
@@ -154,7 +154,7 @@ def measure_peak(release: Path, folder: Path) -> None:
     for text, (_, gold) in zip(texts, documents, strict=True):
         triples = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in gold]
         rows.append({"id": text, "text": text, "triples": triples, "triples_stated": triples})
-    examples = with_annotations(Examples(rows, Context("docred", ())), folder)
+    examples = with_annotations(Examples(rows, CorpusContext("docred", ())), folder)
     score(examples, [predicted for predicted, _ in documents], "fixed")
     status = Path("/proc/self/status").read_text(encoding="ascii")
     peak = int(status.split("VmHWM:")[1].split()[0]) / 1024

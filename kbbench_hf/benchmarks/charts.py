@@ -17,7 +17,7 @@ class Statistics(NamedTuple):
     """What is counted: queries, sentences, documents."""
 
 
-class Shown(NamedTuple):
+class ShownScore(NamedTuple):
     """A figure of a table, and what stands beside it."""
 
     value: float
@@ -40,7 +40,7 @@ class FigureTable:
     title: str
     columns: Sequence[tuple[str, str]]
     """Of each column, the heading over it that it shares with its neighbours, and its own."""
-    rows: Mapping[str, Sequence[Shown | None]]
+    rows: Mapping[str, Sequence[ShownScore | None]]
     corner: str = "system"
     """What the rows are."""
     best: Literal["highest", "lowest"] | None = None
@@ -59,7 +59,7 @@ class Point(NamedTuple):
     x_interval: tuple[float, float] | None = None
 
 
-class Panel(NamedTuple):
+class ChartPanel(NamedTuple):
     """One of several small pictures beside each other."""
 
     title: str
@@ -71,7 +71,7 @@ class Panel(NamedTuple):
 class Panels:
     """Small pictures that share their axes; `reports.plots.plot_panels` draws them."""
 
-    panels: Sequence[Panel]
+    panels: Sequence[ChartPanel]
     x_label: str
     y_label: str
     ticks: Mapping[float, str] | None = None

@@ -77,7 +77,7 @@ class OneType(Mapping[Id, str]):
 
 
 @dataclass(frozen=True)
-class Context:
+class RetrievalContext:
     """What scoring needs once: the candidates, and in which training questions each answer stands."""
 
     folder: Path
@@ -102,7 +102,7 @@ def _load(
     for row in folder.rows(config, "train") if "train" in there else ():
         for answer in row["answer_ids"]:
             trained.setdefault(answer, set()).add(row["id"])
-    return Examples(rows, Context(folder.path, _candidates(folder, known, candidate_types), trained))
+    return Examples(rows, RetrievalContext(folder.path, _candidates(folder, known, candidate_types), trained))
 
 
 def _candidates(folder: DatasetFolder, known: range | None, candidate_types: frozenset[str] | None) -> Candidates:

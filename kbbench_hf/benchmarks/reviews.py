@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Question:
+class ReviewQuestion:
     """A question on an instance, and its answers by the key that gives them."""
 
     name: str
@@ -30,18 +30,20 @@ class Question:
 
 _YES_NO = {"y": "yes", "n": "no"}
 QUESTIONS = (
-    Question("derivable", "Does the gold answer follow from the needed units alone?", _YES_NO),
-    Question("superfluous", "Is any needed unit not needed?", _YES_NO),
-    Question("other_answer", "Is there another right answer in the noise that is shown?", _YES_NO),
-    Question("wording", "How natural is the question's wording?", {"1": "odd", "2": "passable", "3": "natural"}),
+    ReviewQuestion("derivable", "Does the gold answer follow from the needed units alone?", _YES_NO),
+    ReviewQuestion("superfluous", "Is any needed unit not needed?", _YES_NO),
+    ReviewQuestion("other_answer", "Is there another right answer in the noise that is shown?", _YES_NO),
+    ReviewQuestion("wording", "How natural is the question's wording?", {"1": "odd", "2": "passable", "3": "natural"}),
 )
 """What is asked of an instance with needed units and noise."""
 _FIVE = {"1": "1", "2": "2", "3": "3", "4": "4", "5": "5"}
 QUERY_QUESTIONS = (
-    Question("naturalness", "Would a person ask it in these words? (5: surely, 1: never)", _FIVE),
-    Question("diversity", "How different is it from the questions before it? (5: very, 1: the same again)", _FIVE),
-    Question("practicality", "Would somebody need the answer? (5: surely, 1: never)", _FIVE),
-    Question("correctness", "Do the answers fit the question, and no near miss?", _YES_NO),
+    ReviewQuestion("naturalness", "Would a person ask it in these words? (5: surely, 1: never)", _FIVE),
+    ReviewQuestion(
+        "diversity", "How different is it from the questions before it? (5: very, 1: the same again)", _FIVE
+    ),
+    ReviewQuestion("practicality", "Would somebody need the answer? (5: surely, 1: never)", _FIVE),
+    ReviewQuestion("correctness", "Do the answers fit the question, and no near miss?", _YES_NO),
 )
 """What is asked of a question to a knowledge base: the paper's three, and whether its answers are right."""
 NEUTRAL = 3
@@ -94,7 +96,9 @@ class Judgement:
 class Judgements:
     """The judgements in a file, to which one reviewer's are added; each is on disk before the next is asked for."""
 
-    def __init__(self, file: Path, reviewer: str, version: str, questions: Sequence[Question] = QUESTIONS) -> None:
+    def __init__(
+        self, file: Path, reviewer: str, version: str, questions: Sequence[ReviewQuestion] = QUESTIONS
+    ) -> None:
         self.file, self.reviewer, self.version, self.questions = file, reviewer, version, questions
         self.all = read_judgements(file) if file.exists() else []
 
@@ -149,7 +153,7 @@ def _judgement(row: Mapping[str, Any]) -> Judgement:
     return said
 
 
-def _questions_of(said: Judgement) -> Sequence[Question]:
+def _questions_of(said: Judgement) -> Sequence[ReviewQuestion]:
     for questions in _SETS:
         if {each.name for each in questions} == set(said.answers):
             return questions
@@ -196,7 +200,7 @@ def _fold(answers: Sequence[str]) -> Folded:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ReviewerAgreement:
     """How far two reviewers agree."""
 
     reviewers: tuple[str, str]
@@ -208,7 +212,7 @@ class Agreement:
     """How many instances only one of them judged, or judged in another version."""
 
 
-def agreement(one: Iterable[Judgement], other: Iterable[Judgement]) -> Agreement:
+def agreement(one: Iterable[Judgement], other: Iterable[Judgement]) -> ReviewerAgreement:
     """Return how far two reviewers agree on the instances that both judged, each question by Cohen's kappa.
 
     Raises:
@@ -233,4 +237,4 @@ def agreement(one: Iterable[Judgement], other: Iterable[Judgement]) -> Agreement
     }
     kappas = {name: nominal_kappa([x for _, x, _ in pairs], [y for _, _, y in pairs]) for name, pairs in said.items()}
     apart = [(instance, name, x, y) for name, pairs in said.items() for instance, x, y in pairs if x != y]
-    return Agreement(names, kappas, sorted(apart), len(a.keys() ^ b.keys()))
+    return ReviewerAgreement(names, kappas, sorted(apart), len(a.keys() ^ b.keys()))

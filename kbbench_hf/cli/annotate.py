@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbbench_hf.benchmarks import is_published
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.benchmarks.annotated import AnnotationRules
+from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.baselines import answers_of
 from kbbench_hf.cli.names import NAME, FilePath, Number
 from kbbench_hf.cli.options import JSON, on_benchmark, read_how

@@ -13,9 +13,9 @@ from rich.markup import escape
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
 from kbbench_hf.benchmarks.reviews import (
     QUESTIONS,
-    Agreement,
     Judgement,
     Judgements,
+    ReviewerAgreement,
     agreement,
     folded,
     read_judgements,
@@ -126,7 +126,7 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
             )
 
 
-def _show(found: Agreement, json_output: bool) -> None:
+def _show(found: ReviewerAgreement, json_output: bool) -> None:
     if json_output:
         click.echo(json.dumps(_plain({**asdict(found), "kappas": {n: k._asdict() for n, k in found.kappas.items()}})))
         return

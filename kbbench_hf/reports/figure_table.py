@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.charts import FigureTable, Shown
+from kbbench_hf.benchmarks.charts import FigureTable, ShownScore
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.tables import interval, number
@@ -50,7 +50,7 @@ def _best(table: FigureTable, column: int) -> float:
     return max(values) if table.best == "highest" else min(values)
 
 
-def _cell(shown: Shown | None, best: bool, table: FigureTable) -> Cell:
+def _cell(shown: ShownScore | None, best: bool, table: FigureTable) -> Cell:
     if shown is None:
         return Cell("-")
     digits = DIGITS if shown.digits is None else shown.digits

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.charts import Panel, Panels, Point, Statistics
+from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, Statistics
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.results_table import caption
 from kbbench_hf.reports.tables import directed_label
@@ -267,7 +267,7 @@ def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], o
         axes.plot(x, point.y, **style)
 
 
-def _finish_panel(axes: "Axes", panel: Panel, drawn: Panels) -> None:
+def _finish_panel(axes: "Axes", panel: ChartPanel, drawn: Panels) -> None:
     if drawn.top is not None and not drawn.bars:
         axes.set_ylim(-0.02 * drawn.top, 1.02 * drawn.top)
     else:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rich.markup import escape
 
-from kbbench_hf.benchmarks.charts import Shown
+from kbbench_hf.benchmarks.charts import ShownScore
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.html import templates
@@ -207,7 +207,7 @@ def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> li
     return cells
 
 
-def _number(shown: Shown | None, percent: bool) -> str:
+def _number(shown: ShownScore | None, percent: bool) -> str:
     if shown is None or not math.isfinite(shown.value):
         return ""
     digits = DIGITS if shown.digits is None else shown.digits

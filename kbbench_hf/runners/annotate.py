@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.annotated import AnnotationRules, TopicCorpus
 from kbbench_hf.benchmarks.annotations import read_annotation, triples_digest, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples, TopicCorpus
+from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import DataError
 from kbbench_hf.judges.thresholds import CALIBRATED, Thresholds, public_name
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.benchmarks.annotated import AnnotationRules, TopicCorpus
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import AnnotationRules, TopicCorpus
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.judges.topic_model import SEEDS

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kbbench_hf.benchmarks.annotated import AnnotationRules
 from kbbench_hf.benchmarks.annotations import Annotations
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples
+from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.judges.thresholds import Calibration, Thresholds, calibrate
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES, all_cosines, completeness, uniqueness
 from kbbench_hf.protocols import Embedder

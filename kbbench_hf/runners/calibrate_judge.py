@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote
 from kbbench_hf.benchmarks.annotations import triple_keys
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples, HumanVote
+from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.judge_agreement import HumanCheck, JudgeAgreement, write_agreement
 from kbbench_hf.judges.llm_judges import RELEASE_JUDGE, Item, StoredFacts, StoredSplits
 from kbbench_hf.judges.surface import FEATURES, SurfaceJudge, fit_logistic

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 from kbbench_hf.benchmarks import PUBLISHED, Place, benchmark, name_of_path, place_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import find_published
-from kbbench_hf.benchmarks.charts import Shown
+from kbbench_hf.benchmarks.charts import ShownScore
 from kbbench_hf.benchmarks.published import PublishedRow
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
@@ -40,14 +40,14 @@ class System:
     answers: Path | None = None
     """The file or folder of its answers, where it was scored from one."""
 
-    def figure(self, metric: str) -> Shown | None:
+    def figure(self, metric: str) -> ShownScore | None:
         """Return its figure; None where it has none."""
         if self.result is not None:
             figure = self.result.scores.get(metric)
-            return Shown(figure.value, figure.ci95) if figure and math.isfinite(figure.value) else None
+            return ShownScore(figure.value, figure.ci95) if figure and math.isfinite(figure.value) else None
         if self.published is not None and metric in self.published.figures:
             found = self.published.figures[metric]
-            return Shown(found.value, None, found.digits)
+            return ShownScore(found.value, None, found.digits)
         return None
 
 

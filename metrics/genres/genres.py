@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, ShapeError
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import CORPORA, Context, score, warn
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, CorpusContext, score, warn
 from kbbench_hf.benchmarks.warnings import empty_warning, equals_gold_warning, unscored_warning
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -106,7 +106,7 @@ class Genres(evaluate.Metric):
             name = str(place) if texts is None else text_id(texts[place])
             rows.append({"id": name, "triples": gold, "triples_stated": gold})
         found = Annotations(Path(annotations)) if annotations is not None else None
-        examples = Examples(rows, Context("own", ()), found)
+        examples = Examples(rows, CorpusContext("own", ()), found)
         scores = score(examples, predictions, mode)
         estimates = means(scores.values, scores.draws)
         counts = dict.fromkeys(("n_factualness_failures", "n_granularity_failures"), math.nan) | scores.counters

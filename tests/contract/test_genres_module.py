@@ -9,7 +9,7 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import annotations_folder
@@ -54,7 +54,7 @@ def test_figures_of_a_judge_come_with_how_far_it_can_be_trusted(genres: "evaluat
     text, triples = "Ada wrote programs .", [["Ada", "wrote", "programs"]]
     rows = [{"id": text_id(text), "text": text, "triples": [], "triples_stated": []}]
     judge = judge_by_name("surface", "factualness", "own")
-    annotate_verdicts(Examples(rows, Context("own", ())), [triples], tmp_path, "factualness", judge, show=False)
+    annotate_verdicts(Examples(rows, CorpusContext("own", ())), [triples], tmp_path, "factualness", judge, show=False)
     given = {"predictions": [triples], "references": [triples], "texts": [text], "annotations": str(tmp_path)}
     found = genres.compute(**given, return_warnings=True)
     assert found["factualness"] == 1.0

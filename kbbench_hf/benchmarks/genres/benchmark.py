@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
-from kbbench_hf.benchmarks.annotated import made_with
+from kbbench_hf.benchmarks.annotated import AnnotationRules, made_with
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
@@ -68,7 +68,7 @@ Triples = list[list[Triple]]
 
 
 @dataclass(frozen=True)
-class Context:
+class CorpusContext:
     """What scoring and prompting need once: the config and its relations."""
 
     config: str
@@ -81,7 +81,7 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the documents of a config."""
     rows = folder.rows(config, split)
     relations = sorted({triple["rel"] for row in rows for triple in row["triples_stated"]})
-    return Examples(rows, Context(config, tuple(relations), strangers=strangers(rows)))
+    return Examples(rows, CorpusContext(config, tuple(relations), strangers=strangers(rows)))
 
 
 def warn(
@@ -274,7 +274,7 @@ _SCORING = base.Scoring(
     warn=warn,
     headline=("completeness", "topical_similarity", "uniqueness", "factualness", "granularity", "f1"),
     unbounded=frozenset({"triples_per_document", "tokens_per_triple"}),
-    annotations=base.AnnotationRules(
+    annotations=AnnotationRules(
         needs={
             "topics-reference": ("topical_similarity",),
             "topics-fixed": ("topical_similarity",),

@@ -8,7 +8,8 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from kbbench_hf.benchmarks.base import Examples, HumanVote
+from kbbench_hf.benchmarks.annotated import HumanVote
+from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.votes import Vote
 

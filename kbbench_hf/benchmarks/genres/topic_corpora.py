@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.base import TopicCorpus
+from kbbench_hf.benchmarks.annotated import TopicCorpus
 from kbbench_hf.benchmarks.genres.answers import read_release
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder

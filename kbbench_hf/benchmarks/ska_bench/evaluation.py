@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbbench_hf.benchmarks.base import ScoredConfig, Systems
-from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Section, Shown
+from kbbench_hf.benchmarks.charts import ChartPanel, FigureTable, Panels, Point, Section, ShownScore
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,
@@ -120,7 +120,7 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
     return Section("Information integration", tables, {"figure-9": panels}, [note])
 
 
-def _deviation(cells: Sequence[Shown | None], by_bucket: Sequence[Column]) -> Shown | None:
+def _deviation(cells: Sequence[ShownScore | None], by_bucket: Sequence[Column]) -> ShownScore | None:
     """Return the deviation over buckets, each of its own examples; None where one was not scored."""
     there = [each for each in cells if each]
     if len(there) < len(cells):
@@ -215,9 +215,9 @@ UNCOUNTED = "Tokens and hops are not counted: they need the extra 'text', pip in
 def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
     """Return what the instances and contexts of a split are like; means, with intervals over instances."""
     count = tokenizer() if find_spec("tiktoken") and find_spec("toktok") else None
-    about: dict[str, list[Shown | None]] = {}
-    hops: dict[str, list[Shown | None]] = {}
-    shares: list[Panel] = []
+    about: dict[str, list[ShownScore | None]] = {}
+    hops: dict[str, list[ShownScore | None]] = {}
+    shares: list[ChartPanel] = []
     for subset in SUBSETS:
         if split not in folder.configs().get(f"instances_{subset}", ()):
             continue
@@ -251,7 +251,7 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
     return Section("The data", tables, {"figure-4": picture}, [] if count else [UNCOUNTED])
 
 
-def _about(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | None) -> list[Shown | None]:
+def _about(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | None) -> list[ShownScore | None]:
     write = write_row if instances[0].is_table else write_triple
 
     def tokens(lines: Sequence[str]) -> Iterator[float]:
@@ -272,18 +272,18 @@ def _about(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | Non
         others,
         other_text if needed_text else [],
     ]
-    return [*(_mean(column) for column in columns), Shown(len(instances), digits=0)]
+    return [*(_mean(column) for column in columns), ShownScore(len(instances), digits=0)]
 
 
-def _mean(values: Sequence[float], digits: int = 2) -> Shown | None:
+def _mean(values: Sequence[float], digits: int = 2) -> ShownScore | None:
     if not len(values):
         return None
     found = estimate(values, bounded=False)
     spread = len(values) > 1 and found.ci95[0] < found.ci95[1]
-    return Shown(found.value, found.ci95 if spread else None, digits, found.n_scored)
+    return ShownScore(found.value, found.ci95 if spread else None, digits, found.n_scored)
 
 
-def _shares(subset: str, instances: Sequence[Instance]) -> Panel:
+def _shares(subset: str, instances: Sequence[Instance]) -> ChartPanel:
     """Return the distribution of the units needed: of triples or rows, of passages, and of both together."""
     counted = {STRUCTURED[subset]: [len(i.positive_sk) for i in instances]}
     if subset.endswith("_text"):
@@ -293,12 +293,12 @@ def _shares(subset: str, instances: Sequence[Instance]) -> Panel:
     for name, numbers in counted.items():
         found = Counter(min(n, MOST + 1) for n in numbers)
         series[name] = [Point(n, found[n] / len(numbers), (0.0, 0.0)) for n in sorted(found)]
-    return Panel(TITLES[subset], series)
+    return ChartPanel(TITLES[subset], series)
 
 
 def _contexts(folder: DatasetFolder, split: str) -> FigureTable:
     """Return Table 2: what the contexts of the noise testbed hold."""
-    rows: dict[str, list[Shown | None]] = {}
+    rows: dict[str, list[ShownScore | None]] = {}
     for config in _noise(folder, split):
         table = folder.table(config.name, split)
         table = table.filter(pc.is_in(table["status"], value_set=pa.array(["ok", "short"])))
@@ -307,7 +307,7 @@ def _contexts(folder: DatasetFolder, split: str) -> FigureTable:
         texts_needed = texts if config.subset.endswith("_text") else []
         means = [_mean(units), _mean(texts_needed), _mean(tokens)]
         name = f"{TITLES[config.subset]} {config.name.rpartition('_')[2]}"
-        rows[name] = [*means, _mean(tokens / config.budget, 3), Shown(len(tokens), digits=0)]
+        rows[name] = [*means, _mean(tokens / config.budget, 3), ShownScore(len(tokens), digits=0)]
     columns = [("units", "structured"), ("units", "text"), ("", "tokens"), ("", "of the budget"), ("", "contexts")]
     return FigureTable("table-2", "Contexts of each budget (Table 2)", columns, rows, "contexts")
 
@@ -343,7 +343,7 @@ def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
 
 def _hops(
     instances: Sequence[Instance], pool: UnitPool, count: Tokenizer, folder: DatasetFolder, split: str
-) -> list[Shown | None]:
+) -> list[ShownScore | None]:
     """Return the shares of triples 1, 2, 3, and 4 hops or more from the topic, and of those that no path reaches."""
     within = [
         c for c in _noise(folder, split) if c.subset == instances[0].subset and c.budget in PAPER_BUDGETS.values()
@@ -360,4 +360,4 @@ def _hops(
         if instance.id in shown:
             hops = graph.hops(instance.topics)[shown[instance.id].values.to_numpy()]
             totals += [*((hops == n).sum() for n in (1, 2, 3)), ((hops >= 4) & (hops < 255)).sum(), (hops == 255).sum()]
-    return [Shown(float(share), digits=4) for share in totals / max(1.0, totals.sum())]
+    return [ShownScore(float(share), digits=4) for share in totals / max(1.0, totals.sum())]

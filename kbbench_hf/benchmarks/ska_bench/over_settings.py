@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Systems
-from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Section, Shown
+from kbbench_hf.benchmarks.charts import ChartPanel, FigureTable, Panels, Point, Section, ShownScore
 from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, configs, configs_of
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
     F1,
@@ -119,7 +119,7 @@ def _dots(table: FigureTable, label: str, top: float | None) -> Panels:
         for system, row in table.rows.items()
     }
     ticks = {float(x): words.replace(" + ", " +\n") for x, (_, words) in enumerate(table.columns)}
-    return Panels([Panel("", series)] if series else [], "", label, ticks, table.title, side_by_side=True, top=top)
+    return Panels([ChartPanel("", series)] if series else [], "", label, ticks, table.title, side_by_side=True, top=top)
 
 
 def _correlations(
@@ -149,15 +149,15 @@ def _correlations(
 
 def _correlation(
     a: NDArray[np.float64], b: NDArray[np.float64], draws: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-) -> Shown | None:
+) -> ShownScore | None:
     value = float(rank_correlation(a, b))
     if not math.isfinite(value):
         return None
     drawn = rank_correlation(*draws) if draws else np.array([])
     if not np.isfinite(drawn).any():
-        return Shown(value, None, 2, len(a))
+        return ShownScore(value, None, 2, len(a))
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return Shown(value, (min(float(low), value), max(float(high), value)), 2, len(a))
+    return ShownScore(value, (min(float(low), value), max(float(high), value)), 2, len(a))
 
 
 def _resampled(

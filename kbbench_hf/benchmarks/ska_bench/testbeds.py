@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Figure, Figures, Result, ScoredConfig, Systems, Testbed
-from kbbench_hf.benchmarks.charts import FigureTable, Panel, Panels, Point, Shown
+from kbbench_hf.benchmarks.charts import ChartPanel, FigureTable, Panels, Point, ShownScore
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,
     BUDGETS,
@@ -24,7 +24,7 @@ from kbbench_hf.metrics.robustness import Column, Curve, curve, mean_interval, p
 F1 = "answer_f1"
 TITLES = {"kg": "KG", "table": "Table", "kg_text": "KG + Text", "table_text": "Table + Text"}
 ORDERS = ("original", "prefix", "random", "suffix")
-ScoreCells = list[Shown | None]
+ScoreCells = list[ShownScore | None]
 """A row of a table; None where nothing was scored."""
 Statistic = Callable[[Sequence[float]], float]
 Interval = Callable[[Sequence[Sequence[Column]]], tuple[float, float]]
@@ -174,13 +174,13 @@ def rejection_panels(systems: Mapping[str, Figures]) -> Panels:
 
 def _panels(
     systems: Mapping[str, Figures], points: Callable[[Figures, str], list[Point]], subsets: Sequence[str] = SUBSETS
-) -> list[Panel]:
+) -> list[ChartPanel]:
     """Return a panel for every subset of which some system has results."""
     panels = []
     for subset in subsets:
         series = {name: found for name, scores in systems.items() if (found := points(scores, subset))}
         if series:
-            panels.append(Panel(TITLES[subset], series))
+            panels.append(ChartPanel(TITLES[subset], series))
     return panels
 
 
@@ -216,14 +216,14 @@ TESTBEDS = {
 """Testbed -> its configs, summary and plot; `integration` groups the standard noise runs."""
 
 
-def score_cell(score: Figure | None, run: ScoredConfig | None = None) -> Shown | None:
+def score_cell(score: Figure | None, run: ScoredConfig | None = None) -> ShownScore | None:
     """Return a score of a `result.json` as tables show it, weak where a warning of its run weakens it."""
     if score is None or score["value"] is None:
         return None
     low, high = score["ci95"]
     interval = None if low is None or high is None else (low, high)
     weak = run is not None and is_weak([run])
-    return Shown(score["value"], interval, score.get("digits"), score["n_scored"], weak)
+    return ShownScore(score["value"], interval, score.get("digits"), score["n_scored"], weak)
 
 
 def is_weak(runs: Sequence[ScoredConfig]) -> bool:
@@ -256,18 +256,18 @@ def drop_empty_rows(rows: dict[str, ScoreCells]) -> dict[str, ScoreCells]:
 
 def combined_cell(
     value: float, groups: Sequence[Sequence[Column]], interval: Interval, *, weak: bool, digits: int | None = None
-) -> Shown:
+) -> ShownScore:
     """Return a score made of several, with its interval; without one where the examples' values are unknown."""
     if not all(column for columns in groups for column in columns):
-        return Shown(value, None, digits, 0, weak)
+        return ShownScore(value, None, digits, 0, weak)
     low, high = interval(groups)
     n = sum(len({example for column in columns for example in column}) for columns in groups)
-    return Shown(value, (min(low, value), max(high, value)), digits, n, weak)
+    return ShownScore(value, (min(low, value), max(high, value)), digits, n, weak)
 
 
 def mean_cell(
-    row: Sequence[Shown | None], groups: Sequence[Sequence[Column]], interval: Interval = mean_interval
-) -> Shown | None:
+    row: Sequence[ShownScore | None], groups: Sequence[Sequence[Column]], interval: Interval = mean_interval
+) -> ShownScore | None:
     """Return the plain mean of a row; None where a score is absent."""
     there = [each for each in row if each]
     if len(there) < len(row) or not there:
@@ -278,7 +278,7 @@ def mean_cell(
 
 def statistic_cell(
     of: Mapping[str, ScoredConfig], names: Sequence[str], statistic: Statistic, interval: Interval
-) -> Shown | None:
+) -> ShownScore | None:
     """Return a statistic of a system's F1 over several configs of one subset; None where it has not run them all."""
     runs = [of[name] for name in names if name in of]
     scores = [run.result["scores"][F1] for run in runs]

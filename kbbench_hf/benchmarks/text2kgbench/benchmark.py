@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
+from kbbench_hf.benchmarks.annotated import AnnotationRules
 from kbbench_hf.benchmarks.answers import TRIPLES
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.text2kgbench import prompts
@@ -272,7 +273,7 @@ _SCORING = base.Scoring(
     score,
     summarise,
     warn=on_request("kbbench_hf.benchmarks.text2kgbench.warnings:warnings"),
-    annotations=base.AnnotationRules({"factualness": ("factualness",)}, gold_triples, "sentence"),
+    annotations=AnnotationRules({"factualness": ("factualness",)}, gold_triples, "sentence"),
     headline=("f1", "precision", "recall", "ontology_conformance", *HALLUCINATION),
     group_by="ontology",
     lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),

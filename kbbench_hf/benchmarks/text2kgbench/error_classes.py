@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.charts import FigureTable, Shown
+from kbbench_hf.benchmarks.charts import FigureTable, ShownScore
 from kbbench_hf.benchmarks.text2kgbench.material import Material, underscored_gold
 from kbbench_hf.metrics.triples import Ontology, Triple, name_key, relation_key, score_reference, triple_key
 
@@ -50,9 +50,9 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
     n_answered = triples.total() - triples["missed"]
     rows = {
         words: [
-            Shown(triples[name], digits=0),
-            Shown(triples[name] / of) if (of := n_gold if name == "missed" else n_answered) else None,
-            Shown(sentences[name], digits=0),
+            ShownScore(triples[name], digits=0),
+            ShownScore(triples[name] / of) if (of := n_gold if name == "missed" else n_answered) else None,
+            ShownScore(sentences[name], digits=0),
         ]
         for name, words in CLASSES.items()
     }

@@ -23,7 +23,7 @@ import pyarrow as pa
 from kbbench_hf.building.stark.records import Items, ReferredBack
 from kbbench_hf.building.stark.unpickle import (
     Capped,
-    Refused,
+    RefusedArchive,
     audit,
     check_names,
     limit,
@@ -44,22 +44,22 @@ def member(archive: zipfile.ZipFile, name: str, cap: int) -> Iterator[io.Buffere
         info = archive.getinfo(name)
     except KeyError:
         there = ", ".join(sorted(archive.namelist())[:10]) or "nothing"
-        raise Refused(f"there is no member {name!r}; there is {there}") from None
+        raise RefusedArchive(f"there is no member {name!r}; there is {there}") from None
     try:
         if info.file_size > cap:
-            raise Refused(f"unpacks to {info.file_size:,} bytes; at most {cap:,} were expected")
+            raise RefusedArchive(f"unpacks to {info.file_size:,} bytes; at most {cap:,} were expected")
         with archive.open(info) as stream:
             yield io.BufferedReader(Capped(stream, cap), 1 << 20)
-    except Refused as why:
-        raise Refused(f"{name!r} {why}") from None
+    except RefusedArchive as why:
+        raise RefusedArchive(f"{name!r} {why}") from None
     except MemoryError:
-        raise Refused(f"{name!r} needs more memory than a release does") from None
+        raise RefusedArchive(f"{name!r} needs more memory than a release does") from None
     except RecursionError:
-        raise Refused(f"{name!r} is nested too deeply") from None
+        raise RefusedArchive(f"{name!r} is nested too deeply") from None
     except (zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, EOFError, OSError, NotImplementedError) as error:
-        raise Refused(f"{name!r} is damaged: {error}") from None
+        raise RefusedArchive(f"{name!r} is damaged: {error}") from None
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError, ArithmeticError) as error:
-        raise Refused(f"{name!r} is malformed: {type(error).__name__}: {error}") from None
+        raise RefusedArchive(f"{name!r} is malformed: {type(error).__name__}: {error}") from None
 
 
 def write_nodes(
@@ -78,9 +78,9 @@ def write_nodes(
             names, details = [], []
             for node, record in batch:
                 if type(node) is not int:
-                    raise Refused(f"has a node {node!r}; expected numbers")
+                    raise RefusedArchive(f"has a node {node!r}; expected numbers")
                 if type(record) is not dict:
-                    raise Refused(f"has a {type(record).__name__} for node {node}; expected a dictionary")
+                    raise RefusedArchive(f"has a {type(record).__name__} for node {node}; expected a dictionary")
                 n_bytes -= count_items(record, n_bytes)
                 names.append(_bytes(name_of(record, names_in)))
                 details.append(_bytes(json.dumps(record, ensure_ascii=False)))
@@ -88,7 +88,7 @@ def write_nodes(
             columns = [pa.array(each, pa.binary()).cast(pa.string()) for each in (names, details)]
             writer.write_batch(pa.record_batch([pa.array(numbers[-len(batch) :]), *columns], schema))
     if not numbers or not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
-        raise Refused(f"has {len(numbers):,} nodes that are not numbered from 0")
+        raise RefusedArchive(f"has {len(numbers):,} nodes that are not numbered from 0")
 
 
 def count_items(record: object, most: int) -> int:
@@ -98,7 +98,7 @@ def count_items(record: object, most: int) -> int:
         value = left.pop()
         n += 1
         if n > most:
-            raise Refused("unpacks to more values than it has bytes")
+            raise RefusedArchive("unpacks to more values than it has bytes")
         if isinstance(value, dict):
             left.extend(value.values())
         elif isinstance(value, list | tuple):
@@ -127,7 +127,7 @@ def types(names: Mapping[object, object]) -> list[str]:
     """Return the names of types in the order of their numbers."""
     order = [names.get(number) for number in range(len(names))]
     if not all(isinstance(name, str) for name in order):
-        raise Refused("does not number its types from 0, each with a name")
+        raise RefusedArchive("does not number its types from 0, each with a name")
     return [str(name) for name in order]
 
 
@@ -169,7 +169,7 @@ def main() -> None:
     sys.addaudithook(audit)
     try:
         say({"done": convert(job)})
-    except Refused as why:
+    except RefusedArchive as why:
         say({"refused": str(why)})
     except DAMAGED as error:
         say({"refused": f"the archive is damaged: {error or type(error).__name__}"})

@@ -5,29 +5,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbbench_hf.building.stark.archives import Archive
-from kbbench_hf.building.stark.questions import Questions
+from kbbench_hf.building.stark.questions import QuestionFacts
 
 _FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
-class Release:
+class StarkRelease:
     """One of the three datasets: its name in the release, and what is known of its files."""
 
     dataset: str
     name: str
-    questions: Questions
+    questions: QuestionFacts
     archive: Archive
     lists_templates: bool = True
     """Whether the paper lists all templates; of Amazon it says that relations are combined."""
 
 
-def _release(name: str) -> Release:
+def _release(name: str) -> StarkRelease:
     facts = _FACTS[name]
-    return Release(
+    return StarkRelease(
         facts["dataset"],
         name,
-        Questions(
+        QuestionFacts(
             n_nodes=facts["n_nodes"],
             candidates=range(*facts["candidates"]),
             counts={what: tuple(values) for what, values in facts["counts"].items()},

@@ -43,7 +43,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuestionFacts:
     """What is known of a release's questions: what to expect, and what is wrong."""
 
     n_nodes: int
@@ -57,7 +57,7 @@ class Questions:
     """Whether the copy on GitHub uses an answer's node id as the question's id; the Hub's counts from 0."""
 
 
-def read_questions(folder: Path, known: Questions) -> dict[str, pa.Table]:
+def read_questions(folder: Path, known: QuestionFacts) -> dict[str, pa.Table]:
     """Return the tables of `queries` by split, in the order of the release's index files.
 
     Ids are the Hub's: in Amazon's copy on GitHub the id of a question is a node among its answers, and the Hub counts
@@ -151,7 +151,7 @@ def _read_index(file: Path, synthesized: Collection[int]) -> list[int]:
     return ids
 
 
-def _flags(row: Row, known: Questions, *, human: bool) -> Iterator[str]:
+def _flags(row: Row, known: QuestionFacts, *, human: bool) -> Iterator[str]:
     answers = row["answer_ids"]
     if human:
         yield from known.known_wrong.get(tuple(answers), ())

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from kbbench_hf.building.stark.unpickle import RECORDS, Call, Kind, Refused
+from kbbench_hf.building.stark.unpickle import RECORDS, AllowedCall, PickledDtype, RefusedArchive
 
 _SHORT = 64
 """Texts of up to so many bytes are kept, and equal ones are one object: keys, types, dates."""
@@ -73,7 +73,7 @@ class Items:
                 if value is _GONE:
                     raise ReferredBack
                 if value is stack[0]:
-                    raise Refused("contains itself")
+                    raise RefusedArchive("contains itself")
                 stack.append(value)
             elif op == b"(":
                 marks.append(len(stack))
@@ -83,7 +83,7 @@ class Items:
                 del stack[mark:]
                 whole = stack[-1]
                 if type(whole) is not dict or len(found) % 2:
-                    raise Refused("puts items into what is not a dictionary")
+                    raise RefusedArchive("puts items into what is not a dictionary")
                 if len(stack) > 1:
                     whole.update(zip(found[::2], found[1::2], strict=True))
                     continue
@@ -96,9 +96,9 @@ class Items:
             elif not op:
                 raise EOFError("it ends too early")
             else:
-                raise Refused(f"holds the instruction {op!r}, which no release uses")
+                raise RefusedArchive(f"holds the instruction {op!r}, which no release uses")
         if len(stack) != 1 or type(stack[0]) is not dict or marks:
-            raise Refused(f"holds {[type(each).__name__ for each in stack[:3]]}; expected a dictionary")
+            raise RefusedArchive(f"holds {[type(each).__name__ for each in stack[:3]]}; expected a dictionary")
 
     def _take(self, n: int) -> bytes:
         """Return exactly `n` bytes; read in blocks, for a pickle can claim any number of them."""
@@ -113,7 +113,7 @@ class Items:
 
     def _protocol(self) -> None:
         if not 2 <= self._take(1)[0] <= 5:
-            raise Refused("is a pickle of an unknown protocol")
+            raise RefusedArchive("is a pickle of an unknown protocol")
 
     def _frame(self) -> None:
         self._take(8)  # says how much to read ahead
@@ -126,13 +126,13 @@ class Items:
         values = self._stack[mark:]
         del self._stack[mark:]
         if type(self._stack[-1]) is not list:
-            raise Refused("appends to what is not a list")
+            raise RefusedArchive("appends to what is not a list")
         self._stack[-1].extend(values)
 
     def _tuple(self, mark: int | None = None) -> None:
         mark = self._marks.pop() if mark is None else mark
         if mark < 0:
-            raise Refused("takes more values than there are")
+            raise RefusedArchive("takes more values than there are")
         self._stack[mark:] = [tuple(self._stack[mark:])]
 
     def _long_text(self) -> None:
@@ -143,7 +143,7 @@ class Items:
 
     def _put(self, size: int) -> None:
         if _integer(self._take(size)) != len(self._memo):
-            raise Refused("does not number its values in order")
+            raise RefusedArchive("does not number its values in order")
         self._memo.append(self._stack[-1])
 
     def _global(self) -> None:
@@ -159,19 +159,19 @@ class Items:
     def _named(self) -> None:
         name, module = self._stack.pop(), self._stack.pop()
         if (module, name) not in RECORDS:
-            raise Refused(f"asks for {module}.{name}, which no release uses")
+            raise RefusedArchive(f"asks for {module}.{name}, which no release uses")
         self._stack.append(RECORDS[module, name])
 
     def _reduce(self) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
-        if type(function) is not Call or type(arguments) is not tuple:
-            raise Refused("calls what is not a function")
+        if type(function) is not AllowedCall or type(arguments) is not tuple:
+            raise RefusedArchive("calls what is not a function")
         self._stack.append(function(*arguments))
 
     def _build(self) -> None:
         state, value = self._stack.pop(), self._stack[-1]
-        if type(value) is not Kind:
-            raise Refused("changes a value")
+        if type(value) is not PickledDtype:
+            raise RefusedArchive("changes a value")
         value.__setstate__(state)
 
 

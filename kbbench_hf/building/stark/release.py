@@ -19,7 +19,7 @@ from rich.console import Console
 
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
 from kbbench_hf.building.stark.archives import read_archive
-from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME, Release
+from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME, StarkRelease
 from kbbench_hf.building.stark.questions import HUMAN, QUESTIONS, SYNTHESIZED, read_questions
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
 from kbbench_hf.files import file_sha256
@@ -41,7 +41,7 @@ _NO_ARCHIVE = (
 )
 
 
-def build(release: Release, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+def build(release: StarkRelease, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
     """Build one of the three datasets at `out` from the release at `source`, or from its download where None.
 
     `source` is the release's root (`qa/amazon`, `skb/amazon/processed.zip`) or the folder of one dataset.
@@ -72,7 +72,7 @@ def build(release: Release, source: Path | None, out: Path, configs: Sequence[st
         write_dataset(out, tables, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"))
 
 
-def build_archive(release: Release, archive: Path, out: Path) -> None:
+def build_archive(release: StarkRelease, archive: Path, out: Path) -> None:
     """Build at `out` the knowledge base in an archive of the release's form and any size up to it, without questions.
 
     Such are what the authors' code writes from a part of the raw data, or from data of one's own.

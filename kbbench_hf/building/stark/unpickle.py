@@ -23,11 +23,11 @@ _STORAGES = {"LongStorage": "<i8", "IntStorage": "<i4"}
 _sealed = False
 
 
-class Refused(Exception):
+class RefusedArchive(Exception):
     """The archive is not what a release holds; the message names the member."""
 
 
-class Call:
+class AllowedCall:
     """What a pickle gets in place of a class or function: it can be called and nothing else."""
 
     __slots__ = ("_function",)
@@ -41,34 +41,34 @@ class Call:
         return self._function(*arguments)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise Refused(f"sets the attribute {name!r} of a function")
+        raise RefusedArchive(f"sets the attribute {name!r} of a function")
 
     def __setstate__(self, state: object) -> NoReturn:
-        raise Refused("changes a function")
+        raise RefusedArchive("changes a function")
 
 
-class Kind:
+class PickledDtype:
     """A NumPy dtype in a pickle: the name of a plain number or text type."""
 
     __slots__ = ("dtype",)
 
     def __init__(self, name: str, *flags: object) -> None:
         if not isinstance(name, str) or not _KIND.fullmatch(name):
-            raise Refused(f"holds values of the NumPy type {name!r}")
+            raise RefusedArchive(f"holds values of the NumPy type {name!r}")
         self.dtype = np.dtype(f"<{name}")
 
     def __setstate__(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", "|", "="):
-            raise Refused("holds a NumPy type of an unknown form")
+            raise RefusedArchive("holds a NumPy type of an unknown form")
 
 
-def _scalar(kind: Kind, content: bytes) -> object:
+def _scalar(kind: PickledDtype, content: bytes) -> object:
     return np.frombuffer(content, kind.dtype, count=1)[0].item()
 
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise Refused(f"encodes text as {encoding!r}")
+        raise RefusedArchive(f"encodes text as {encoding!r}")
     return text.encode("latin1")
 
 
@@ -95,20 +95,20 @@ class Tensor(NamedTuple):
 
 def _tensor(storage: object, offset: int, shape: Iterable[int], strides: Iterable[int], *rest: object) -> Tensor:
     if not isinstance(storage, Storage):
-        raise Refused("holds a tensor without a storage")
+        raise RefusedArchive("holds a tensor without a storage")
     return Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
 RECORDS = {
-    ("collections", "OrderedDict"): Call(_ordered),
-    ("_codecs", "encode"): Call(_encode),
-    ("numpy", "dtype"): Call(Kind),
-    ("numpy.core.multiarray", "scalar"): Call(_scalar),
-    ("numpy._core.multiarray", "scalar"): Call(_scalar),
+    ("collections", "OrderedDict"): AllowedCall(_ordered),
+    ("_codecs", "encode"): AllowedCall(_encode),
+    ("numpy", "dtype"): AllowedCall(PickledDtype),
+    ("numpy.core.multiarray", "scalar"): AllowedCall(_scalar),
+    ("numpy._core.multiarray", "scalar"): AllowedCall(_scalar),
 }
 _TENSORS: dict[tuple[str, str], object] = {
-    ("collections", "OrderedDict"): Call(_ordered),
-    ("torch._utils", "_rebuild_tensor_v2"): Call(_tensor),
+    ("collections", "OrderedDict"): AllowedCall(_ordered),
+    ("torch._utils", "_rebuild_tensor_v2"): AllowedCall(_tensor),
     **{("torch", name): kind for name, kind in _STORAGES.items()},
 }
 
@@ -123,17 +123,17 @@ class Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         """Return the stand-in of a name, or refuse."""
         if (module, name) not in self.table:
-            raise Refused(f"asks for {module}.{name}, which no release uses")
+            raise RefusedArchive(f"asks for {module}.{name}, which no release uses")
         return self.table[module, name]
 
     def persistent_load(self, reference: object) -> Storage:
         """Return the storage that a tensor's pickle refers to."""
         if self.table is not _TENSORS or not isinstance(reference, tuple) or len(reference) != 5:
-            raise Refused("refers to something outside itself")
+            raise RefusedArchive("refers to something outside itself")
         what, kind, key, _, n = reference
         plain = kind in _STORAGES.values() and isinstance(key, str) and key.isdecimal() and type(n) is int
         if what != "storage" or not plain or n < 0:
-            raise Refused("refers to a storage of an unknown form")
+            raise RefusedArchive("refers to a storage of an unknown form")
         return Storage(kind, key, n)
 
 
@@ -152,7 +152,7 @@ class Capped(io.RawIOBase):
         block = self.stream.read(len(buffer))
         self.left -= len(block)
         if self.left < 0:
-            raise Refused(f"unpacks to more than {self.cap:,} bytes")
+            raise RefusedArchive(f"unpacks to more than {self.cap:,} bytes")
         buffer[: len(block)] = block
         return len(block)
 
@@ -171,7 +171,7 @@ def sealed() -> Iterator[None]:
 def audit(event: str, arguments: object) -> None:
     """The audit hook behind `sealed`."""
     if _sealed and event != "pickle.find_class":
-        raise Refused(f"attempts {event}")
+        raise RefusedArchive(f"attempts {event}")
 
 
 def check_names(archive: zipfile.ZipFile) -> None:
@@ -181,13 +181,13 @@ def check_names(archive: zipfile.ZipFile) -> None:
         name = member.orig_filename
         path = PurePosixPath(name)
         if name in seen:
-            raise Refused(f"{name!r} occurs twice in the archive")
+            raise RefusedArchive(f"{name!r} occurs twice in the archive")
         if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
-            raise Refused(f"{name!r} points outside the archive's folder")
+            raise RefusedArchive(f"{name!r} points outside the archive's folder")
         if stat.S_ISLNK(member.external_attr >> 16):
-            raise Refused(f"{name!r} is a link")
+            raise RefusedArchive(f"{name!r} is a link")
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise Refused(f"{name!r} is encrypted or packed in a way that no release uses")
+            raise RefusedArchive(f"{name!r} is encrypted or packed in a way that no release uses")
         seen.add(name)
 
 
@@ -198,39 +198,39 @@ def read_tensor(stream: IO[bytes], dimensions: int) -> NDArray[np.int64]:
         check_names(archive)
         pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         if len(pickles) != 1:
-            raise Refused("is not a file of one tensor")
+            raise RefusedArchive("is not a file of one tensor")
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist() and _content(archive, f"{folder}byteorder", 99) != b"little":
-            raise Refused("has its bytes in big-endian order")
+            raise RefusedArchive("has its bytes in big-endian order")
         with sealed():
             tensor = Unpickler(io.BytesIO(_content(archive, pickles[0], 1 << 16)), _TENSORS).load()
         if not isinstance(tensor, Tensor):
-            raise Refused(f"holds a {type(tensor).__name__}; expected a tensor")
+            raise RefusedArchive(f"holds a {type(tensor).__name__}; expected a tensor")
         storage, kind = tensor.storage, np.dtype(tensor.storage.kind)
         n_bytes = storage.n * kind.itemsize
         raw = _content(archive, f"{folder}data/{storage.key}", n_bytes)
     if len(raw) != n_bytes:
-        raise Refused(f"has a storage of {len(raw):,} bytes; expected {n_bytes:,}")
+        raise RefusedArchive(f"has a storage of {len(raw):,} bytes; expected {n_bytes:,}")
     return _strided(np.frombuffer(raw, kind), tensor, dimensions)
 
 
 def _content(archive: zipfile.ZipFile, name: str, cap: int) -> bytes:
     part = archive.getinfo(name)
     if part.compress_type != zipfile.ZIP_STORED or part.file_size > cap:
-        raise Refused(f"has a part {name!r} that is packed or larger than {cap:,} bytes")
+        raise RefusedArchive(f"has a part {name!r} that is packed or larger than {cap:,} bytes")
     return archive.read(part)
 
 
 def _strided(numbers: NDArray[np.integer], tensor: Tensor, dimensions: int) -> NDArray[np.int64]:
     layout = (tensor.offset, *tensor.shape, *tensor.strides)
     if any(type(each) is not int or each < 0 for each in layout) or len(tensor.shape) != len(tensor.strides):
-        raise Refused("has a tensor of an impossible layout")
+        raise RefusedArchive("has a tensor of an impossible layout")
     if len(tensor.shape) != dimensions:
-        raise Refused(f"has a tensor of {len(tensor.shape)} dimensions; expected {dimensions}")
+        raise RefusedArchive(f"has a tensor of {len(tensor.shape)} dimensions; expected {dimensions}")
     last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True))
     size = int(np.prod(tensor.shape, dtype=object))
     if size > len(numbers) or (size and last >= len(numbers)):
-        raise Refused("has a tensor larger than its storage")
+        raise RefusedArchive("has a tensor larger than its storage")
     steps = [step * numbers.itemsize for step in tensor.strides]
     return np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.shape, steps).astype(np.int64)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.retrieval import Candidates, Context
+from kbbench_hf.benchmarks.retrieval import Candidates, RetrievalContext
 from kbbench_hf.benchmarks.retrieval_statistics import N_SHOWN, explain
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.scoring.asked import load_examples
@@ -27,5 +27,5 @@ def test_a_ranking_shows_ids_where_only_the_questions_are_at_hand(in_tmp):
     tables = {"queries": {"test": shipped_dataset("mini-stark").table("queries", "test")}}
     folder = write_dataset(Path("kbbench/mini-stark"), tables, "---\nlicense: mit\n---\n")
     row = {"query": "what", "answer_ids": [7]}
-    examples = Examples([], Context(folder.path, Candidates(range(9)), {}))
+    examples = Examples([], RetrievalContext(folder.path, Candidates(range(9)), {}))
     assert explain(examples, row, [7, 8]).answer == [("1. 7", "right"), ("2. 8", "wrong")]

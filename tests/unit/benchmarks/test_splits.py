@@ -7,7 +7,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.judges.nli import decompositions
 from kbbench_hf.runners.calibrate_judge import released_items
@@ -73,7 +73,7 @@ def test_most_of_what_the_released_judge_split_can_be_split(shared: Path) -> Non
     """On the half of CDR's documents that nothing was chosen on; at commas and conjunctions alone it was .29."""
     release = shared / "data/genres"
     texts = json.loads((release / "inputs/cdr_rand_200.json").read_text(encoding="utf-8"))
-    examples = Examples([{"id": text_id(text), "text": text} for text in texts], Context("cdr", ()))
+    examples = Examples([{"id": text_id(text), "text": text} for text in texts], CorpusContext("cdr", ()))
     rules = benchmark("genres-corpora").scoring.annotations
     assert rules is not None
     found = released_items(rules, release, examples, "granularity")

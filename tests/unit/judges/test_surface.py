@@ -10,7 +10,7 @@ import pytest
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, agreement_warnings
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.judges.surface import OTHER, Logistic, SurfaceJudge, fact_features, fit_logistic, split_features
@@ -47,7 +47,7 @@ def test_on_the_released_verdicts_it_agrees_as_it_says(corpus: str, shared: Path
     release = shared / "data/genres"
     [file] = (release / "inputs").glob(f"{corpus}_rand_*.json")
     texts = json.loads(file.read_text(encoding="utf-8"))
-    examples = Examples([{"id": text_id(text), "text": text} for text in texts], Context(corpus, ()))
+    examples = Examples([{"id": text_id(text), "text": text} for text in texts], CorpusContext(corpus, ()))
     rules = benchmark("genres-corpora").scoring.annotations
     assert rules is not None
     for kind, known in NOTE.items():
@@ -108,7 +108,7 @@ def test_a_fit_finds_the_weights_that_made_the_answers() -> None:
 
 def test_the_agreement_goes_with_every_figure(tmp_path: Path) -> None:
     rows = [{"id": "d1", "text": TEXT, "triples": [], "triples_stated": []}]
-    examples, answers = Examples(rows, Context("docred", ())), [[["Ada Lovelace", "wrote", "first program"]]]
+    examples, answers = Examples(rows, CorpusContext("docred", ())), [[["Ada Lovelace", "wrote", "first program"]]]
     for kind in NOTE:
         annotate_verdicts(examples, answers, tmp_path, kind, judge_by_name("surface", kind, "docred"), show=False)
     annotated = with_annotations(examples, tmp_path)

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
+from kbbench_hf.benchmarks.annotated import TopicCorpus, annotation_identities, with_annotations
 from kbbench_hf.benchmarks.annotations import read_annotation
-from kbbench_hf.benchmarks.base import Examples, Scores, TopicCorpus
-from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.benchmarks.base import Examples, Scores
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.errors import DataError
 from kbbench_hf.judges.thresholds import Thresholds
@@ -52,7 +52,7 @@ def examples() -> Examples:
             for text, triple in zip(TEXTS, GOLD, strict=True)
         )
     ]
-    return Examples(rows, Context("sentences", ("cross", "eat")))
+    return Examples(rows, CorpusContext("sentences", ("cross", "eat")))
 
 
 def test_every_element_of_gold_and_answers_is_encoded_once(examples: Examples, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_every_stored_cosine_gives_the_recomputed_completeness(shared: Path, tmp
     folder = shared / "data/genres"
     outputs = json.loads((folder / "outputs/wiki20m_rand_500_gpt-4_1.json").read_text(encoding="utf-8"))
     rows = [{"id": str(n), "text": text, "triples": [], "triples_stated": []} for n, text in enumerate(outputs)]
-    documents = Examples(rows, Context("wiki20m", ()))
+    documents = Examples(rows, CorpusContext("wiki20m", ()))
     annotate_stored_cosines(documents, tmp_path, folder / "stored_cosines/wiki20m_rand_500_gpt-4.json")
     values = score(with_annotations(documents, tmp_path), list(outputs.values()), "reference").values["completeness"]
     assert np.nanmean(values) == pytest.approx(0.4, abs=5e-7)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES
-from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
 from kbbench_hf.building.genres import outputs
 from kbbench_hf.errors import DataError
@@ -38,7 +38,7 @@ def examples() -> Examples:
     for n, text in enumerate(TEXTS):
         gold = [{"sub": f"a{n}", "rel": "r", "obj": f"b{n}"}]
         rows.append({"id": str(n), "text": text, "triples": gold, "triples_stated": gold})
-    return Examples(rows, Context("wiki20m", ("r",)))
+    return Examples(rows, CorpusContext("wiki20m", ("r",)))
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.annotated import judge_agreements, with_annotations
+from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote, judge_agreements, with_annotations
 from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import read_annotation
-from kbbench_hf.benchmarks.base import AnnotationRules, Examples, HumanVote
-from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.judge_agreement import read_agreement
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
@@ -48,7 +48,7 @@ def release(tmp_path: Path) -> tuple[AnnotationRules, Examples]:
     rules = benchmark("mini-genres").scoring.annotations
     assert rules is not None
     verdicts = [(name, lists, tmp_path / f"{name}.json") for name, lists in answers.items()]
-    return replace(rules, released_verdicts=lambda *asked: verdicts), Examples(rows, Context("cdr", ()))
+    return replace(rules, released_verdicts=lambda *asked: verdicts), Examples(rows, CorpusContext("cdr", ()))
 
 
 class Local:
@@ -140,7 +140,7 @@ def test_what_was_measured_stands_beside_the_figures_of_that_judge_on_that_corpu
     answers = [[["x", "has", "true"]]] * len(examples.rows)
 
     def annotated(judge: Any, config: str) -> Examples:
-        here = Examples(examples.rows, Context(config, ()))
+        here = Examples(examples.rows, CorpusContext(config, ()))
         folder = tmp_path / f"{judge.name}-{config}"
         annotate_verdicts(here, answers, folder, KIND, judge, agreements=tmp_path / "k", show=False)
         return with_annotations(here, folder)

@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, score
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
 from kbbench_hf.errors import UsageError
 from kbbench_hf.judges.llm_judges import StoredFacts, StoredSplits
 from kbbench_hf.llm.endpoint import Endpoint
@@ -31,7 +31,7 @@ QUICK = {"canary": False, "attempts": 1, "concurrency": 8}
 def documents(n: int, triples_each: int = 2) -> tuple[Examples, list[list[list[str]]]]:
     rows = [{"id": f"d{i}", "text": f"Text {i} .", "triples": [], "triples_stated": []} for i in range(n)]
     answers = [[[f"head {i}", "has", f"tail {k}"] for k in range(triples_each)] for i in range(n)]
-    return Examples(rows, Context("sentences", ())), answers
+    return Examples(rows, CorpusContext("sentences", ())), answers
 
 
 class Scripted:
@@ -258,7 +258,7 @@ def test_stored_verdicts_of_the_release_score_as_recomputed(shared: Path, tmp_pa
     name = "docred_rand_200_gpt-4_1.json"
     outputs = json.loads((folder / "outputs" / name).read_text(encoding="utf-8"))
     rows = [{"id": str(n), "text": text, "triples": [], "triples_stated": []} for n, text in enumerate(outputs)]
-    examples, answers = Examples(rows, Context("docred", ())), list(outputs.values())
+    examples, answers = Examples(rows, CorpusContext("docred", ())), list(outputs.values())
     facts, splits = (folder / "stored_verdicts" / kind / name for kind in ("factualness", "granularity"))
     annotate_verdicts(examples, answers, tmp_path, "factualness", StoredFacts(facts), show=False)
     annotate_verdicts(examples, answers, tmp_path, "granularity", StoredSplits(splits), show=False)

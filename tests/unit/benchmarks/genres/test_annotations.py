@@ -19,7 +19,7 @@ from kbbench_hf.benchmarks.annotations import (
     write_annotation,
 )
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context, warn
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, warn
 from kbbench_hf.errors import UsageError
 from tests.unit.conftest import Disk
 
@@ -154,7 +154,7 @@ def test_thresholds_of_other_texts_are_said_to_be_so(tmp_path: Path) -> None:
     identity = {**IDENTITIES["embeddings"], "threshold_corpus": "cdr"}
     write_annotation(tmp_path, "embeddings", identity, pa.table({"element": ["a"], "vector": vectors}))
     for config, codes in (("cdr", []), ("docred", ["thresholds_of_other_texts"])):
-        examples = with_annotations(Examples([], Context(config, ())), tmp_path)
+        examples = with_annotations(Examples([], CorpusContext(config, ())), tmp_path)
         found = warn(benchmark("mini-genres"), examples, [], "reference")
         assert [warning.code for warning in found if warning.code.startswith("thresholds")] == codes
 
@@ -177,7 +177,7 @@ def test_a_language_model_that_gives_one_verdict_to_everything_is_warned_of(
     columns = {"id": ["d1"] * n, "triple": keys, "occurrence": [0] * n, "value": values, "status": ["ok"] * n}
     table = pa.table({**columns, "raw": ["x"] * n})
     write_annotation(tmp_path, "factualness", {"judge": judge}, table)
-    examples = with_annotations(Examples([], Context("cdr", ())), tmp_path)
+    examples = with_annotations(Examples([], CorpusContext("cdr", ())), tmp_path)
     found = annotation_warnings(benchmark("mini-genres"), examples, [])
     assert ("constant_verdicts" in [each.code for each in found]) is warned
 
@@ -191,5 +191,5 @@ def test_a_language_model_that_gives_one_verdict_to_everything_is_warned_of(
 )
 def test_a_model_that_judges_itself_is_warned_of(tmp_path: Path, model: str, warned: bool) -> None:
     write_all(tmp_path)
-    examples = with_annotations(Examples([], Context("cdr", ())), tmp_path)
+    examples = with_annotations(Examples([], CorpusContext("cdr", ())), tmp_path)
     assert bool(self_judged_warnings(model, examples)) is warned

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks import benchmark, shipped_answers, shipped_dataset
 from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
 from kbbench_hf.benchmarks.annotations import write_annotation
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
-from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, Context, load, score, warn
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, CorpusContext, load, score, warn
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import annotations_folder
 from kbbench_hf.files.datasets import DatasetFolder
@@ -36,7 +36,7 @@ def documents(*gold: list[list[str]]) -> Examples:
         named = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in triples]
         stated = [triple for triple in named if triple["rel"] != "not induced by"]
         rows.append({"id": f"d{n}", "text": f"Text {n}", "triples": named, "triples_stated": stated})
-    return Examples(rows, Context("cdr", ("induced by",)))
+    return Examples(rows, CorpusContext("cdr", ("induced by",)))
 
 
 def test_the_shipped_answers_score_offline_in_both_modes(mini: Examples) -> None:
@@ -169,7 +169,7 @@ def test_types_in_names_are_warned_of_with_what_they_cost(mini: Examples) -> Non
 def test_each_dataset_and_strategy_has_a_prompt_of_its_own() -> None:
     asked = set()
     for config in CORPORA.data.configs:
-        examples = Examples([], Context(config, ("induced by", "title")))
+        examples = Examples([], CorpusContext(config, ("induced by", "title")))
         for prompt in CORPORA.asking.prompts.values():
             for mode in MODES:
                 options = PromptOptions(mode=mode)
@@ -208,7 +208,7 @@ def test_fixed_asks_for_every_pair_and_names_no_unstated_relation() -> None:
 
 def test_a_demonstration_is_in_the_form_that_is_asked_for() -> None:
     for config in (*CORPORA.data.configs, "sentences"):
-        examples = Examples([], Context(config, ("r",)))
+        examples = Examples([], CorpusContext(config, ("r",)))
         prompt = CORPORA.asking.prompts["open"]({"id": "", "text": "T", "triples": []}, examples, PromptOptions())
         answer = prompt.messages[-2]["content"]
         assert sorted(CORPORA.asking.parsers["lenient"](answer, {}).answer) == sorted(json.loads(answer)["triples"])

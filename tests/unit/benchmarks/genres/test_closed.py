@@ -8,7 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
-from kbbench_hf.benchmarks.genres.benchmark import CORPORA, Context, gold_triples, load, score, warn
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, CorpusContext, gold_triples, load, score, warn
 from kbbench_hf.benchmarks.genres.closed import best_constant, is_closed, offered_pairs, strangers
 from kbbench_hf.benchmarks.genres.prompts import relations
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -27,7 +27,7 @@ def row(name: str, *triples: str) -> dict[str, object]:
 
 LABELS = {"precision": "P", "recall": "R", "f1": "F1"}
 ROWS = [row("d1", "a r b", "b r a"), row("d2", "c s d"), row("d3", "e r f")]
-EXAMPLES = Examples(ROWS, Context("sentences", ("r", "s"), strangers=strangers(ROWS)))
+EXAMPLES = Examples(ROWS, CorpusContext("sentences", ("r", "s"), strangers=strangers(ROWS)))
 
 
 def test_fixed_offers_some_pair_without_a_relation_in_every_document() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import Context
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.genres.human_study import human_votes
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.errors import DataError
@@ -16,7 +16,7 @@ HEADER = "metric,sample,id,a,b,merged,score_a,score_b\n"
 
 
 def examples(*ids: str, config: str = "wiki20m") -> Examples:
-    return Examples([{"id": each} for each in ids], Context(config, ()))
+    return Examples([{"id": each} for each in ids], CorpusContext(config, ()))
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ READ_ALL = """
 import json, sys
 sys.path += sys.argv[1:]
 from kbbench_hf.building.stark import archive_program as program
-from kbbench_hf.building.stark.unpickle import Refused, audit, limit
+from kbbench_hf.building.stark.unpickle import RefusedArchive, audit, limit
 from zipfile import BadZipFile
 limit(2 << 30, 600)
 sys.addaudithook(audit)
@@ -109,7 +109,7 @@ program.say = lambda message: None
 for job in json.load(sys.stdin):
     try:
         print(json.dumps(["done", program.convert(job)]))
-    except Refused as why:
+    except RefusedArchive as why:
         print(json.dumps(["refused", str(why)]))
     except program.DAMAGED as error:
         print(json.dumps(["refused", str(error)]))

@@ -11,7 +11,7 @@ import pytest
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.building.stark import archives
 from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME
-from kbbench_hf.building.stark.questions import Questions
+from kbbench_hf.building.stark.questions import QuestionFacts
 from kbbench_hf.building.stark.release import build
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -88,7 +88,7 @@ def test_without_its_list_test_0_1_is_absent_with_a_message(shared, tmp_path, ca
 
 
 # A small release: seven questions over the six nodes of the small archive.
-QUESTIONS = Questions(n_nodes=6, candidates=range(6), counts={"questions": (4,)})
+QUESTIONS = QuestionFacts(n_nodes=6, candidates=range(6), counts={"questions": (4,)})
 
 
 @pytest.fixture

@@ -415,14 +415,14 @@ def test_archives_damaged_at_random_are_read_or_refused(tmp_path):
 def test_what_python_audits_is_refused_while_a_pickle_is_read():
     script = (
         "import sys; sys.path.append(sys.argv[1]); import socket, os\n"
-        "from kbbench_hf.building.stark.unpickle import Refused, audit, sealed\n"
+        "from kbbench_hf.building.stark.unpickle import RefusedArchive, audit, sealed\n"
         "sys.addaudithook(audit)\n"
         "for act in (lambda: open('/etc/hostname'), lambda: os.system('true'), lambda: socket.socket(),\n"
         "            lambda: __import__('antigravity'), lambda: os.listdir('.'), lambda: eval('1')):\n"
         "    try:\n"
         "        with sealed(): act()\n"
         "        print('done')\n"
-        "    except Refused: print('refused')\n"
+        "    except RefusedArchive: print('refused')\n"
     )
     run = subprocess.run([sys.executable, "-I", "-c", script, str(ROOT)], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["refused"] * 6
