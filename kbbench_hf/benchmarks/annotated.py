@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.benchmarks.answers import Answer, Id
-from kbbench_hf.benchmarks.base import Example, Examples
+from kbbench_hf.benchmarks.examples import Example, Examples
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 
