@@ -161,6 +161,16 @@ class Graph:
         into = out if self.symmetric else self.into.without_loops()
         return self if out is self.out else replace(self, out=out, into=into)
 
+    @property
+    def sides(self) -> list[Adjacency]:
+        """Edges out and edges in; one of them alone where every edge has its reverse."""
+        return self._sides("both")
+
+    @cached_property
+    def total_degrees(self) -> NDArray[np.int64]:
+        """The number of edges of each node, out and in, shape (n_nodes,)."""
+        return self.degrees() + (0 if self.symmetric else self.degrees(direction="in"))
+
     @cached_property
     def _relation_ids(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.relations)}

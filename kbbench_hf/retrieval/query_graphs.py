@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Ranking
 from kbbench_hf.retrieval.fusion import min_max
-from kbbench_hf.retrieval.graph_ranker.entity_linking import NodeNames
-from kbbench_hf.retrieval.top_k import best
+from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker
+from kbbench_hf.retrieval.graph_ranker.propagation import Propagation
+from kbbench_hf.retrieval.top_k import best, row_mask
 
 Rows = NDArray[np.int64]
 
@@ -57,19 +58,14 @@ class QuestionGraphs:
 
     def __init__(self, kb: KnowledgeBase, depth: int, size: int, candidates: Rows | None = None) -> None:
         self.depth, self._size = depth, size
-        graph = kb.graph.without_loops
-        self._sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
-        self._n_relations = len(graph.relations)
+        self._edges_of = Propagation(kb.graph)
+        self._n_relations = len(kb.graph.relations)
         self.n_relations = OWN_RELATIONS + 2 * self._n_relations
         """Numbers of relations that an edge may have: each of the knowledge base's in both directions, and own ones."""
-        degrees = graph.degrees() + (0 if graph.symmetric else graph.degrees(direction="in"))
-        self._passing = 1 / np.log2(2 + degrees)
+        degrees = self._edges_of.degrees
         self._degree = (np.log1p(degrees) / max(np.log1p(degrees.max(initial=0)), 1e-12)).astype(np.float32)
-        self._names = NodeNames(kb.names())
-        self._may_answer = np.ones(len(kb), bool)
-        if candidates is not None:
-            self._may_answer[:] = False
-            self._may_answer[candidates] = True
+        self._linker = EntityLinker(kb.names())
+        self._may_answer = row_mask(len(kb), candidates)
 
     def of(self, questions: Sequence[str], found: Ranking) -> list[QuestionGraph]:
         """Return the graph of each question; `found` is the first stage's ranking, `depth` deep or deeper."""
@@ -80,7 +76,7 @@ class QuestionGraphs:
         ]
 
     def _of(self, question: str, found: Rows, scores: NDArray[np.float64]) -> QuestionGraph:
-        named = self._names.find(question)
+        named = self._linker.link(question)
         surest = np.sort(best(named.strength, N_NAMED))
         strength = dict(zip(named.rows[surest].tolist(), named.strength[surest].tolist(), strict=True))
         score = dict(zip(found.tolist(), scores.tolist(), strict=True))
@@ -111,8 +107,8 @@ class QuestionGraphs:
         """Return the `n` nodes that are joined best to the core: to much of it, and not through what joins anything."""
         if n <= 0:
             return np.zeros(0, np.int64)
-        passed = weight * self._passing[core]
-        edges = [side.edges(core) for side in self._sides]
+        passed = weight * self._edges_of.passing[core]
+        edges = [side.edges(core) for side in self._edges_of.sides]
         rows, place = np.unique(np.concatenate([each.rows for each in edges]), return_inverse=True)
         total = np.bincount(place, np.concatenate([passed[each.places] for each in edges]), len(rows)).astype(float)
         total[np.isin(rows, core)] = 0
@@ -121,11 +117,11 @@ class QuestionGraphs:
 
     def _edges(self, nodes: Rows) -> tuple[Rows, Rows, Rows]:
         """Return the edges among nodes as places and relations, each in both directions."""
-        places, relations, rows = self._sides[0].edges(nodes)
+        places, relations, rows = self._edges_of.sides[0].edges(nodes)
         to = np.minimum(np.searchsorted(nodes, rows), len(nodes) - 1)
         kept = nodes[to] == rows
         heads, tails, relation = places[kept], to[kept], relations[kept] + OWN_RELATIONS
-        if len(self._sides) == 1:  # every edge is there in both directions
+        if len(self._edges_of.sides) == 1:  # every edge is there in both directions
             return heads, tails, relation
         return (
             np.concatenate([heads, tails]),

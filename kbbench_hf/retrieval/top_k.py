@@ -53,6 +53,14 @@ def _last_of_best(scores: Scores, k: int) -> np.floating:
     return last
 
 
+def row_mask(n: int, rows: Positions | None) -> NDArray[np.bool_]:
+    """Return which of `n` nodes are among `rows`, shape (n,); all where None."""
+    mask = np.full(n, rows is None)
+    if rows is not None:
+        mask[rows] = True
+    return mask
+
+
 def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
     """Return rows of (positions, scores), each best first and at most `k` long, as one ranking."""
     ids = np.full((len(rows), k), -1, dtype=np.int64)

@@ -71,7 +71,7 @@ def _is_nothing(value: object) -> bool:
 def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
     graph = kb.graph.without_loops
     every = np.arange(len(graph.relations))
-    sides = [graph.out] if graph.symmetric else [graph.out, graph.into]
+    sides = graph.sides
     labels = [f"\n{way}{relation}: " for way in ("", "inverse ")[: len(sides)] for relation in graph.relations]
     edges = _side_by_side([edges_of(side, rows, every) for side in sides], len(rows), len(every))
     n_kinds = max(len(labels), 1)

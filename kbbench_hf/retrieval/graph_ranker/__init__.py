@@ -1,1 +1,1 @@
-"""The graph ranker: query understanding, and propagation of scores along edges."""
+"""Graph ranker: query understanding, and propagation of scores along edges."""

@@ -1,8 +1,8 @@
-"""Which type of node a question asks for: what its noun phrases say of each type, weighed against what was found.
+"""Answer-type prediction: which type of node a query asks for, by its noun phrases, the best texts and the neighbors.
 
-The phrases that a question asks for are compared with the names of the types, with those of the relations, whose tails
-have types, and with the words of the names and texts of each type. The likelihood of a type, given the phrases, is
-multiplied by its share in what texts and edges found, which decides where the phrases say nothing.
+The phrases are compared with the labels of types, with those of relations, whose tails have types, and with the words
+of the names and texts of each type. The likelihood of a type given the phrases is multiplied by its share in what texts
+and edges found, which decides where the phrases say nothing.
 """
 
 from collections import Counter
@@ -14,36 +14,36 @@ from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.graph_ranker.query_words import stem, words
-from kbbench_hf.retrieval.graph_ranker.schema_labels import Labels
+from kbbench_hf.retrieval.graph_ranker.schema_labels import SchemaLabels
 
 Vector = NDArray[np.float64]
 Texts = Callable[[NDArray[np.int64]], Sequence[str]]
-"""The texts of some nodes, as the base ranker reads them."""
+"""The texts of some nodes, as the base retriever reads them."""
 
 SAMPLE = 2000
-"""Nodes of each type whose words are read."""
+"""Nodes of each type whose words are counted."""
 _WORD = 1.0
-"""The most that one word of a type's texts says for or against it, in log-odds: words of texts are weak evidence."""
+"""The most log-odds of one word of a type's texts: words of texts are weak evidence."""
 _FEW = 4.0
-"""A word that so many nodes have says half of that."""
-_NAMED = 16.0
-"""What the name of a type in the phrase says: more than any five words, so that a type that is named is the type."""
+"""A word of so many nodes has half of that."""
+_LABELED = 16.0
+"""The log-odds of a type whose label is in the phrase: more than any five words."""
 _RELATION = 8.0
-"""What the name of a relation says for the types of its tails: half of that, since it may be the verb of the phrase."""
+"""Those of the tails of a relation whose label is there: half of that, since it may be the verb of the phrase."""
 _MENTIONED = 3.0
-"""What the name of a type says that is mentioned where nothing is known of what is asked for."""
+"""Those of a type whose label is anywhere in a query that names nothing it asks for."""
 _FADING = 0.9
-"""What each word counts against the one after it: the head of an English noun phrase stands last."""
+"""The weight of each word relative to the next: the head of an English noun phrase is its last word."""
 _COMMON = 0.02
-"""A word is common if this share of a type's nodes uses it: what is misspelt is read as such a word alone."""
+"""A word is common if this share of a type's nodes has it: spelling is corrected to common words only."""
 _UNSEEN = 5.0
-"""What is added to all shares of what was found, the same to each type, so that others can still be asked for."""
+"""Smoothing of the shares in texts, so that types not found stay possible."""
 _STRAY = 0.3
-"""The same for the shares of what is joined."""
-_JOINED = 1.5
-"""How much the logarithm of a share of what is joined counts against that of a share of what was found."""
+"""Smoothing of the shares among neighbors."""
+_NEIGHBORS = 1.5
+"""The exponent of shares among neighbors against those in texts."""
 _MISREAD = 0.1
-"""How often a reading is wrong (of questions that were looked at, one in twenty, under other wordings one in ten)."""
+"""How often a prediction is wrong (one in twenty of the queries looked at, one in ten under other wordings)."""
 
 
 class AnswerTypes:
@@ -63,9 +63,9 @@ class AnswerTypes:
 
     def __init__(self, kb: KnowledgeBase, texts: Texts | None = None) -> None:
         self.names = kb.graph.node_types
-        self._labels, self._relations = Labels(self.names), Labels(kb.graph.relations)
+        self._labels, self._relations = SchemaLabels(self.names), SchemaLabels(kb.graph.relations)
         self._tails = _tail_types(kb)
-        counts, sizes, self.own_words = _read(kb, texts or kb.texts)
+        counts, sizes, self.own_words = _count_words(kb, texts or kb.texts)
         self._all_read = sizes.sum() == len(kb)
         frequency = {word: (count + 0.01) / (sizes + 0.5) for word, count in counts.items()}
         used = [word for word, p in frequency.items() if p.max() >= _COMMON]
@@ -76,67 +76,63 @@ class AnswerTypes:
     def probabilities(
         self,
         phrases: Sequence[Sequence[str]],
-        found: Vector,
-        joined: Vector | float = 0.0,
-        left: float = 1.0,
+        by_text: Vector,
+        by_edges: Vector | float = 0.0,
+        text_share: float = 1.0,
         uncued: Sequence[str] = (),
     ) -> Vector:
-        """Return the probability of each type of being asked for, shape (types,).
+        """Return the probability of each type to be the answer type, shape (types,).
 
         Args:
-            phrases: the noun phrases that the question asks for. Those that name a type or a relation say it where
-                there are any ("which drugs ...? Give sources."); where there are no phrases, `found` and `joined` do.
-            found: the share of each type in what the base ranking found.
-            joined: the share of each type in what is joined to the named nodes.
-            left: how much the question leaves to texts; the rest it leaves to edges.
-            uncued: all words of a question that has no cue of asking. Where no phrase has a word that is common here
-                ("On a quiz night: a bridge over ..."), the first type that they mention may be asked for.
+            phrases: the noun phrases that the query asks for. Those with the label of a type or a relation alone count,
+                where there are any ("which drugs ...? Give sources.").
+            by_text: the share of each type in the base ranking.
+            by_edges: the share of each type among the neighbors of linked entities.
+            text_share: how much the query leaves to texts; the rest it leaves to edges.
+            uncued: all words of a query without a cue. Where no phrase has a word that is common here ("On a quiz
+                night: a bridge over ..."), the first type that they mention counts.
         """
-        texts, edges = left * found + _UNSEEN / len(found), joined + _STRAY / len(found)
-        prior = texts * edges ** (_JOINED * (1 - left))
+        in_texts, near = text_share * by_text + _UNSEEN / len(by_text), by_edges + _STRAY / len(by_text)
+        prior = in_texts * near ** (_NEIGHBORS * (1 - text_share))
         prior /= prior.sum()
         evidence = np.log(prior)
         stems = [[stem(word) for word in phrase] for phrase in phrases]
         for phrase in [phrase for phrase in stems if any(map(self.is_schema_word, phrase))] or stems:
             evidence += self._evidence_of(phrase)
         if not any(word in self.common for phrase in stems for word in phrase):
-            evidence += _MENTIONED * self._labels.spoken(self._first_label(uncued))
+            first = takewhile(self.is_label, dropwhile(lambda word: not self.is_label(word), map(stem, uncued)))
+            evidence += _MENTIONED * self._labels.coverage(dict.fromkeys(first, 1.0))
         likely = np.exp(evidence - evidence.max())
         mixed: Vector = (1 - _MISREAD) * likely / likely.sum() + _MISREAD * prior
         return mixed
 
     def knows(self, word: str) -> bool:
-        """Whether a stem stands in the names and texts that were read."""
+        """Whether a stem occurs in the names and texts that were counted."""
         return word in self._evidence
 
     def is_unused(self, word: str) -> bool:
-        """Whether no name or text has a stem; False where not all were read."""
+        """Whether no name or text has a stem; False where not all were counted."""
         return self._all_read and not self.knows(word)
 
     def is_label(self, word: str) -> bool:
-        """Whether a stem is a form of a word in the name of a type."""
-        return bool(self._labels.related(word))
+        """Whether a stem is a form of a word in the label of a type."""
+        return bool(self._labels.forms(word))
 
     def is_schema_word(self, word: str) -> bool:
-        """Whether a stem is a form of a word in the name of a type or of a relation."""
-        return self.is_label(word) or bool(self._relations.related(word))
-
-    def _first_label(self, said: Sequence[str]) -> dict[str, float]:
-        """Return the first words in a row that are words of labels, by their stems."""
-        stems = dropwhile(lambda word: not self.is_label(word), map(stem, said))
-        return dict.fromkeys(takewhile(self.is_label, stems), 1.0)
+        """Whether a stem is a form of a word in the label of a type or of a relation."""
+        return self.is_label(word) or bool(self._relations.forms(word))
 
     def _evidence_of(self, phrase: Sequence[str]) -> Vector:
         weights = {word: _FADING**place for place, word in reversed(list(enumerate(reversed(phrase))))}
         evidence = np.zeros(len(self.names))
         for word, weight in weights.items():
             evidence += weight * self._evidence.get(word, 0.0)
-        of_relations = (self._relations.spoken(weights)[:, None] * self._tails).max(axis=0, initial=0.0)
-        named: Vector = np.maximum(_NAMED * self._labels.spoken(weights), _RELATION * of_relations)
-        return evidence + named
+        by_relation = (self._relations.coverage(weights)[:, None] * self._tails).max(axis=0, initial=0.0)
+        labeled: Vector = np.maximum(_LABELED * self._labels.coverage(weights), _RELATION * by_relation)
+        return evidence + labeled
 
 
-def _tail_types(kb: KnowledgeBase) -> NDArray[np.float64]:
+def _tail_types(kb: KnowledgeBase) -> Vector:
     """Return the share of each type among the tails of each relation, shape (relations, types)."""
     out, shape = kb.graph.without_loops.out, (len(kb.graph.relations), len(kb.graph.node_types))
     relations = np.repeat(np.arange(len(out.indptr) - 1) % out.n_relations, np.diff(out.indptr))
@@ -146,8 +142,8 @@ def _tail_types(kb: KnowledgeBase) -> NDArray[np.float64]:
     return shares
 
 
-def _read(kb: KnowledgeBase, texts_of: Texts) -> tuple[dict[str, Vector], Vector, Vector]:
-    """Return how many sampled nodes of each type use a word, how many were sampled, and the mean of own words per node.
+def _count_words(kb: KnowledgeBase, texts_of: Texts) -> tuple[dict[str, Vector], Vector, Vector]:
+    """Return the nodes of each type with a word, of those sampled; the size of each sample; own words per node.
 
     A node's own words are those of its text that neither its name nor its type nor half of its type's texts have.
     """
@@ -159,9 +155,9 @@ def _read(kb: KnowledgeBase, texts_of: Texts) -> tuple[dict[str, Vector], Vector
         rows = rows[:: max(1, -(-len(rows) // SAMPLE))]
         own: Counter[str] = Counter()
         for name, text in zip(kb.names(rows), texts_of(rows), strict=True):
-            in_text = set(words(text))
-            own.update(in_text - set(words(name)) - set(words(node_type)))
-            for word in in_text | set(words(name)):
+            in_text, in_name = set(words(text)), set(words(name))
+            own.update(in_text - in_name - set(words(node_type)))
+            for word in in_text | in_name:
                 counts.setdefault(word, np.zeros(n_types))[number] += 1
         sizes[number] = len(rows)
         own_words[number] = sum(n for n in own.values() if n < len(rows) / 2) / max(len(rows), 1)

@@ -1,9 +1,9 @@
-"""What a question sets aside, rules out or compares with, taken out of it; English, read from its form.
+"""Exclusions of a query (negation, asides, comparisons), split off by the form of English sentences.
 
-Where such a phrase ends, no grammar here can tell. At the edge of a sentence it takes what there is ("Unlike my last
-question, which was about X, ..."; "... that treat Y, but not by X."). Right behind the noun that is asked for ("drugs
-other than X that treat Y") it ends with the first names in it, which are those of the knowledge base; between commas at
-the second.
+No grammar here tells where such a phrase ends. At the edge of a sentence it is all that is there ("Unlike my last
+question, which was about X, ..."; "... that treat Y, but not by X."). Right after the noun that is asked for ("drugs
+other than X that treat Y") it ends with its first names, which are names of the knowledge base; between commas at the
+second.
 """
 
 import re
@@ -49,70 +49,68 @@ _NEGATED = re.compile(
     r"(?:any|every)(?:thing|where|one|body) but|all but)\b[^,.;:!?]*",
     re.IGNORECASE,
 )
-"""What rules out where it has a name; what a text says of its node may be negated too ("who never drove a car")."""
+"""Excludes only where a name follows: the text of an answer may be negated too ("who never drove a car")."""
 _COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
 _WITHIN_NAMES = listed("and or nor the a an of")
 
 
-class Kept(NamedTuple):
-    """A question in two: what it says, and what its answers must not have."""
+class SplitQuery(NamedTuple):
+    """A query, and what its answers must not have."""
 
-    said: str
+    included: str
     excluded: str
 
 
-def without_exclusions(question: str, given: Collection[str] = ()) -> Kept:
-    """Return what a question says without what it sets aside, and what it rules out; whole where nothing would be left.
+def split_exclusions(query: str, name_stems: Collection[str] = ()) -> SplitQuery:
+    """Return a query without asides and exclusions, and its exclusions; the whole query where nothing would be left.
 
-    `given` are the stems of the words of names.
-
-    >>> without_exclusions("Unlike Speed, which films are set in Rome, but not directed by Fellini?")
-    Kept(said=' , which films are set in Rome,  ?', excluded='but not directed by Fellini')
-    >>> without_exclusions("Which films other than Speed are set in Rome?", {"speed", "rome"})
-    Kept(said='Which films   are set in Rome?', excluded='other than Speed')
+    >>> split_exclusions("Unlike Speed, which films are set in Rome, but not directed by Fellini?")
+    SplitQuery(included=' , which films are set in Rome,  ?', excluded='but not directed by Fellini')
+    >>> split_exclusions("Which films other than Speed are set in Rome?", {"speed", "rome"})
+    SplitQuery(included='Which films   are set in Rome?', excluded='other than Speed')
     """
-    question = _ABBREVIATED.sub(r"\1", question)  # "Dr. No" is one sentence
-    aside = _ASIDE.sub(lambda found: " " + found[0][_extent(found, given) :], question)
+    query = _ABBREVIATED.sub(r"\1", query)  # "Dr. No" is one sentence
     excluded: list[str] = []
 
-    def ruled_out(found: re.Match[str]) -> str:
-        end = _extent(found, given)
-        excluded.append(found[0][:end].strip())
-        return " " + found[0][end:]
+    def exclude(match: re.Match[str]) -> str:
+        end = _extent(match, name_stems)
+        excluded.append(match[0][:end].strip())
+        return " " + match[0][end:]
 
-    def ruled_out_if_named(found: re.Match[str]) -> str:
-        named = any(stem(word.lower()) in given for word in WORD.findall(found[0]))
-        return ruled_out(found) if named else found[0]
+    def exclude_if_named(match: re.Match[str]) -> str:
+        named = any(stem(word.lower()) in name_stems for word in WORD.findall(match[0]))
+        return exclude(match) if named else match[0]
 
-    said = _EXCEPT.sub(ruled_out, _NEGATED.sub(ruled_out_if_named, aside))
-    return Kept(said, " ".join(excluded)) if any(words(said)) else Kept(question, "")
+    included = _ASIDE.sub(lambda match: " " + match[0][_extent(match, name_stems) :], query)
+    included = _EXCEPT.sub(exclude, _NEGATED.sub(exclude_if_named, included))
+    return SplitQuery(included, " ".join(excluded)) if any(words(included)) else SplitQuery(query, "")
 
 
-def without_comparison(text: str) -> str:
-    """Return a text without the standards that it compares with.
+def remove_comparisons(text: str) -> str:
+    """Return a text without its standards of comparison.
 
-    >>> without_comparison("Which film is longer than Speed, and older?")
+    >>> remove_comparisons("Which film is longer than Speed, and older?")
     'Which film is longer  , and older?'
     """
     return _COMPARED.sub(" ", text)
 
 
-def _extent(found: re.Match[str], given: Collection[str]) -> int:
-    """Return how many characters of a phrase that was found belong to it."""
-    phrase, before = found[0], re.split(r"[.!?;:\n]", found.string[: found.start()])[-1]
+def _extent(match: re.Match[str], name_stems: Collection[str]) -> int:
+    """Return how many characters of a matched phrase belong to it."""
+    phrase, before = match[0], re.split(r"[.!?;:\n]", match.string[: match.start()])[-1]
     if before.rstrip().endswith(",") and "," in phrase:
         return phrase.index(",")
     end = 0
     if _is_noun_phrase(WORD.findall(before.lower())):
         for word in WORD.finditer(phrase):
-            if stem(word[0].lower()) in given:
+            if stem(word[0].lower()) in name_stems:
                 end = word.end()
             elif end and word[0].lower() not in _WITHIN_NAMES:
                 break
     return end or len(phrase)
 
 
-def _is_noun_phrase(said: Sequence[str]) -> bool:
-    """Whether words ask for something and say nothing of it yet: "which small films", but not "which films of Rome"."""
-    places = [place for place, word in enumerate(said) if word not in FUNCTION and word not in REQUESTS]
-    return bool(places) and LINKS.isdisjoint(said[places[0] : places[-1]])
+def _is_noun_phrase(tokens: Sequence[str]) -> bool:
+    """Whether words are a bare noun phrase: "which small films", but not "which films of Rome"."""
+    places = [place for place, word in enumerate(tokens) if word not in FUNCTION and word not in REQUESTS]
+    return bool(places) and LINKS.isdisjoint(tokens[places[0] : places[-1]])

@@ -1,4 +1,4 @@
-"""English words: those without a meaning of their own, those with which one asks, verbs, and the stem of the others."""
+"""English word lists of query understanding (function words, words of asking, verbs), and a stemmer for plurals."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -7,14 +7,8 @@ from kbbench_hf.text.words import WORD, break_words
 
 
 def listed(words: str) -> frozenset[str]:
-    """Return words that are written one after the other as a set."""
+    """Return the words of a text as a set."""
     return frozenset(words.split())
-
-
-def _inflected(verb: str) -> tuple[str, ...]:
-    """Return the forms of a regular verb."""
-    base = verb.removesuffix("e")
-    return (verb, f"{verb}s", f"{base}ed", f"{base}ing")
 
 
 LINKS = listed("""
@@ -34,27 +28,30 @@ ASKED_WITH = listed("""
     answer answers ask asked asking hello hi thanks thank help read hear heard saw seen remember think thought guess
     suppose maybe perhaps once thing things someone anyone everyone somebody anybody everybody something anything
     everything""")
-"""Words with which one asks; they say nothing about what is asked for, nor about what its texts say."""
+"""Words of asking: they describe neither the answer nor its texts."""
 KINDS = listed("""
     kind kinds type types sort sorts form name names called word words part parts portion piece pieces member
     members""")
-"""Words that stand before what is asked for ("the parts of the mill"); texts may have them."""
+"""Words before what is asked for ("the parts of the mill"); texts may have them."""
 CONTRACTED = listed("m s re ve t d ll don doesn didn isn aren wasn weren hasn haven whos whats")
-"""What is left of contracted words; names may have some of them (T cell, vitamin D)."""
+"""Remains of contracted words; names may have some of them (T cell, vitamin D)."""
 REQUESTS = ASKED_WITH | KINDS | CONTRACTED
 EXCLUDED_WITH = listed("unlike except excluding without instead apart rather regardless")
-"""Words with which one rules out."""
+"""Words of exclusion."""
 VERBS = listed("""
     share interact involve associate relate link connect affect influence cause contain include exhibit engage act serve
     use help target treat bind make take participate occur play impact lead function""")
 """Verbs that commonly follow the noun phrase that is asked for."""
-VERB_FORMS = frozenset(form for verb in VERBS for form in _inflected(verb)) | listed("made taken bound occurred")
+VERB_FORMS = listed(
+    " ".join(f"{verb} {verb}s {verb.removesuffix('e')}ed {verb.removesuffix('e')}ing" for verb in VERBS)
+)
+VERB_FORMS |= listed("made taken bound occurred")
 PARTICIPLES = listed("found built kept held paid written drawn led given known seen sold sent said put run won worn")
 """Irregular ones; "written works" has one before its noun, "works written by X" one behind it."""
 
 
 def words(text: str) -> Iterator[str]:
-    """Yield the stems of the words of a text that are no function words.
+    """Yield the stems of the words of a text, without function words.
 
     >>> list(words("The genes of a family"))
     ['gene', 'family']
@@ -78,10 +75,8 @@ def stem(word: str) -> str:
     if word in _SINGULAR:
         return _SINGULAR[word]
     for ending, singular in _ENDINGS:
-        if (
-            word.endswith(ending)
-            and not word.endswith(("ss", "us", "is"))
-            and len(word) - len(ending) + len(singular) >= 3
-        ):
-            return word.removesuffix(ending) + singular
+        if word.endswith(ending) and not word.endswith(("ss", "us", "is")):
+            found = word.removesuffix(ending) + singular
+            if len(found) >= 3:
+                return found
     return word

@@ -1,27 +1,22 @@
-"""A retriever that uses relations, without any training: what is asked for, who is named, who is joined to them.
+"""Graph ranker: a retriever that re-ranks by answer type, linked entities and relations, without training.
 
-It starts from the ranking of another retriever and adds what texts cannot tell. A node's score is the sum of signals:
+It starts from the ranking of a base retriever. The score of a node is a sum of signals:
 
-    text        the base's score, between 0 and 1
-    degree      how well-connected it is, which is asked for more often: a little, and in place of the text for types
-                whose nodes have no texts of their own, as far as the question asks for the type
-    type        how much less likely its type is to be asked for than the likeliest, as a logarithm (`answer_type`)
-    one edge    how strongly nodes that the question names are joined to it, more by relations that it speaks of
+    text        the score of the base, scaled to 0 ... 1
+    degree      how well-connected the node is: a little, and in place of the text for types whose nodes have no text
+                of their own
+    type        the log-probability of its type, relative to the most probable type (`answer_type`)
+    one edge    how strongly linked entities are adjacent to it, more by relations that the query mentions
     two edges   the same over one node in between
-    found       by one edge, the same for nodes beside them that it does not name in so many words: the best of the
-                base, of other types
-    ruled out   what joins it to nodes that the question rules out ("but not directed by X"), against it
+    found       the same as `one edge`, for the best nodes of the base that are of other types than the answer
+    ruled out   minus what adjacency to excluded entities gives ("but not directed by X")
 
-A question that says all it asks by names, types and relations leaves little to texts: text, degree and what is found
-count as far as it has other words.
-
-What is misspelt is read as it was meant (`spelling`). What the question sets aside or rules out, and the words with
-which it asks, are not asked of the base (`question`).
-Only nodes that a signal touches are looked at, and of each type as many more as are asked for: the ranking is that of
-all nodes, at the cost of a few.
+A query that is all entities, types and relations leaves little to texts: `text`, `degree` and `found` count as far as
+it has other words. Only nodes with a signal are scored, and as many others of each type as are to be returned. So the
+ranking is that of all nodes at the cost of a few.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,35 +31,36 @@ from kbbench_hf.protocols import Edge, Path, Ranking, Retriever
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.fusion import min_max
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, Texts
-from kbbench_hf.retrieval.graph_ranker.parsed_query import Asked, Questions
-from kbbench_hf.retrieval.graph_ranker.propagation import NOTHING, Rows, Sparse, Spreading, Vector, distinct
+from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery, QueryParser
+from kbbench_hf.retrieval.graph_ranker.propagation import NO_SCORES, Propagation, Rows, SparseScores, Vector, distinct
 from kbbench_hf.retrieval.node_texts import render
-from kbbench_hf.retrieval.top_k import best, pad
+from kbbench_hf.retrieval.top_k import best, pad, row_mask
 
 DEPTH = 1000
-"""How far into the base's ranking to look; nodes further down have text score 0."""
+"""Depth of the base's ranking; nodes further down have text score 0."""
 VOTERS = 50
-"""The best of the base: their types say what is asked for where the wording does not, and they may be spoken of."""
+"""The best nodes of the base that vote for the answer type, and may be mentioned without their name."""
 DEGREE_WEIGHT = 0.1
-"""Where there is text, the best connected of a type gains a tenth of the best text."""
+"""Where there is text, the best connected node of a type gains a tenth of the best text."""
 TYPE_WEIGHT, LEAST_TYPE = 0.3, 0.1
-"""Others than the likeliest type lose 0.3 log of how much less likely they are, ten times at most: less than the best
-text makes up for, since readings are wrong, and nodes of one kind may have several types."""
+"""A type that is ten times less probable than the best, or less, costs 0.3 log(10): the best text makes up for it,
+since predictions are wrong at times, and entities of one kind may have several types."""
 MOST_SURE = 0.3
-"""The most that the base's best node says for its type, where the next has no text score at all."""
+"""The probability that the base's best node adds to its type, at most (where the next node has text score 0)."""
 ONE_EDGE_WEIGHT, TWO_EDGES_WEIGHT = 0.6, 0.4
-"""To be joined to what is named counts about half of the best text; both ways together as much as it."""
+"""Both together count as much as the best text."""
 FOUND_WEIGHT = 0.3
-"""What is found is less sure to be meant than what is named. Chosen, as the square of its text score, on training and
-validation questions."""
+"""What is found by text is less surely meant than a linked entity. Tuned, as is the square of its text score, on
+training and validation queries."""
 RULED_OUT_WEIGHT = 0.5
-"""What is joined to something ruled out loses about what joining gives."""
 N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
-"""How many an explanation says, the best first."""
+"""How many of each an explanation lists, the best first."""
+N_PATHS, MAX_BETWEEN = 3, 100
+"""Paths of an explanation, and nodes between two others that are looked at for those of least degree."""
 
 
 def build(spec: Spec, context: RetrieverContext) -> "GraphRanker":
-    """Build `graph:<base>`, or `graph(<base>)@depth=` with options of its own."""
+    """Build `graph:<base>`, or `graph(<base>)@depth=`."""
     options = spec.read(depth=(positive, DEPTH))
     if len(spec.parts) != 1:
         raise UsageError(f"{str(spec)!r} starts from {len(spec.parts)} models; expected one, as in graph:bm25.")
@@ -88,8 +84,8 @@ class GraphRanker:
         depth: how far into the base's ranking to look.
         candidates: the nodes to rank, ascending; all where None.
         texts: gives the texts of nodes, as the base reads them; the column `text` where None.
-        reads_names: whether the base reads the names of nodes without text. These are linked here anyway, so such nodes
-            count as found by their texts only where no text is found.
+        reads_names: whether the base reads the names of nodes without text. Entity linking finds these anyway, so
+            they count as found by text only where no text is found.
     """
 
     def __init__(
@@ -104,183 +100,164 @@ class GraphRanker:
         self._kb, self._base, self._depth = kb, base, min(depth, len(kb))
         self._types = AnswerTypes(kb, texts)
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
-        self._spreading = Spreading(kb.graph)
-        self._questions = Questions(kb, self._types, self._spreading.n_ways)
+        self._edges = Propagation(kb.graph)
+        self._parser = QueryParser(kb, self._types, len(self._edges.sides))
         self._no_text = 1 / (1 + self._types.own_words)
-        self._degree = _degree_prior(self._spreading.degrees, self._type_ids, len(self._types.names))
-        self._has_text = np.ones(len(kb), dtype=bool)
+        weight, greatest = np.log1p(self._edges.degrees), np.zeros(len(self._types.names))
+        np.maximum.at(greatest, self._type_ids, weight)
+        self._degree = weight / np.maximum(greatest, 1e-12)[self._type_ids]
+        self._has_text = row_mask(len(kb), None)
         if reads_names:
             self._has_text = np.array([bool(text.strip()) for text in kb.texts()], dtype=bool)
-        self._is_candidate = np.ones(len(kb), dtype=bool)
-        if candidates is not None:
-            self._is_candidate[:] = False
-            self._is_candidate[candidates] = True
+        self._is_candidate = row_mask(len(kb), candidates)
         order = np.lexsort((np.arange(len(kb)), -self._degree, self._type_ids))
         self._by_degree = order[self._is_candidate[order]]
         self._starts = np.searchsorted(self._type_ids[self._by_degree], np.arange(len(self._types.names) + 1))
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        asked = [self._questions.understood(query) for query in queries]
         rows = []
-        for each, text in zip(asked, self._texts(asked), strict=True):
-            nodes, signals = self._signals(each, text, top_k)
+        for query, text in self._parsed(queries):
+            nodes, signals = self._signals(query, text, top_k)
             total = sum(signals.values(), np.zeros(len(nodes)))
-            found = best(total, top_k, nodes)
-            rows.append((nodes[found], total[found]))
+            top = best(total, top_k, nodes)
+            rows.append((nodes[top], total[top]))
         return pad(rows, top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
-        """Return whether each query matches a text, by the base, or names a node."""
-        asked = [self._questions.understood(query) for query in queries]
-        in_texts = protocols.matched(self._base, [each.reading.sought for each in asked])
-        found: NDArray[np.bool_] = in_texts | np.array([len(each.named.rows) > 0 for each in asked], dtype=bool)
+        """Return whether each query matches a text, by the base, or has a linked entity."""
+        parsed = [self._parser.parse(query) for query in queries]
+        in_texts = protocols.matched(self._base, [each.parsed.keywords for each in parsed])
+        found: NDArray[np.bool_] = in_texts | np.array([len(each.entities.rows) > 0 for each in parsed], dtype=bool)
         return found
 
     def explain(self, query: str, gold: Rows) -> protocols.Reading:
-        """Return what is read in a query, and what each signal gave to its best node and to the first nodes of `gold`.
+        """Return the parsed query, and the signals of its best node and of the first nodes of `gold`.
 
-        Gold nodes that no signal touches are left out.
+        Gold nodes without a signal are left out.
         """
-        asked = self._questions.understood(query)
-        (text,) = self._texts([asked])
-        nodes, signals = self._signals(asked, text, DEPTH)
+        ((linked, text),) = self._parsed([query])
+        nodes, signals = self._signals(linked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
-        types = self._asked_types(asked, text, self._spreading.step(asked.named, asked.relations))
-        likely = np.argsort(-types, kind="stable")[:N_TYPES].tolist()
+        types = self._answer_types(linked, text, self._edges.step(linked.entities, linked.relations))
+        entities = linked.entities
 
         def reasons(place: int) -> protocols.Reasons:
             row = int(nodes[place])
-            return protocols.Reasons(
-                self._kb.ids([row])[0],
-                self._kb.names([row])[0],
-                self._kb.types([row])[0],
-                {name: float(values[place]) for name, values in signals.items()},
-                paths(self._kb, asked.named.rows, row),
-            )
+            ((id_,), (name,), (node_type,)) = self._kb.ids([row]), self._kb.names([row]), self._kb.types([row])
+            own = {signal: float(values[place]) for signal, values in signals.items()}
+            return protocols.Reasons(id_, name, node_type, own, paths(self._kb, entities.rows, row))
 
         places = best(total, len(total), nodes)
-        wanted = places[np.isin(nodes[places], gold)][:N_GOLD]
         return protocols.Reading(
-            [" ".join(phrase) for phrase in asked.reading.asked],
-            [(self._types.names[number], float(types[number])) for number in likely],
-            self._kb.names(asked.named.rows[np.argsort(-asked.named.strength, kind="stable")][:N_NAMED]),
-            asked.reading.excluded,
+            [" ".join(phrase) for phrase in linked.parsed.phrases],
+            [(self._types.names[i], float(types[i])) for i in np.argsort(-types, kind="stable")[:N_TYPES].tolist()],
+            self._kb.names(entities.rows[np.argsort(-entities.strength, kind="stable")][:N_NAMED]),
+            linked.parsed.excluded,
             reasons(int(places[0])),
-            [reasons(int(place)) for place in wanted],
+            [reasons(int(place)) for place in places[np.isin(nodes[places], gold)][:N_GOLD]],
         )
 
     def types(self, queries: Sequence[str]) -> Vector:
-        """Return the probability of each node type of being asked for, shape (queries, types)."""
-        asked = [self._questions.understood(query) for query in queries]
-        found = zip(asked, self._texts(asked), strict=True)
+        """Return the probability of each node type to be the answer type, shape (queries, types)."""
+        parsed = self._parsed(queries)
         return np.array(
-            [self._asked_types(each, text, self._spreading.step(each.named, each.relations)) for each, text in found]
+            [self._answer_types(each, text, self._edges.step(each.entities, each.relations)) for each, text in parsed]
         )
 
-    def _texts(self, asked: Sequence[Asked]) -> list[Sparse]:
-        """Return what the texts of nodes say for each question, best first, by the base."""
-        ranking = self._base.search([each.reading.sought for each in asked], self._depth)
-        found = zip(ranking.ids, min_max(ranking), strict=True)
-        return [self._without_names(Sparse(ids[ids >= 0], scores[ids >= 0])) for ids, scores in found]
+    def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
+        """Return each query parsed, and its text scores by the base, best first.
 
-    def _without_names(self, text: Sparse) -> Sparse:
-        """Return what the base found without nodes that have no text, unless it found nothing else."""
-        kept = self._has_text[text.rows]
-        return Sparse(text.rows[kept], text.values[kept]) if (text.values[kept] > 0).any() else text
+        Nodes without text are left out unless nothing else is found.
+        """
+        parsed = [self._parser.parse(query) for query in queries]
+        ranking = self._base.search([each.parsed.keywords for each in parsed], self._depth)
+        texts = []
+        for ids, scores in zip(ranking.ids, min_max(ranking), strict=True):
+            rows, values = ids[ids >= 0], scores[ids >= 0]
+            kept = self._has_text[rows]
+            texts.append(
+                SparseScores(rows[kept], values[kept]) if (values[kept] > 0).any() else SparseScores(rows, values)
+            )
+        return list(zip(parsed, texts, strict=True))
 
-    def _signals(self, asked: Asked, text: Sparse, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
-        """Return the nodes that may be among the best, in any order, and what each signal gives to each."""
-        one = self._spreading.step(asked.named, asked.relations)
-        two = self._spreading.step(self._spreading.nearest(one), asked.relations)
-        types = self._asked_types(asked, text, one)
-        found = beside = NOTHING
-        if len(asked.named.rows):
-            found = self._spreading.step(self._found(text, types), asked.relations)
-        if len(asked.excluded.rows):
-            beside = self._spreading.step(asked.excluded, self._questions.spoken(asked.reading.excluded))
-        sure = asked.named.surest
-        highest = self._highest(top_k + len(beside.rows) + len(asked.excluded.rows))
-        touched = [text, one, two, found, beside, Sparse(*asked.excluded), Sparse(*asked.named)]
-        rows, places = distinct([*(each.rows for each in touched), highest], self._is_candidate)
+    def _signals(self, query: LinkedQuery, text: SparseScores, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
+        """Return the nodes that may be among the best, in any order, and the values of each signal."""
+        entities, excluded = query.entities, query.excluded
+        one = self._edges.step(entities, query.relations)
+        two = self._edges.step(self._edges.nearest(one), query.relations)
+        types = self._answer_types(query, text, one)
+        found = ruled_out = NO_SCORES
+        if len(entities.rows):
+            found = self._edges.step(self._mentioned(text, types), query.relations)
+        if len(excluded.rows):
+            ruled_out = self._edges.step(excluded, self._parser.relation_weights(query.parsed.excluded))
+        sure = entities.surest
+        highest = self._highest(top_k + len(ruled_out.rows) + len(excluded.rows))
+        signals = [text, one, two, found, ruled_out, SparseScores(*excluded), SparseScores(*entities)]
+        rows, places = distinct([*(each.rows for each in signals), highest], self._is_candidate)
 
-        def spread(sparse: Sparse, place: Rows) -> Vector:
+        def dense(scores: SparseScores, place: Rows) -> Vector:
             values = np.zeros(len(rows) + 1)
-            values[place] = sparse.values  # what is no candidate falls on the last
+            values[place] = scores.values  # those of other nodes than candidates fall on the last place
             return values[:-1]
 
-        by_text, by_one, by_two, by_found, by_beside, excluded, named = map(spread, touched, places)
-        by_two[named > 0] = 0  # the way back to where it began
+        by_text, by_one, by_two, by_found, by_ruled_out, is_excluded, linked = map(dense, signals, places)
+        by_two[linked > 0] = 0  # the way back to where it began
         of_type = self._type_ids[rows]
         by_degree = (types * self._no_text)[of_type]
         matching = text.rows[text.values > 0]
         if len(matching) and not self._has_text[matching].any():
-            by_degree *= sure  # names were found in place of texts: they count unless the question links others
-        unless_joined = np.where((by_one > 0) | (by_two > 0), 1, 1 - sure)
+            by_degree *= sure  # the base found names, not texts: they count unless others are linked
+        unless_reached = np.where((by_one > 0) | (by_two > 0), 1, 1 - sure)
+        left = query.text_share
         return rows, {
-            "text": asked.left * (1 - by_degree) * by_text,
-            "degree": (by_degree * unless_joined + asked.left * DEGREE_WEIGHT * (1 - by_degree)) * self._degree[rows],
+            "text": left * (1 - by_degree) * by_text,
+            "degree": (by_degree * unless_reached + left * DEGREE_WEIGHT * (1 - by_degree)) * self._degree[rows],
             "type": (TYPE_WEIGHT * np.log(np.maximum(types / types.max(), LEAST_TYPE)))[of_type],
             "one edge": ONE_EDGE_WEIGHT * sure * by_one,
             "two edges": TWO_EDGES_WEIGHT * sure * by_two,
-            "found": asked.left * FOUND_WEIGHT * sure * by_found,
-            "ruled out": -RULED_OUT_WEIGHT * (by_beside + excluded),
+            "found": left * FOUND_WEIGHT * sure * by_found,
+            "ruled out": -RULED_OUT_WEIGHT * (by_ruled_out + is_excluded),
         }
 
-    def _asked_types(self, asked: Asked, text: Sparse, joined: Sparse) -> Vector:
-        """Return the probability of each type; the nodes that are named say nothing about what is asked for.
+    def _answer_types(self, query: LinkedQuery, text: SparseScores, reached: SparseScores) -> Vector:
+        """Return the probability of each type, from the query, the best texts and the neighbors of linked entities.
 
-        What the base finds and what is joined to the named nodes tell it, as far as the question leaves it to each.
-        Where the base's best node is far ahead of the next, its type may be asked for whatever the phrase says.
+        Linked entities do not vote. The type of the base's best node gains where that is far ahead of the next.
         """
-        named = set(asked.named.rows.tolist())
-        found = enumerate(text.rows[: VOTERS + len(named)].tolist())
-        others = [place for place, row in found if row not in named][:VOTERS]
-        of_type, values = self._type_ids[text.rows[others]], text.values[others]
-        by_text, by_edges = self._share(of_type, values), self._share(self._type_ids[joined.rows], joined.values)
-        types = self._types.probabilities(asked.reading.asked, by_text, by_edges, asked.left, asked.reading.uncued)
-        sure = min(asked.left * (values[0] - values[1]) ** 2, MOST_SURE) if len(others) > 1 else 0.0
+        linked = set(query.entities.rows.tolist())
+        first = enumerate(text.rows[: VOTERS + len(linked)].tolist())
+        voters = [place for place, row in first if row not in linked][:VOTERS]
+        of_type, values = self._type_ids[text.rows[voters]], text.values[voters]
+        by_text, by_edges = self._shares(of_type, values), self._shares(self._type_ids[reached.rows], reached.values)
+        parsed, left = query.parsed, query.text_share
+        types = self._types.probabilities(parsed.phrases, by_text, by_edges, left, parsed.uncued)
+        sure = min(left * (values[0] - values[1]) ** 2, MOST_SURE) if len(voters) > 1 else 0.0
         types *= 1 - sure
         types[of_type[:1]] += sure
         return types
 
-    def _share(self, of_type: Rows, values: Vector) -> Vector:
-        """Return the share of each type in the values of nodes of these types; none where there is nothing."""
+    def _shares(self, of_type: Rows, values: Vector) -> Vector:
+        """Return the share of each type in the sum of values; all 0 where there are none."""
         votes = np.bincount(of_type, values, len(self._types.names)).astype(np.float64, copy=False)
         shares: Vector = votes / max(votes.sum(), 1e-12)
         return shares
 
-    def _found(self, text: Sparse, types: Vector) -> Sparse:
-        """Return the nodes that the question seems to speak of by their texts, and how surely.
-
-        What is of the type that is asked for is an answer, and joins nothing.
-        """
+    def _mentioned(self, text: SparseScores, types: Vector) -> SparseScores:
+        """Return the nodes that the query may mention without their name, by text; not those of the answer type."""
         values = text.values**2 * (1 - types / types.max())[self._type_ids[text.rows]]
-        found = best(values, VOTERS)
-        return Sparse(text.rows[found], values[found])
+        top = best(values, VOTERS)
+        return SparseScores(text.rows[top], values[top])
 
     def _highest(self, n: int) -> Rows:
-        """Return the `n` best connected candidates of every type."""
+        """Return the `n` candidates of highest degree of every type."""
         stops = np.minimum(self._starts[:-1] + n, self._starts[1:])
         return self._by_degree[spans(self._starts[:-1], stops)[0]]
 
 
-def _degree_prior(degrees: NDArray[np.int64], type_ids: NDArray[np.int64], n_types: int) -> Vector:
-    """Return log(1 + degree) of each node against the greatest of its type."""
-    weight = np.log1p(degrees)
-    greatest = np.zeros(n_types)
-    np.maximum.at(greatest, type_ids, weight)
-    prior: Vector = weight / np.maximum(greatest, 1e-12)[type_ids]
-    return prior
-
-
-N_PATHS = 3
-MOST = 100
-"""Nodes between two others that are looked at for the least joined, which tell most."""
-
-
-def paths(kb: KnowledgeBase, named: NDArray[np.int64], row: int) -> list[Path]:
-    """Return ways of one edge, or where there are none of two, at most three; none from a node to itself.
+def paths(kb: KnowledgeBase, entities: Rows, row: int) -> list[Path]:
+    """Return at most three paths from entities to a node: of one edge first, then of two; none from a node to itself.
 
     >>> import pyarrow as pa
     >>> nodes = pa.table({"id": [0, 1, 2], "type": ["ore", "metal", "coin"], "name": ["Galena", "Lead", "Token"],
@@ -290,37 +267,27 @@ def paths(kb: KnowledgeBase, named: NDArray[np.int64], row: int) -> list[Path]:
     >>> paths(kb, np.array([0]), 2)[0].nodes
     ['Galena', 'Lead', 'Token']
     """
-    here = _joined(kb, row)
-    found: list[tuple[list[int], list[Edge]]] = []
-    middle: list[tuple[list[int], list[Edge]]] = []
-    for start in named[named != row].tolist():
-        if start in here:
-            found.append(([start, row], [_back(here[start])]))
+    degrees = kb.graph.without_loops.total_degrees
+    back = {node: Edge(edge.relation, not edge.forward) for node, edge in _first_edges(kb, row).items()}
+    one: list[tuple[list[int], list[Edge]]] = []
+    two: list[tuple[list[int], list[Edge]]] = []
+    for start in entities[entities != row].tolist():
+        if start in back:
+            one.append(([start, row], [back[start]]))
             continue
-        there = _joined(kb, start)
-        between = sorted(there.keys() & here.keys() - {start, row})[:MOST]
-        between.sort(key=lambda node: _degree(kb, node))
-        middle += [([start, node, row], [there[node], _back(here[node])]) for node in between[:N_PATHS]]
-    return [Path(kb.names(rows), edges) for rows, edges in [*found, *middle][:N_PATHS]]
+        out = _first_edges(kb, start)
+        between = sorted(out.keys() & back.keys() - {start, row})[:MAX_BETWEEN]
+        between.sort(key=lambda node: degrees[node])  # nodes of low degree tell most
+        two += [([start, node, row], [out[node], back[node]]) for node in between[:N_PATHS]]
+    return [Path(kb.names(rows), edges) for rows, edges in [*one, *two][:N_PATHS]]
 
 
-def _joined(kb: KnowledgeBase, row: int) -> dict[int, Edge]:
-    """Return the nodes joined to one, each with its first edge, followed from this node."""
-    return dict(reversed(list(_edges(kb, row))))
-
-
-def _edges(kb: KnowledgeBase, row: int) -> Iterator[tuple[int, Edge]]:
+def _first_edges(kb: KnowledgeBase, row: int) -> dict[int, Edge]:
+    """Return the neighbors of a node, each with the first edge to it."""
     graph = kb.graph.without_loops
+    edges: dict[int, Edge] = {}
     for side, forward in ((graph.out, True), (graph.into, False)):
-        found = side.edges(np.array([row]))
-        for relation, other in zip(found.relations.tolist(), found.rows.tolist(), strict=True):
-            yield other, Edge(graph.relations[relation], forward)
-
-
-def _back(edge: Edge) -> Edge:
-    return Edge(edge.relation, not edge.forward)
-
-
-def _degree(kb: KnowledgeBase, node: int) -> int:
-    graph = kb.graph.without_loops
-    return sum(len(side.edges(np.array([node])).rows) for side in (graph.out, graph.into))
+        _, relations, others = side.edges(np.array([row]))
+        for relation, other in zip(relations.tolist(), others.tolist(), strict=True):
+            edges.setdefault(other, Edge(graph.relations[relation], forward))
+    return edges

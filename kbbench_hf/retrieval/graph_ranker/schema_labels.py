@@ -1,4 +1,4 @@
-"""The names that a knowledge base gives to its types and relations, and which of them a text speaks of."""
+"""Labels of node types and relations, and how far a text mentions each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,73 +9,70 @@ from kbbench_hf.retrieval.graph_ranker.query_words import stem
 from kbbench_hf.text.words import WORD, break_words
 
 WITHIN = 0.25
-"""What a label or name counts all of whose words are said as part of a longer one: it may be meant beside it."""
-_BEGINNING = 4
-"""Letters in which two words agree that are forms of one: cellular and cell, interacts and interact."""
+"""The weight of a label or name that is mentioned only within a longer one."""
+_PREFIX = 4
+"""Letters that two forms of one word share: cellular and cell, interacts and interact."""
 
 
-class Labels:
+class SchemaLabels:
     """Labels such as `gene/protein` or `parent peak`, by the stems of their words.
 
-    >>> Labels(["cell_part", "gene/protein"]).spoken({"cellular": 1.0, "gene": 0.5}).tolist()
+    >>> SchemaLabels(["cell_part", "gene/protein"]).coverage({"cellular": 1.0, "gene": 0.5}).tolist()
     [0.5, 0.5]
-    >>> Labels(["cook", "cookbook"]).spoken({"cookbook": 1.0}).tolist()
+    >>> SchemaLabels(["cook", "cookbook"]).coverage({"cookbook": 1.0}).tolist()
     [0.0, 1.0]
 
-    Where all of a label is said as part of a longer one, the longer one is meant.
+    A label within a longer one that is mentioned too counts less.
 
-    >>> Labels(["company", "record company"]).spoken({"record": 0.9, "company": 1.0}).round(2).tolist()
+    >>> SchemaLabels(["company", "record company"]).coverage({"record": 0.9, "company": 1.0}).round(2).tolist()
     [0.25, 0.95]
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._size = len(names)
         self._labels: list[tuple[int, list[str]]] = []
-        self._by_beginning: dict[str, set[str]] = {}
+        self._by_prefix: dict[str, set[str]] = {}
+        self._with_word: dict[str, list[int]] = {}
         for number, name in enumerate(names):
             for label in name.replace("_", " ").split("/"):
                 parts = [stem(word) for word in WORD.findall(break_words(label).lower())]
+                for part in set(parts):
+                    self._by_prefix.setdefault(part[:_PREFIX], set()).add(part)
+                    self._with_word.setdefault(part, []).append(len(self._labels))
                 if parts:
                     self._labels.append((number, parts))
-                for part in parts:
-                    self._by_beginning.setdefault(part[:_BEGINNING], set()).add(part)
-        self._of_part: dict[str, list[int]] = {}
-        for place, (_, parts) in enumerate(self._labels):
-            for part in set(parts):
-                self._of_part.setdefault(part, []).append(place)
 
     @property
     def words(self) -> Iterable[str]:
         """The stems of the words of all labels."""
-        return self._of_part
+        return self._with_word
 
-    def related(self, word: str) -> list[str]:
+    def forms(self, word: str) -> list[str]:
         """Return the words of labels of which this stem is a form: itself alone where it is one of them."""
-        if word in self._of_part:
+        if word in self._with_word:
             return [word]
-        return [part for part in self._by_beginning.get(word[:_BEGINNING], ()) if related(word, part)]
+        return [part for part in self._by_prefix.get(word[:_PREFIX], ()) if _are_forms(word, part)]
 
-    def spoken(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
-        """Return for each name how much of it is spoken of, shape (names,): of its best label, the mean over its words.
+    def coverage(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
+        """Return how far a text mentions each name, shape (names,): the mean over the words of its best label.
 
-        `weights` are the stems of a text, each with what it counts.
+        `weights` are those of the text's stems.
         """
         best: dict[str, float] = {}
         for word, weight in weights.items():
-            for part in self.related(word):
+            for part in self.forms(word):
                 best[part] = max(best.get(part, 0.0), weight)
-        found = np.zeros(self._size)
-        places = {place for part in best for place in self._of_part[part]}
+        covered = np.zeros(self._size)
+        places = {place for part in best for place in self._with_word[part]}
         whole = [set(parts) for _, parts in map(self._labels.__getitem__, places) if best.keys() >= set(parts)]
         for place in places:
             number, parts = self._labels[place]
-            said = sum(best.get(part, 0.0) for part in parts) / len(parts)
+            mean = sum(best.get(part, 0.0) for part in parts) / len(parts)
             is_within = any(set(parts) < longer for longer in whole)
-            found[number] = max(found[number], said * (WITHIN if is_within else 1))
-        return found
+            covered[number] = max(covered[number], mean * (WITHIN if is_within else 1))
+        return covered
 
 
-def related(one: str, other: str) -> bool:
-    """Whether one word begins with the other, of four letters or more: cellular with cell, interacts with interact."""
+def _are_forms(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
-    return one == other or (len(short) >= _BEGINNING and long.startswith(short))
+    return one == other or (len(short) >= _PREFIX and long.startswith(short))

@@ -1,7 +1,7 @@
 import pytest
 
-from kbbench_hf.retrieval.graph_ranker.exclusions import without_comparison
-from kbbench_hf.retrieval.graph_ranker.parsed_query import read
+from kbbench_hf.retrieval.graph_ranker.exclusions import remove_comparisons
+from kbbench_hf.retrieval.graph_ranker.parsed_query import parse_query
 
 QUESTION = "which films are set in Rome?"
 
@@ -52,7 +52,7 @@ QUESTION = "which films are set in Rome?"
     ],
 )
 def test_what_is_asked_for_is_the_noun_phrase_after_the_cue(question: str, asked: list[tuple[str, ...]]) -> None:
-    assert list(read(question).asked) == asked
+    assert list(parse_query(question).phrases) == asked
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_asked_for_is_the_noun_phrase_after_the_cue(question: str, asked
     ],
 )
 def test_what_stands_around_a_question_is_not_asked_for(wording: str) -> None:
-    phrases = read(wording.format(QUESTION)).asked
+    phrases = parse_query(wording.format(QUESTION)).phrases
     assert ("films",) in phrases
     assert not any("actor" in word for phrase in phrases for word in phrase)
 
@@ -95,10 +95,10 @@ def test_what_stands_around_a_question_is_not_asked_for(wording: str) -> None:
     ],
 )
 def test_what_is_set_aside_is_not_said(question: str, aside: str) -> None:
-    found = read(question)
-    assert aside not in found.said
+    found = parse_query(question)
+    assert aside not in found.included
     assert aside not in found.excluded
-    assert QUESTION in found.said
+    assert QUESTION in found.included
 
 
 @pytest.mark.parametrize(
@@ -115,16 +115,16 @@ def test_what_is_set_aside_is_not_said(question: str, aside: str) -> None:
     ],
 )
 def test_what_is_ruled_out_stands_apart(exception: str) -> None:
-    found = read(f"Find films set in Rome, {exception}, please.")
+    found = parse_query(f"Find films set in Rome, {exception}, please.")
     assert "Fellini" in found.excluded or "Roma" in found.excluded
-    assert "Fellini" not in found.said
-    assert [phrase[0] for phrase in found.asked] == ["films"]
+    assert "Fellini" not in found.included
+    assert [phrase[0] for phrase in found.phrases] == ["films"]
 
 
 @pytest.mark.parametrize("exception", ["Apart from those by Fellini", "Leaving aside the ones by Fellini"])
 def test_what_is_ruled_out_first_stands_apart_too(exception: str) -> None:
-    found = read(f"{exception}, {QUESTION}")
-    assert (found.excluded, found.asked) == (exception, (("films",),))
+    found = parse_query(f"{exception}, {QUESTION}")
+    assert (found.excluded, found.phrases) == (exception, (("films",),))
 
 
 @pytest.mark.parametrize(
@@ -136,37 +136,37 @@ def test_what_is_ruled_out_first_stands_apart_too(exception: str) -> None:
     ],
 )
 def test_an_abbreviation_ends_no_sentence(question: str, asked: list[tuple[str, ...]]) -> None:
-    found = read(question)
-    assert list(found.asked) == asked
-    assert "Clair" not in found.said
+    found = parse_query(question)
+    assert list(found.phrases) == asked
+    assert "Clair" not in found.included
 
 
 @pytest.mark.parametrize("question", ["Which drugs should not be given with alcohol?", "What does not rust?"])
 def test_a_negated_verb_rules_nothing_out(question: str) -> None:
-    assert read(question).said == question
+    assert parse_query(question).included == question
 
 
 def test_a_question_of_which_nothing_would_be_left_is_kept_whole() -> None:
-    assert read("Not about Rome").said == "Not about Rome"
+    assert parse_query("Not about Rome").included == "Not about Rome"
 
 
 def test_names_are_no_part_of_what_is_asked_for() -> None:
-    (phrase,) = read("Name the Roman film Speed director.", {"speed", "roman"}).asked
+    (phrase,) = parse_query("Name the Roman film Speed director.", {"speed", "roman"}).phrases
     assert phrase == ("film", "director")
 
 
 def test_a_word_that_types_share_is_part_of_a_name_beside_another_of_its_words() -> None:
     pairs = {("salt", "bridge")}
-    assert read("What is Salt Bridge made of?", {"salt"}, pairs).asked == ()
-    assert read("Which bridge is made of salt?", {"salt"}, pairs).asked == (("bridge",),)
-    assert read("Find inspections covering Salt Bridge.", {"salt"}, pairs).asked == (("inspections",),)
+    assert parse_query("What is Salt Bridge made of?", {"salt"}, pairs).phrases == ()
+    assert parse_query("Which bridge is made of salt?", {"salt"}, pairs).phrases == (("bridge",),)
+    assert parse_query("Find inspections covering Salt Bridge.", {"salt"}, pairs).phrases == (("inspections",),)
 
 
 def test_all_words_but_names_are_kept_where_no_cue_asks() -> None:
-    assert read("My uncle was fond of films with Sordi.", {"sordi"}).uncued == tuple(
+    assert parse_query("My uncle was fond of films with Sordi.", {"sordi"}).uncued == tuple(
         "my uncle was fond of films with".split()
     )
-    assert read(QUESTION).uncued == ()
+    assert parse_query(QUESTION).uncued == ()
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def test_all_words_but_names_are_kept_where_no_cue_asks() -> None:
     ["Which one interacts with genes of the heart?", "What treats a cold?", "Which are involved in pathways of pain?"],
 )
 def test_what_is_said_of_the_asked_is_not_what_is_asked_for(question: str) -> None:
-    assert read(question).asked == ()
+    assert parse_query(question).phrases == ()
 
 
 def test_what_is_compared_with_is_taken_out_and_the_rest_stays() -> None:
-    assert "speed" not in without_comparison("Which film is longer than Speed, and older?").lower()
-    assert without_comparison("Rather a film about Rome?") == "Rather a film about Rome?"
+    assert "speed" not in remove_comparisons("Which film is longer than Speed, and older?").lower()
+    assert remove_comparisons("Rather a film about Rome?") == "Rather a film about Rome?"
 
 
 @pytest.mark.parametrize(
@@ -191,17 +191,17 @@ def test_what_is_compared_with_is_taken_out_and_the_rest_stays() -> None:
     ],
 )
 def test_the_words_of_asking_are_not_sought(question: str, sought: str) -> None:
-    assert " ".join(read(question).sought.split()) == sought
+    assert " ".join(parse_query(question).keywords.split()) == sought
 
 
 def test_a_word_of_asking_in_a_name_is_sought() -> None:
-    assert "Search" in read("Who wrote the film Search?", {"search"}).sought
-    assert "Search" not in read("Search the film of Fellini").sought
+    assert "Search" in parse_query("Who wrote the film Search?", {"search"}).keywords
+    assert "Search" not in parse_query("Search the film of Fellini").keywords
 
 
 def test_markup_is_not_read() -> None:
-    assert read(f"<p><b>{QUESTION}</b><br/></p>").asked == read(QUESTION).asked
-    assert "p < 0.05" in read("Which films have p < 0.05 and q > 2?").said
+    assert parse_query(f"<p><b>{QUESTION}</b><br/></p>").phrases == parse_query(QUESTION).phrases
+    assert "p < 0.05" in parse_query("Which films have p < 0.05 and q > 2?").included
 
 
 @pytest.mark.parametrize(
@@ -217,10 +217,10 @@ def test_markup_is_not_read() -> None:
     ],
 )
 def test_what_is_excluded_in_the_middle_ends_with_its_names(question: str, excluded: str) -> None:
-    found = read(question, {"speed", "roma", "fellini", "sordi", "rome"})
+    found = parse_query(question, {"speed", "roma", "fellini", "sordi", "rome"})
     assert found.excluded == excluded
-    assert found.said.rstrip().endswith("Rome?")
-    assert not any(name in found.said for name in ("Speed", "Fellini", "Sordi", "Roma "))
+    assert found.included.rstrip().endswith("Rome?")
+    assert not any(name in found.included for name in ("Speed", "Fellini", "Sordi", "Roma "))
 
 
 @pytest.mark.parametrize(
@@ -238,23 +238,23 @@ def test_what_is_excluded_in_the_middle_ends_with_its_names(question: str, exclu
 )
 def test_what_is_negated_is_ruled_out_where_it_has_a_name(negated: str) -> None:
     names = {"speed", "fellini", "sordi", "rome"}
-    found = read(f"Find the crew of Speed {negated}, please.", names)
+    found = parse_query(f"Find the crew of Speed {negated}, please.", names)
     assert found.excluded == negated
-    assert read("Find a crew that never sailed and did not drive.", names).excluded == ""
-    assert read("I like ships! Which crew has not met Fellini?", names).excluded == ""
-    assert read("Find a crew, but I do not know whether Fellini has one.", names).excluded == ""
+    assert parse_query("Find a crew that never sailed and did not drive.", names).excluded == ""
+    assert parse_query("I like ships! Which crew has not met Fellini?", names).excluded == ""
+    assert parse_query("Find a crew, but I do not know whether Fellini has one.", names).excluded == ""
 
 
 def test_the_sentences_that_ask_are_told_from_the_others() -> None:
-    found = read("I live near Rome. Which films did Fellini direct? My uncle liked Sordi.")
-    assert found.asking.strip() == "which films did fellini direct"
-    assert read("My uncle liked Sordi.").asking == ""
+    found = parse_query("I live near Rome. Which films did Fellini direct? My uncle liked Sordi.")
+    assert found.cued.strip() == "which films did fellini direct"
+    assert parse_query("My uncle liked Sordi.").cued == ""
 
 
 def test_what_is_excluded_without_a_known_name_is_all_that_follows() -> None:
-    assert read("Which films other than comedies are set in Rome?").said.split() == ["Which", "films", "?"]
+    assert parse_query("Which films other than comedies are set in Rome?").included.split() == ["Which", "films", "?"]
 
 
 def test_what_is_excluded_behind_what_is_said_of_the_asked_is_all_that_follows() -> None:
-    found = read("Which films are set in Rome, but not those of Fellini that won a prize?", {"fellini", "rome"})
+    found = parse_query("Which films are set in Rome, but not those of Fellini that won a prize?", {"fellini", "rome"})
     assert found.excluded == "but not those of Fellini that won a prize"

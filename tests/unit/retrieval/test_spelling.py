@@ -14,7 +14,7 @@ SPELLING = Spelling(["cellular", "medication", "structure", "gene"], {"meditatio
     ],
 )
 def test_one_slip_of_the_finger_is_mended(written: str, meant: str) -> None:
-    assert SPELLING.corrected(written) == meant
+    assert SPELLING.correct(written) == meant
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def test_one_slip_of_the_finger_is_mended(written: str, meant: str) -> None:
     ],
 )
 def test_what_may_be_meant_as_it_stands_stays(text: str) -> None:
-    assert SPELLING.corrected(text) == text
+    assert SPELLING.correct(text) == text
 
 
 def test_of_words_that_are_alike_the_one_a_finger_may_miss_is_meant() -> None:
     spelling = Spelling(["master", "matter"], set().__contains__)
-    assert spelling.corrected("a mayter, a madter") == "a matter, a master"
+    assert spelling.correct("a mayter, a madter") == "a matter, a master"

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from kbbench_hf.retrieval.graph_ranker.entity_linking import NodeNames
+from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker
 
 NAMES = ["Salt Mine", "Old Salt Mine", "Salt Kiln", "MMP9", "MMP10", "Salt Mine of King Alfred at Winter Bay"]
 
 
 def _found(text: str) -> dict[str, float]:
-    named = NodeNames(NAMES).find(text)
+    named = EntityLinker(NAMES).link(text)
     return {NAMES[row]: strength for row, strength in zip(named.rows.tolist(), named.strength.tolist(), strict=True)}
 
 
@@ -46,18 +46,18 @@ def test_a_hyphenated_word_is_read_as_several_too() -> None:
 
 def test_text_without_any_name_names_nothing() -> None:
     assert _found("a quarry") == _found("") == {}
-    assert NodeNames([]).find("a mill").rows.dtype == np.int64
+    assert EntityLinker([]).link("a mill").rows.dtype == np.int64
 
 
 def test_a_letter_of_a_name_is_no_contraction() -> None:
-    names = NodeNames(["Vitamin D", "T cell", "Don Quixote", "Vitamin K", "cell"])
-    assert names.find("foods with vitamin k").rows.tolist() == [3]
-    assert 1 not in names.find("the wall of a cell").rows
-    assert names.find("who wrote Don Quixote").strength.tolist() == [1.0]
+    names = EntityLinker(["Vitamin D", "T cell", "Don Quixote", "Vitamin K", "cell"])
+    assert names.link("foods with vitamin k").rows.tolist() == [3]
+    assert 1 not in names.link("the wall of a cell").rows
+    assert names.link("who wrote Don Quixote").strength.tolist() == [1.0]
 
 
 def test_the_function_words_of_a_name_count_where_they_are_not_said() -> None:
-    names = NodeNames(["This Is Not a Film", "Film of the Mill", *(f"Mill {number}" for number in range(99))])
-    assert names.find("a film at noon").rows.tolist() == []
-    assert names.find("a film of the mill").rows.tolist() == [1]
-    assert names.find("I saw it: this is not a film").rows.tolist() == [0]
+    names = EntityLinker(["This Is Not a Film", "Film of the Mill", *(f"Mill {number}" for number in range(99))])
+    assert names.link("a film at noon").rows.tolist() == []
+    assert names.link("a film of the mill").rows.tolist() == [1]
+    assert names.link("I saw it: this is not a film").rows.tolist() == [0]
