@@ -1,4 +1,4 @@
-"""Connections on which an answer belongs to its question: one that a server has spoken on unasked is used no more."""
+"""Connection pool (aiohttp) that never reuses a connection on which unrequested data arrived."""
 
 import select
 from typing import Any
@@ -7,11 +7,10 @@ import aiohttp
 
 
 class Connector(aiohttp.TCPConnector):
-    """Keeps connections for the next request, but none on which something came that nobody asked for.
+    """A pool that drops idle connections with data on them, because it would be read as the next completion.
 
-    A server or proxy that sends a second answer would have it read as the answer to the next prompt
-    (aio-libs/aiohttp#13656). What is still on its way when the next request is sent can not be seen: after the first
-    such answer, no connection is used twice.
+    Some servers and proxies send a second reply (aio-libs/aiohttp#13656). Data that arrives after the next request
+    cannot be detected: after the first such reply, no connection is reused.
     """
 
     async def connect(self, req: aiohttp.ClientRequest, *rest: Any, **more: Any) -> Any:
@@ -19,15 +18,15 @@ class Connector(aiohttp.TCPConnector):
         for protocol, _ in self._conns.get(req.connection_key, ()):
             if not protocol.is_connected():
                 continue
-            if not (protocol.should_close or _has_spoken(protocol.transport)):
-                break  # this is the one that the pool will take
+            if not (protocol.should_close or _has_data(protocol.transport)):
+                break  # the pool will take this one
             self._force_close |= protocol.should_close
             protocol.close()
         return await super().connect(req, *rest, **more)
 
 
-def _has_spoken(transport: Any) -> bool:
-    """Whether there is something to read on an idle connection, or its end."""
+def _has_data(transport: Any) -> bool:
+    """Return whether an idle connection has data to read, or was closed."""
     socket = transport and transport.get_extra_info("socket")
     if not socket or socket.fileno() < 0:
         return False

@@ -1,4 +1,4 @@
-"""Holding a local model to a JSON schema while it writes: tokens that would break it are never chosen."""
+"""Constrained decoding: logits processor that allows only tokens valid under a JSON schema (llguidance)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from kbbench_hf.errors import UsageError, missing_extra
 
 _BITS = 32
 _SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""One way to space JSON: where any is allowed, a small model writes blanks until its limit."""
+"""Fixed whitespace: with flexible whitespace, small models write blanks until the output limit."""
 
 
 class SchemaDecoder:
-    """Makes logits processors that hold each row of a batch to a schema of its own, by llguidance.
+    """Builder of logits processors that constrain each row of a batch to its own schema.
 
     Raises:
         UsageError: llguidance is not installed.
@@ -30,16 +30,16 @@ class SchemaDecoder:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            raise UsageError(  # its panics are no exceptions
+            raise UsageError(  # a panic of llguidance is a BaseException
                 f"The model's tokenizer cannot be held to a schema ({error}). Run it without --structured."
             ) from None
         self._vocabulary, self._ends = vocabulary, list(ends)
 
-    def processor(self, schemas: Sequence[Mapping[str, object] | None]) -> "_Held":
-        """Return the processor of one batch; a row whose schema is None writes freely.
+    def processor(self, schemas: Sequence[Mapping[str, object] | None]) -> "SchemaProcessor":
+        """Return the processor of one batch; a row whose schema is None is not constrained.
 
         Raises:
-            UsageError: a schema says something that the grammar cannot.
+            UsageError: the grammar does not support a schema.
         """
         from llguidance import LLMatcher
 
@@ -51,14 +51,16 @@ class SchemaDecoder:
             grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_SPACING)
             matcher = LLMatcher(self._tokens, grammar)
             if matcher.is_error():
-                said = matcher.get_error().splitlines()[0]
-                raise UsageError(f"This JSON schema cannot constrain a local model: {said}. Run without --structured.")
+                reason = matcher.get_error().splitlines()[0]
+                raise UsageError(
+                    f"This JSON schema cannot constrain a local model: {reason}. Run without --structured."
+                )
             matchers.append(matcher)
-        return _Held(matchers, self._vocabulary, self._ends)
+        return SchemaProcessor(matchers, self._vocabulary, self._ends)
 
 
-class _Held:
-    """A logits processor as transformers calls it: (ids so far, scores of the next) -> scores."""
+class SchemaProcessor:
+    """Logits processor of transformers: (token ids, scores of the next token) -> scores."""
 
     def __init__(self, matchers: Sequence[Any], vocabulary: int, ends: Sequence[int]) -> None:
         self._matchers, self._vocabulary, self._ends = matchers, vocabulary, ends
@@ -66,7 +68,7 @@ class _Held:
         self._mask = np.zeros((1, -(-vocabulary // _BITS)), dtype=np.int32)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores with minus infinity for what would break the schema."""
+        """Return the scores with minus infinity for tokens that would violate the schema."""
         import torch
         from llguidance.numpy import fill_next_token_bitmask
 

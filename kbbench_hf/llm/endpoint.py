@@ -1,8 +1,7 @@
-"""A chat model behind an OpenAI-compatible server: TGI, vLLM, SGLang, llama.cpp, `transformers serve`, a paid service.
+"""Client of OpenAI-compatible chat servers (TGI, vLLM, SGLang, llama.cpp, `transformers serve`, paid services).
 
-One lean aiohttp client speaks to all of them. At 64 connections it costs about 0.1 ms of processor time a request,
-where `huggingface_hub.AsyncInferenceClient` costs 0.95 ms and keeps only 20 connections alive; and it sends the key
-that it is given, where that client sends the user's Hub token to any server.
+It uses aiohttp. At 64 connections a request costs about 0.1 ms of CPU time; `huggingface_hub.AsyncInferenceClient`
+needs 0.95 ms, keeps only 20 connections alive, and sends the user's Hub token to any server.
 """
 
 import base64
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_tool_turn
-from kbbench_hf.llm.failures import Failure, Meaning, Refused
+from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
 from kbbench_hf.llm.http_bodies import is_stream, read_body, read_stream
 from kbbench_hf.llm.server_identity import server_facts
 from kbbench_hf.llm.supported_parameters import Dialect, Schema
@@ -28,22 +27,22 @@ if TYPE_CHECKING:
     import aiohttp
 
 NO_KEY = "EMPTY"
-"""What is sent as the key to a server that asks for none."""
-_LASTING = 3
-"""A page about itself at which a server breaks so often is one that it does not have."""
+"""The key for a server that needs none."""
+_MAX_PAGE_FAULTS = 3
+"""A page about the server that fails as often with status 500 counts as absent."""
 SCALE_UP_S = 600
-"""How long an Inference Endpoint that is scaled to zero is asked to hold a request until a replica is up."""
+"""How long an Inference Endpoint that is scaled to zero holds a request until a replica is up."""
 
 
 class Endpoint:
-    """A model on a server. Use it as an async context manager; `name` then names model and server for the journal.
+    """A chat model on a server, as an async context manager; `name` identifies model and server in the journal.
 
-    `base_url` is the server's address, with or without `/v1`. `api_key` is sent to that server and nowhere else, and
-    is taken out of everything the server sends back. A request that takes longer than `timeout_s` fails as "timeout".
-    `bill_to` is the organisation that pays for requests to Hugging Face's router.
+    `base_url` is the server's address, with or without `/v1`. `api_key` is sent to that server only, and is redacted
+    in all its replies. A request that takes longer than `timeout_s` fails as "timeout". `bill_to` is the organization
+    that pays for requests to Hugging Face's router.
 
     Raises:
-        UsageError: the address is not http(s), or holds a password or a query (which would end up in logs).
+        UsageError: the address is not http(s), or has a password or a query (which would end up in logs).
     """
 
     def __init__(
@@ -55,17 +54,17 @@ class Endpoint:
         *,
         bill_to: str | None = None,
     ) -> None:
-        self.base_url = _normalise(base_url)
+        self.base_url = _normalize_url(base_url)
         self.model = model
         self.timeout_s = timeout_s
         self.server: dict[str, str] = {}
-        """What the server is: `kind` ("tgi", "vllm", "openai-compatible"), version, served model, revision if told."""
+        """Facts: `kind` ("tgi", "vllm", "openai-compatible"), and version, served model and revision where known."""
         self.dialect = Dialect()
-        """What this server's errors taught of how it wants to be asked."""
+        """The form of requests that this server accepts, as far as its errors told."""
         self.name = f"{model}@?"
         key = api_key or NO_KEY
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._headers["Accept-Encoding"] = "identity"  # answers are short, and what is packed may be a bomb
+        self._headers["Accept-Encoding"] = "identity"  # replies are short, and a compressed one may be a bomb
         self._redact = Redaction("" if key == NO_KEY else key)
         host = urlsplit(self.base_url).hostname or ""
         self._scales_to_zero = host.endswith(".endpoints.huggingface.cloud")
@@ -74,7 +73,7 @@ class Endpoint:
         if bill_to:
             self._headers["X-HF-Bill-To"] = bill_to
         self._faults: Counter[str] = Counter()
-        """How often a page about the server broke."""
+        """Page about the server -> how often it failed with status 500."""
         self._session: aiohttp.ClientSession | None = None
         self._url = f"{self.base_url}/chat/completions"
         self._proxy = _proxy(self.base_url)
@@ -104,13 +103,13 @@ class Endpoint:
 
     @property
     def identity(self) -> dict[str, str]:
-        """Who answers: the address, the model asked for, and what the server says it is."""
+        """The address, the model's name, and the facts that the server gives."""
         return {"base_url": self.base_url, "model": self.model, **self.server}
 
-    async def recognise(self) -> dict[str, str]:
-        """Ask the server what it is; fill in `server` and `name`, and return `server`.
+    async def recognize(self) -> dict[str, str]:
+        """Identify the server: set `server` and `name`, and return `server`.
 
-        A server that tells nothing is "openai-compatible". Requests: GETs only, none of them paid.
+        A server without a page about itself is "openai-compatible". Requests: GETs only, none of them paid.
 
         Raises:
             Failure: the server cannot be reached or refuses the key.
@@ -129,13 +128,13 @@ class Endpoint:
         schema: Schema | None = None,
         **sampling: object,
     ) -> Completion:
-        """Send one chat request once, and return the answer; `sampling` goes into the request as it is.
+        """Send one chat request once, and return its completion; `sampling` goes into the request as it is.
 
-        Where `tools` stand in it, the answer may be calls of them.
+        With `tools` in it, the completion may consist of tool calls.
 
         Raises:
-            Failure: no answer came of it; `transient` says whether to try again.
-            Refused: no request of this run can succeed, or it is open whether one can.
+            Failure: there is no completion; `transient` says whether to retry.
+            RequestRefused: perhaps no request of this run can succeed.
         """
         started = time.perf_counter()
         limit = {} if max_tokens is None else {"max_tokens": max_tokens}
@@ -144,34 +143,32 @@ class Endpoint:
         status, headers, raw = await self._send("POST", self._url, json.dumps(body).encode("ascii"))
         if status != 200:
             raise self._failure(status, headers, raw, body, dialect)
-        if is_stream(headers.get("Content-Type", ""), raw):
-            # an answer that came in pieces may hold the key across them
+        if is_stream(headers.get("Content-Type", ""), raw):  # the key may be spread over several events
             raw = self._redact(json.dumps(read_stream(raw)).encode())
         reply = parse_json(raw)
         if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
             raise self._failure(200, headers, reply, body, dialect)
         try:
-            read = read_tool_turn if "tools" in body else read_completion
-            done = read(reply, time.perf_counter() - started)
+            parse = read_tool_turn if "tools" in body else read_completion
+            completion = parse(reply, time.perf_counter() - started)
         except RecursionError:
             raise Failure("not_json", "nested too deeply", transient=True) from None
         stops = sampling.get("stop") if "stop" in dialect.left_out else None
-        return _cut(done, stops) if isinstance(stops, list) else done
+        return _cut_at_stop(completion, stops) if isinstance(stops, list) else completion
 
-    def learn(self, refused: Refused) -> dict[str, object] | None:
-        """Say otherwise what was refused, and return what is now said otherwise; None where there is no other way.
+    def learn(self, refused: RequestRefused) -> dict[str, object] | None:
+        """Adapt the dialect to a refused parameter, and return its changes; None where there is no other form.
 
-        What was asked before another refusal taught better is simply to be asked again.
+        A request in an earlier dialect is only to be sent again.
         """
-        if refused.dialect is not self.dialect and refused.dialect is not None:
-            return self.dialect.changes()
-        if refused.refusal is None or refused.refusal.parameter is None:
-            return None
-        learnt = self.dialect.learn(refused.refusal.parameter, refused.words, refused.sent)
-        if learnt is None:
-            return None
-        self.dialect = learnt
-        return learnt.changes()
+        if refused.dialect is None or refused.dialect is self.dialect:
+            if refused.refusal is None or refused.refusal.parameter is None:
+                return None
+            learned = self.dialect.learn(refused.refusal.parameter, refused.words, refused.sent)
+            if learned is None:
+                return None
+            self.dialect = learned
+        return self.dialect.changes()
 
     def _failure(
         self,
@@ -181,27 +178,34 @@ class Endpoint:
         sent: Mapping[str, object],
         dialect: Dialect | None = None,
     ) -> Failure:
-        """Return what it means for the run that a request was refused."""
-        from kbbench_hf.llm.error_messages import error_words  # the tables of refusals are needed now, not before
-        from kbbench_hf.llm.refusals import meaning_of
+        """Return the failure of a request whose reply is an error."""
+        from kbbench_hf.llm.error_messages import parse_error  # lazily: most runs need no table of refusals
+        from kbbench_hf.llm.refusals import classify_error
 
-        words = error_words(reply, headers)
-        found = meaning_of(status, words, sent)
-        said = str(words)
-        if found.meaning is Meaning.PROMPT:
-            return Failure(found.cause or "prompt_refused", f"HTTP {status}: {said}", transient=False)
-        if found.meaning is Meaning.LOADING or (self._scales_to_zero and status in (502, 503)):
-            return Failure("loading", said, transient=True, retry_after=found.seconds)
-        if found.meaning is Meaning.LATER:
-            return Failure("rate_limited", said, transient=True, retry_after=found.seconds)
-        if status == 200 and found.meaning in (Meaning.FAULT, Meaning.UNCLEAR):
-            return Failure("error_in_body", said, transient=True, retry_after=found.seconds)
-        if found.meaning is Meaning.FAULT:
-            return Failure(f"http_{status}", said, transient=True, retry_after=found.seconds)
-        return Refused(f"http_{status}", said, refusal=found, sent=sent, words=words.text, dialect=dialect)
+        error = parse_error(reply, headers)
+        refusal, message = classify_error(status, error, sent), str(error)
+        kind = refusal.kind
+        if kind is RefusalKind.PROMPT:
+            return Failure(refusal.cause or "prompt_refused", f"HTTP {status}: {message}", transient=False)
+        if kind is RefusalKind.LOADING or (self._scales_to_zero and status in (502, 503)):
+            reason = "loading"
+        elif kind is RefusalKind.LATER:
+            reason = "rate_limited"
+        elif status == 200 and kind in (RefusalKind.FAULT, RefusalKind.UNCLEAR):
+            reason = "error_in_body"
+        elif kind is RefusalKind.FAULT:
+            reason = f"http_{status}"
+        else:
+            words = error.text
+            return RequestRefused(f"http_{status}", message, refusal=refusal, sent=sent, words=words, dialect=dialect)
+        return Failure(reason, message, transient=True, retry_after=refusal.seconds)
 
-    async def _page(self, url: str, ours: bool) -> Mapping[str, object]:
-        """Return the JSON object at a URL, or nothing where the server has no such page."""
+    async def _page(self, url: str, required: bool) -> Mapping[str, object]:
+        """Return the JSON object at a URL, empty where the server has none.
+
+        Raises:
+            Failure: the page is `required`, and the server refuses the key or fails.
+        """
         status, headers, raw = await self._send("GET", url, None)
         if status == 200:
             try:
@@ -210,8 +214,8 @@ class Endpoint:
                 return {}
             return value if isinstance(value, dict) else {}
         self._faults[url] += status == 500
-        lasting = status == 500 and self._faults[url] >= _LASTING  # `transformers serve` without a Hub cache
-        if ours and not lasting and (status == 401 or status == 429 or status >= 500):
+        absent = status == 500 and self._faults[url] >= _MAX_PAGE_FAULTS  # `transformers serve` without a Hub cache
+        if required and not absent and (status in (401, 429) or status >= 500):
             raise self._failure(status, headers, raw, {})
         return {}
 
@@ -234,13 +238,13 @@ class Endpoint:
             raise Failure("connection_broken", type(error).__name__, transient=True) from None
 
 
-def _cut(done: Completion, stops: Sequence[str]) -> Completion:
-    """Return an answer up to its first stop string, for a server that takes none."""
-    found = [place for stop in stops if (place := done.text.find(stop)) >= 0]
-    return done._replace(text=done.text[: min(found)], finish_reason="stop") if found else done
+def _cut_at_stop(completion: Completion, stops: Sequence[str]) -> Completion:
+    """Return a completion up to its first stop string, for a server that does not support `stop`."""
+    ends = [place for stop in stops if (place := completion.text.find(stop)) >= 0]
+    return completion._replace(text=completion.text[: min(ends)], finish_reason="stop") if ends else completion
 
 
-def _normalise(base_url: str) -> str:
+def _normalize_url(base_url: str) -> str:
     try:
         parts = urlsplit(base_url)
         _ = parts.port
@@ -261,7 +265,7 @@ def _normalise(base_url: str) -> str:
 
 
 def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL (aiohttp would look it up for every request anew)."""
+    """Return the proxy for a URL from the environment (aiohttp would look it up at every request)."""
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(url)
@@ -269,9 +273,9 @@ def _proxy(url: str) -> str | None:
 
 
 def key_from_environment(variable: str | None) -> str:
-    """Return the API key in an environment variable; without a variable, the word for "no key".
+    """Return the API key in an environment variable; `NO_KEY` without a variable.
 
-    The user's Hub token is never read by itself: name its variable to send it.
+    The user's Hub token is sent only where its variable is named.
 
     Raises:
         UsageError: the variable is not set or empty.
@@ -287,15 +291,15 @@ def key_from_environment(variable: str | None) -> str:
 
 
 REDACTED = b"[redacted]"
-_SHORTEST = 4
-"""A shorter key is no secret, and would be found in every text."""
+_MIN_LENGTH = 4
+"""A shorter key is no secret, and would occur in every text."""
 _ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "=": "equals", "/": "sol", "+": "plus"}
 _ENTITIES |= {":": "colon", ".": "period", "_": "lowbar", "-": "hyphen", "@": "commat", "%": "percnt", "#": "num"}
 _ESCAPES = (b"\\", b"%", b"&")
 
 
 class Redaction:
-    r"""Takes one key out of bytes: as it is, escaped as in JSON, URLs or HTML, in base64 and as hexadecimal digits.
+    r"""Redaction of one key in bytes: plain, escaped as in JSON, URLs or HTML, in base64 and hexadecimal.
 
     >>> redact = Redaction("sk-a/b=")
     >>> redact(rb'{"key": "sk-a\/b\u003d", "url": "?key=sk-a%2Fb%3D", "page": "sk-a/b&#61;"}')
@@ -305,10 +309,10 @@ class Redaction:
     def __init__(self, key: str) -> None:
         self._plain: list[bytes] = []
         self._escaped: re.Pattern[bytes] | None = None
-        if len(key) >= _SHORTEST:
+        if len(key) >= _MIN_LENGTH:
             raw = key.encode()
-            self._plain = [raw, *sorted({*_base64_of(raw)}), raw.hex().encode(), raw.hex().upper().encode()]
-            self._escaped = re.compile("".join(map(_forms, key)).encode())
+            self._plain = [raw, *sorted({*_base64_forms(raw)}), raw.hex().encode(), raw.hex().upper().encode()]
+            self._escaped = re.compile("".join(map(_character_pattern, key)).encode())
 
     def __call__(self, raw: bytes) -> bytes:
         """Return the bytes without the key."""
@@ -320,8 +324,8 @@ class Redaction:
         return raw
 
 
-def _forms(character: str) -> str:
-    """Return a pattern of all ways to write a character."""
+def _character_pattern(character: str) -> str:
+    """Return the pattern of all escaped forms of a character."""
     ways = [re.escape(character)] if character.isalnum() else [r"\\+" + re.escape(character), re.escape(character)]
     number = ord(character)
     ways += [rf"\\+u(?i:{number:04x})", rf"\\+x(?i:{number:02x})", rf"&#0*{number};", rf"&#[xX]0*(?i:{number:x});"]
@@ -331,12 +335,12 @@ def _forms(character: str) -> str:
     return f"(?:{'|'.join(ways)})"
 
 
-def _base64_of(raw: bytes) -> list[bytes]:
-    """Return what a key looks like inside base64, at each of the three places where it may begin."""
+def _base64_forms(raw: bytes) -> list[bytes]:
+    """Return the forms of a key inside base64: it may begin at any of three offsets."""
     found = []
     for shift in range(3):
         coded = base64.b64encode(b"\0" * shift + raw)
         first, whole = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
-        if whole - first >= _SHORTEST:
+        if whole - first >= _MIN_LENGTH:
             found += [coded[first:whole], coded[first:whole].replace(b"+", b"-").replace(b"/", b"_")]
     return found

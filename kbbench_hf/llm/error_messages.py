@@ -1,7 +1,7 @@
-"""What an error reply says, in whichever shape: its sentences, its codes, the field and the waiting time it names.
+"""Parser of error replies in any shape: sentences, codes, refused fields and the seconds to wait (Retry-After).
 
-The words stand in `error`, in `error.message`, in `detail`, in a list around the object, in JSON inside a string, in a
-proxy's HTML; codes are words or numbers; a waiting time is a header, a field or part of a sentence.
+Providers write the text in `error`, `error.message` or `detail`, in a list around the object, in JSON inside a string,
+or as HTML; codes are words or numbers; the time to wait is a header, a field or part of a sentence.
 """
 
 import json
@@ -11,17 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import inf
 
 MOST_CHARACTERS = 20_000
-"""Nobody explains an error at greater length."""
+"""The longest error message that is parsed."""
 _DEPTH = 8
 _CODES = {"code", "type", "error_type", "errortype", "error_code", "status", "reason", "__type", "title"}
 _FIELDS = {"param", "parameter", "field", "loc"}
 _WAITS = {"estimated_time", "retry_after", "retryafter", "retrydelay", "retry_after_seconds", "retry_in"}
 _SIZES = {"n_prompt_tokens", "n_ctx"}
-"""What llama.cpp says of a prompt that is too long."""
-_NOT_SAID = {"input", "flagged_input", "failed_generation", "request_id", "id", "user_id", "ctx", "url", "trace_id"}
-"""Members that repeat what was sent, or name the request: no word of theirs explains anything."""
+"""Sizes that llama.cpp gives with a prompt that is too long."""
+_IGNORED = {"input", "flagged_input", "failed_generation", "request_id", "id", "user_id", "ctx", "url", "trace_id"}
+"""Members that repeat the request or identify it: their words do not explain the error."""
 _URL = re.compile(r"https?://\S+|www\.\S+")
 _TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _UNIT = r"(?:ms|milliseconds?|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)"
@@ -36,70 +37,66 @@ _UNTIL = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)",
     re.IGNORECASE,
 )
-_SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "s": 1.0}
+_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "s": 1.0}
 
 
 @dataclass(frozen=True)
-class ErrorWords:
-    """What an error reply says."""
+class ErrorMessage:
+    """The content of an error reply."""
 
     sentences: tuple[str, ...] = ()
     codes: frozenset[str] = frozenset()
     """Codes and types, in lower case; numbers as text."""
     fields: tuple[str, ...] = ()
-    """The fields of the request that it names as such (`param`, `loc`)."""
+    """The fields of the request that the error names as such (`param`, `loc`)."""
     seconds: float | None = None
-    """How long it asks to wait."""
+    """How long to wait before a retry."""
     html: bool = False
-    """Whether it is a page of some proxy's, whose words are nobody's rule."""
+    """Whether the reply is an HTML page (of a proxy), whose words are ignored."""
     code: int | None = None
-    """The status that stands in the body."""
+    """The HTTP status in the body."""
     text: str = field(default="", repr=False)
-    """The sentences in lower case, a line each, without addresses of pages."""
+    """The sentences in lower case, a line each, without URLs."""
 
     def __str__(self) -> str:
         """Return the sentences in one printable line of at most 300 characters, codes where there are none."""
-        said = " ".join(dict.fromkeys(self.sentences)) or ", ".join(sorted(self.codes))
-        return printable(" ".join(said.split())[:300])
+        return one_line(" ".join(dict.fromkeys(self.sentences)) or ", ".join(sorted(self.codes)))
 
 
-def error_words(body: bytes | object, headers: Mapping[str, str] | None = None) -> ErrorWords:
-    """Return what an error reply says; a body that is no JSON is its text.
+def parse_error(body: object, headers: Mapping[str, str] | None = None) -> ErrorMessage:
+    """Return the content of an error reply; the text of a body (bytes) that is not JSON is its sentence.
 
-    >>> said = error_words(b'{"error": {"message": "Too fast. Try again in 1m2.5s", "code": "rate_limit"}}')
-    >>> str(said), sorted(said.codes), said.seconds
+    >>> error = parse_error(b'{"error": {"message": "Too fast. Try again in 1m2.5s", "code": "rate_limit"}}')
+    >>> str(error), sorted(error.codes), error.seconds
     ('Too fast. Try again in 1m2.5s', ['rate_limit'], 62.5)
     """
-    headers = headers or {}
+    lower = {name.lower(): value for name, value in (headers or {}).items()}
     html = False
     if isinstance(body, bytes):
         text = body[:MOST_CHARACTERS].decode("utf-8", "replace")
-        value = _json(body.decode("utf-8", "replace")) if len(body) <= 50 * MOST_CHARACTERS else None
-        if value is None:
+        body = _json(body.decode("utf-8", "replace")) if len(body) <= 50 * MOST_CHARACTERS else None
+        if body is None:
             html = text.lstrip()[:1] == "<"
-            value = " ".join(_TAG.sub(" ", text).split()) if html else text
-    else:
-        value = body
-    found = _Found()
-    found.read(value, "", _DEPTH)
-    kind = next((each for name, each in headers.items() if name.lower() == "x-amzn-errortype"), "")
-    if kind:
+            body = " ".join(_TAG.sub(" ", text).split()) if html else text
+    found = _ErrorCollector()
+    found.collect(body, "", _DEPTH)
+    if kind := lower.get("x-amzn-errortype"):
         found.codes.append(kind.partition(":")[0].lower())
-    said = _URL.sub(" ", "\n".join(" ".join(each.split()) for each in found.sentences))[:MOST_CHARACTERS]
-    waits = (_header_seconds(headers), found.seconds, _said_seconds(said))
-    return ErrorWords(
+    text = _URL.sub(" ", "\n".join(" ".join(each.split()) for each in found.sentences))[:MOST_CHARACTERS]
+    waits = (_header_seconds(lower), found.seconds, _text_seconds(text))
+    return ErrorMessage(
         tuple(found.sentences),
         frozenset(found.codes),
         tuple(found.fields),
         next((seconds for seconds in waits if seconds is not None), None),
         html,
-        next((int(each) for each in found.codes if re.fullmatch("[45]\\d\\d", each)), None),
-        said.lower().replace("’", "'"),
+        next((int(each) for each in found.codes if re.fullmatch(r"[45]\d\d", each)), None),
+        text.lower().replace("’", "'"),
     )
 
 
-class _Found:
-    """Gathers what stands in a body."""
+class _ErrorCollector:
+    """Collects sentences, codes, fields and seconds from a JSON value."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
@@ -108,50 +105,52 @@ class _Found:
         self.seconds: float | None = None
         self._left = 200
 
-    def read(self, value: object, key: str, depth: int) -> None:
-        """Read a value that stands under a key."""
+    def collect(self, value: object, key: str, depth: int) -> None:
+        """Add the content of a value, which is the member `key` of an object."""
         self._left -= 1
-        if depth < 0 or self._left < 0 or key in _NOT_SAID:
+        if depth < 0 or self._left < 0 or key in _IGNORED:
             return
         if isinstance(value, Mapping):
             for name, inner in value.items():
-                self.read(inner, str(name).lower(), depth - 1)
+                self.collect(inner, str(name).lower(), depth - 1)
+        elif isinstance(value, list) and key in _FIELDS:
+            self.fields.append(".".join(map(str, value[:8])))
         elif isinstance(value, list):
-            if key in _FIELDS:
-                self.fields.append(".".join(map(str, value[:8])))
-                return
             for inner in value:
-                self.read(inner, key, depth - 1)
+                self.collect(inner, key, depth - 1)
         elif key in _SIZES and isinstance(value, int):
             self.sentences.append(f"{key}: {value}")
         elif key in _WAITS:
             self.seconds = _seconds(value)
-        elif isinstance(value, str):
-            self._text(value.strip()[:MOST_CHARACTERS], key, depth)
+        elif isinstance(value, str) and (text := value.strip()[:MOST_CHARACTERS]):
+            self._collect_text(text, key, depth)
         elif key in _CODES and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**9:
             self.codes.append(str(value))
 
-    def _text(self, text: str, key: str, depth: int) -> None:
-        inner = _json(text) if text[:1] in "{[" and text else None
-        if inner is not None:
-            self.read(inner, key, depth - 1)
-        elif key in _CODES and text:
-            self.codes.append(text.lower())
-            if " " in text:  # xAI has a sentence as its code
-                self.sentences.append(text)
-        elif key in _FIELDS and text:
+    def _collect_text(self, text: str, key: str, depth: int) -> None:
+        if text[0] in "{[" and (inner := _json(text)) is not None:
+            self.collect(inner, key, depth - 1)
+        elif key in _FIELDS:
             self.fields.append(text)
-        elif text:
-            self.sentences.append(text)
+        else:
+            if key in _CODES:
+                self.codes.append(text.lower())
+            if key not in _CODES or " " in text:  # xAI's codes are sentences
+                self.sentences.append(text)
 
 
 def printable(text: str) -> str:
-    r"""Return a text in which what steers a terminal, or hides, is written out.
+    r"""Return a text with escapes for control and invisible characters.
 
     >>> printable("\x1b[31mred\u202e")
     '\\x1b[31mred\\u202e'
     """
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def one_line(text: str) -> str:
+    """Return a text in one printable line of at most 300 characters."""
+    return printable(" ".join(text.split())[:300])
 
 
 def _json(text: str) -> object:
@@ -164,7 +163,7 @@ def _json(text: str) -> object:
 def _seconds(value: object) -> float | None:
     """Return the seconds that a field gives, as a number or as "20s"."""
     if isinstance(value, str):
-        if total := sum(_amounts(value)):
+        if total := sum(_durations(value)):
             return total
         try:
             value = float(value)
@@ -175,9 +174,10 @@ def _seconds(value: object) -> float | None:
     return None
 
 
-def _said_seconds(text: str) -> float | None:
+def _text_seconds(text: str) -> float | None:
+    """Return the seconds that a sentence gives, as a duration ("try again in 20s") or as a date."""
     if found := _WAIT.search(text):
-        return sum(_amounts(found[1]))
+        return sum(_durations(found[1]))
     if found := _UNTIL.search(text):
         try:
             until = datetime.fromisoformat(found[1].strip().replace("UTC", "").replace("Z", "").strip())
@@ -187,25 +187,21 @@ def _said_seconds(text: str) -> float | None:
     return None
 
 
-def _amounts(text: str) -> Iterator[float]:
-    for number, unit in _AMOUNT.findall(text):
-        unit = unit.lower()
-        yield float(number) * (_SECONDS[unit[:2]] if unit[:2] in ("ms", "mi") else _SECONDS[unit[0]])
+def _durations(text: str) -> Iterator[float]:
+    for number, unit in _AMOUNT.findall(text.lower()):
+        yield float(number) * (0.001 if unit.startswith(("ms", "mil")) else _SECONDS[unit[0]])
 
 
 def _header_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return what the headers say: Retry-After in seconds or as a date, or when a limit that is used up is reset."""
-    lower = {name.lower(): value for name, value in headers.items()}
+    """Return the seconds in headers (lower case): Retry-After, as a number or date, or the reset of a used-up limit."""
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
-        if (milliseconds := _seconds(lower.get(name))) is not None:
+        if (milliseconds := _seconds(headers.get(name))) is not None:
             return milliseconds / 1000
-    if (value := lower.get("retry-after")) is not None:
-        seconds = _retry_after(value)
-        if seconds is not None:
-            return seconds
+    if (seconds := _retry_after(headers.get("retry-after", "nan"))) is not None:
+        return seconds
     for kind in ("requests", "tokens"):
-        if lower.get(f"x-ratelimit-remaining-{kind}") == "0":
-            return _seconds(lower.get(f"x-ratelimit-reset-{kind}"))
+        if headers.get(f"x-ratelimit-remaining-{kind}") == "0":
+            return _seconds(headers.get(f"x-ratelimit-reset-{kind}"))
     return None
 
 
@@ -217,4 +213,4 @@ def _retry_after(value: str) -> float | None:
             seconds = parsedate_to_datetime(value).timestamp() - time.time()
         except (ValueError, OverflowError):
             return None
-    return max(0.0, seconds) if seconds < float("inf") else None
+    return max(0.0, seconds) if seconds < inf else None

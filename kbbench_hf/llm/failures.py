@@ -1,4 +1,4 @@
-"""What it means that a request brought no answer: a reason for tables, and whether to ask again."""
+"""Exceptions of chat requests (`Failure`, `RequestRefused`) and the kinds of refusals, which decide on a retry."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,54 +10,54 @@ if TYPE_CHECKING:
     from kbbench_hf.llm.supported_parameters import Dialect
 
 OF_THE_PROMPT = frozenset({"content_filter", "context_length", "unsupported_content", "prompt_refused"})
-"""Reasons for which a server takes this prompt never."""
+"""Reasons for which a server never accepts this prompt."""
 SETTLED = OF_THE_PROMPT | {"refusal", "reasoning_only", "tool_call", "prompt_too_long"}
-"""Reasons for which the model was reached and this is what it had to say: asking again would only cost again."""
+"""Final reasons: the model was reached, and a retry would only cost again."""
 
 
-class Meaning(StrEnum):
-    """What a refusal means for the run, and so what is done next."""
+class RefusalKind(StrEnum):
+    """What was refused, and so what a run does next."""
 
     PROMPT = "prompt"
-    """This prompt gets no answer here, ever; the run goes on."""
+    """This prompt: never retried; the run goes on."""
     LATER = "later"
-    """Too much at once: wait as long as the server says, and send it again."""
+    """Rate limit or overload: wait as long as the server says, and retry."""
     LOADING = "loading"
-    """The model is not there yet: wait."""
+    """The model is being loaded: wait."""
     FAULT = "fault"
-    """Something broke: send it again."""
+    """A server error: retry."""
     KEY = "key"
-    """The key is not accepted, or may not do this: stop."""
+    """The API key is invalid or lacks the permission: stop."""
     QUOTA = "quota"
-    """There is no money or no quota left: stop."""
+    """Money or quota is used up: stop."""
     MODEL = "model"
-    """There is no such model: stop."""
+    """The model does not exist: stop."""
     ADDRESS = "address"
-    """There is no such page: stop."""
+    """The URL does not exist: stop."""
     PARAMETER = "parameter"
-    """A parameter is not taken: leave it out or stop, and say which."""
+    """A parameter is not supported: leave it out, or stop and name it."""
     UNCLEAR = "unclear"
-    """The words leave it open whether prompt or run was refused: ask."""
+    """The error does not tell whether the prompt or the run was refused: send another request."""
 
 
 class Refusal(NamedTuple):
-    """What a refusal means."""
+    """The meaning of an error reply."""
 
-    meaning: Meaning
+    kind: RefusalKind
     cause: str | None = None
-    """Of a prompt: "content_filter", "context_length" or "unsupported_content"."""
+    """Of a refused prompt: "content_filter", "context_length" or "unsupported_content"."""
     parameter: str | None = None
-    """Which parameter was not taken."""
+    """The parameter that is not supported."""
     seconds: float | None = None
-    """How long the server asks to wait."""
+    """How long to wait before a retry, as the server says."""
 
 
 class Failure(Exception):
-    """One request brought no answer.
+    """A request without a completion.
 
-    `reason` is one word for tables ("timeout", "no_choices"), `detail` what was seen, `transient` whether the same
-    request may go well later, `retry_after` the seconds that the server asked for, `text` what a refused or filtered
-    answer held, and `reply` what else came with it: tokens that were paid for, who it was.
+    `reason` is one word for tables ("timeout", "no_choices"), `detail` the message, `transient` whether a retry may
+    succeed, `retry_after` the seconds to wait, `text` the text of a refusal or filtered completion, and `reply` the
+    rest of the reply: tokens to pay for, and the model's name.
     """
 
     def __init__(
@@ -76,23 +76,23 @@ class Failure(Exception):
 
     @property
     def settled(self) -> bool:
-        """Whether this is what the model had to say."""
+        """Whether the reason is final."""
         return self.reason in SETTLED
 
     @property
     def overload(self) -> bool:
-        """Whether the server itself is in trouble, as against one reply of it."""
+        """Whether the server as a whole failed, not only one reply."""
         return self.reason in ("timeout", "no_connection", "connection_broken") or self.reason.startswith("http_5")
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
-class Refused(Failure):
-    """The server refuses the request, and may refuse every one like it: wrong key, model, address or parameter.
+class RequestRefused(Failure):
+    """A refusal that may hold for every request of the run: wrong key, model, address or parameter.
 
-    `refusal` says what it means, where that is known; `sent` is the request, `words` what the error said, in lower
-    case, and `dialect` how the server was asked.
+    `refusal` is its meaning, where that is known; `sent` the body of the request, `words` the error's text in lower
+    case, and `dialect` the dialect in which the request was written.
     """
 
     def __init__(

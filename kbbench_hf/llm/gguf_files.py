@@ -1,4 +1,4 @@
-"""GGUF model files (llama.cpp) for transformers: which file of a folder or repository holds the model."""
+"""GGUF model files (llama.cpp) for transformers: finder of the model file in a folder or Hub repository."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,19 +9,19 @@ from typing import NamedTuple
 from kbbench_hf.errors import UsageError
 
 _WEIGHTS = re.compile(r"(pytorch_)?model[^/]*\.(safetensors|bin)$")
-"""Weights that transformers loads as they are; beside them a GGUF file is left alone."""
+"""Weights that transformers loads without conversion: a GGUF file beside them is ignored."""
 _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 
 class ModelSource(NamedTuple):
-    """What transformers loads: a folder or a name on the Hub, and the GGUF file in it, if any."""
+    """A folder or a name on the Hub, and the GGUF file in it, if any."""
 
     name: str
     gguf_file: str | None = None
 
     @property
     def folder(self) -> Path | None:
-        """The folder, where it is one."""
+        """The folder; None for a name on the Hub."""
         return path if (path := Path(self.name)).is_dir() else None
 
     @property
@@ -34,13 +34,13 @@ def model_source(model: str, revision: str | None = None) -> ModelSource:
     """Return the source of a model: a GGUF file, a folder, a name on the Hub, or a file there (ORG/NAME/FILE.gguf).
 
     Raises:
-        UsageError: there is no such file, there are several, it is one part of several, or gguf is not installed.
+        UsageError: the file does not exist, there are several or it is one part of several, or gguf is not installed.
     """
     path = Path(model).expanduser()
     source = ModelSource(str(path) if path.exists() else model)
     if path.is_dir():
         if files := _gguf_files(file.name for file in path.iterdir()):
-            source = ModelSource(str(path), _only(files, model))
+            source = ModelSource(str(path), _single_file(files, model))
     elif model.lower().endswith(".gguf"):
         steps = model.split("/")
         if path.is_file():
@@ -51,8 +51,8 @@ def model_source(model: str, revision: str | None = None) -> ModelSource:
             )
         else:
             source = ModelSource("/".join(steps[:2]), "/".join(steps[2:]))
-    elif not path.exists() and "gguf" in model.lower() and (files := _on_hub(model, revision)):
-        source = ModelSource(model, _only(files, model))
+    elif not path.exists() and "gguf" in model.lower() and (files := _hub_files(model, revision)):
+        source = ModelSource(model, _single_file(files, model))
     if source.gguf_file is not None:
         if part := _PART.search(source.gguf_file):
             raise UsageError(
@@ -64,7 +64,7 @@ def model_source(model: str, revision: str | None = None) -> ModelSource:
     return source
 
 
-def _only(files: Sequence[str], model: str) -> str:
+def _single_file(files: Sequence[str], model: str) -> str:
     if len(files) > 1 and not all(map(_PART.search, files)):
         raise UsageError(
             f"{model} holds {len(files)} GGUF files ({', '.join(files[:8])}); expected one. Name it: "
@@ -73,7 +73,7 @@ def _only(files: Sequence[str], model: str) -> str:
     return files[0]
 
 
-def _on_hub(name: str, revision: str | None) -> list[str]:
+def _hub_files(name: str, revision: str | None) -> list[str]:
     """Return the GGUF files of a repository; none where it cannot be listed."""
     from huggingface_hub import HfApi
 
@@ -84,7 +84,7 @@ def _on_hub(name: str, revision: str | None) -> list[str]:
 
 
 def _gguf_files(names: Iterable[str]) -> list[str]:
-    """Return which of these files are models in GGUF; none beside weights that need no conversion."""
+    """Return the GGUF models among these files; none beside weights that need no conversion."""
     files = list(names)
     if any(map(_WEIGHTS.match, files)):
         return []

@@ -1,4 +1,4 @@
-"""Reading the body of an HTTP reply within bounds, also once it is unpacked, and as a stream of events."""
+"""Readers of HTTP bodies: size limits, gzip/deflate, and server-sent events (streamed chat completions)."""
 
 import json
 import zlib
@@ -10,68 +10,56 @@ from kbbench_hf.llm.failures import Failure
 if TYPE_CHECKING:
     import aiohttp
 
-MOST_BYTES = 3 * 2**20
-"""A longer reply, once it is unpacked, is a fault of the server, not an answer: the longest of models are 1 MB."""
+MAX_BYTES = 3 * 2**20
+"""The longest accepted body, decompressed; the longest completions are 1 MB."""
 STREAM = "text/event-stream"
 _END = b"data: [DONE]"
 
 
-async def read_body(response: "aiohttp.ClientResponse", most: int = MOST_BYTES) -> bytes:
-    """Return the body, unpacked where it is packed; the session must not unpack by itself.
+async def read_body(response: "aiohttp.ClientResponse", max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the body, decompressed; the session must not decompress by itself.
 
     Raises:
-        Failure: it is longer than `most` bytes, or packed in a way that was not asked for.
+        Failure: it is longer than `max_bytes`, or has an encoding that the request did not accept.
     """
-    packed = response.headers.get("Content-Encoding", "identity").strip().lower()
-    if packed in ("gzip", "x-gzip", "deflate"):
-        return await _unpacked(response, most)
-    if packed not in ("", "identity"):
-        raise Failure("encoding", f"the reply is packed as {packed[:40]!r}, which was not asked for", transient=True)
-    length = response.content_length
-    if length is not None and length > most:
-        raise _too_large(most)
-    if length is not None:
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    unzip = None
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        unzip = zlib.decompressobj(wbits=47)  # gzip or zlib, detected from the header
+    elif encoding not in ("", "identity"):
+        raise Failure("encoding", f"the reply is packed as {encoding[:40]!r}, which was not asked for", transient=True)
+    elif (length := response.content_length) is not None and length <= max_bytes:
         return await response.read()
+    elif length is not None:
+        raise _too_large(max_bytes)
     raw = bytearray()
     streamed = response.content_type == STREAM
     async for chunk in response.content.iter_any():
-        raw += chunk
-        if len(raw) > most:
-            raise _too_large(most)
-        if streamed and _END in raw[-len(chunk) - len(_END) :]:
-            break
-    return bytes(raw)
-
-
-async def _unpacked(response: "aiohttp.ClientResponse", most: int) -> bytes:
-    unpack = zlib.decompressobj(wbits=47)  # gzip or zlib, as its first bytes say
-    raw = bytearray()
-    async for chunk in response.content.iter_any():
         try:
-            raw += unpack.decompress(chunk, most + 1 - len(raw))
+            raw += unzip.decompress(chunk, max_bytes + 1 - len(raw)) if unzip else chunk
         except zlib.error as error:
             raise Failure("not_unpacked", str(error), transient=True) from None
-        if len(raw) > most:
-            raise _too_large(most)
-        if unpack.eof:
+        if len(raw) > max_bytes:
+            raise _too_large(max_bytes)
+        if unzip.eof if unzip else streamed and _END in raw[-len(chunk) - len(_END) :]:
             break
     return bytes(raw)
 
 
-def _too_large(most: int) -> Failure:
-    return Failure("reply_too_large", f"more than {most:,} bytes", transient=True)
+def _too_large(max_bytes: int) -> Failure:
+    return Failure("reply_too_large", f"more than {max_bytes:,} bytes", transient=True)
 
 
 def is_stream(content_type: str, raw: bytes) -> bool:
-    """Say whether a body is a stream of events, which some gateways send whatever was asked."""
+    """Return whether a body is a stream of events; some gateways stream although the request does not ask for it."""
     return content_type.startswith(STREAM) or raw.startswith((b"data:", b"event:", b": "))
 
 
 def read_stream(raw: bytes) -> dict[str, Any]:
-    r"""Return the body that a stream of events comes to: that of a reply which was not streamed.
+    r"""Return the body of a streamed chat completion as it would be without streaming.
 
     Raises:
-        Failure: the stream ends before the answer does.
+        Failure: the stream ends before the completion does.
 
     >>> first = b'data: {"choices": [{"delta": {"content": "a, "}}]}\n\n'
     >>> last = b'data: {"choices": [{"delta": {"content": "b"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
@@ -94,7 +82,7 @@ def read_stream(raw: bytes) -> dict[str, Any]:
         for choice in event.get("choices") or []:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 finish = choice.get("finish_reason") or finish
-                _extend(message, choice.get("delta") or choice.get("message") or {})
+                _append_delta(message, choice.get("delta") or choice.get("message") or {})
     if body.get("error"):
         return {"error": body["error"]}
     if finish is None:
@@ -102,7 +90,7 @@ def read_stream(raw: bytes) -> dict[str, Any]:
     return body | {"choices": [{"index": 0, "message": {"content": None, **message}, "finish_reason": finish}]}
 
 
-def _extend(message: dict[str, Any], delta: object) -> None:
+def _append_delta(message: dict[str, Any], delta: object) -> None:
     for name, piece in delta.items() if isinstance(delta, Mapping) else ():
         if isinstance(piece, str) and isinstance(message.get(name, ""), str):
             message[name] = message.get(name, "") + piece

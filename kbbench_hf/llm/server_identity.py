@@ -1,48 +1,51 @@
-"""Asking a server who it is: what tells two servers of one model's name apart, and is no secret and no state.
+"""Identification of a chat server (vLLM, SGLang, TGI, llama.cpp, Ollama, hosted services): kind, version, weights.
 
-vLLM, SGLang, TGI, llama.cpp and Ollama say their version, and the weights they serve by path, commit or digest; a list
-of models alone tells nobody apart.
+Only facts count that are neither secret nor change during a run.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlsplit
 
 Page = Callable[[str, bool], Awaitable[Mapping[str, object]]]
-"""(address, whether its trouble is ours) -> the JSON object there, nothing where there is no such page."""
+"""(URL, whether its faults are raised) -> the JSON object there, empty where there is no such page."""
 
 
 async def server_facts(page: Page, base_url: str, model: str) -> dict[str, str]:
-    """Return `kind` ("vllm", "tgi", ... or "openai-compatible"), and version, served model and revision where told.
+    """Return `kind` ("vllm", "tgi", ... or "openai-compatible"), and version, served model and revision where known.
 
     Requests: GETs only, none of them paid.
     """
     listed = await page(f"{base_url}/models", True)
     cards = listed.get("data")
     models = [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
-    names = (model, model.partition(":")[0])  # behind a colon, routers name the provider
+    names = (model, model.partition(":")[0])  # routers append ":PROVIDER"
     only = models[0] if len(models) == 1 else {}
     card = next((card for card in models if card.get("id") in names), only)
     site, owner = base_url.rpartition("/v")[0], card.get("owned_by")
-    facts = {"kind": "openai-compatible", **_texts(card, root="served_model")}
+    facts = {"kind": "openai-compatible", **_strings(card, root="served_model")}
     if owner == "vllm":
-        return facts | {"kind": "vllm", **_texts(await page(f"{site}/version", True), version="version")}
+        return facts | {"kind": "vllm", **_strings(await page(f"{site}/version", True), version="version")}
     if owner == "sglang":
         about, info = await page(f"{site}/get_model_info", False), await page(f"{site}/get_server_info", False)
-        return facts | {"kind": "sglang", **_texts(about, model_path="served_model"), **_texts(info, version="version")}
+        return facts | {
+            "kind": "sglang",
+            **_strings(about, model_path="served_model"),
+            **_strings(info, version="version"),
+        }
     if host := _HOSTS.get(urlsplit(base_url).hostname or ""):
         return facts | {"kind": host}
     info = await page(f"{site}/info", True)
     if "model_id" in info:
-        told = _texts(info, version="version", model_id="served_model", model_sha="revision")
-        return facts | {"kind": "tgi", **told}
+        facts |= _strings(info, version="version", model_id="served_model", model_sha="revision")
+        return facts | {"kind": "tgi"}
     props = await page(f"{site}/props", False)
     if "default_generation_settings" in props or "build_info" in props:
-        return facts | {"kind": "llama.cpp", **_texts(props, build_info="version", model_path="served_model")}
+        return facts | {"kind": "llama.cpp", **_strings(props, build_info="version", model_path="served_model")}
     version = await page(f"{site}/api/version", False)
     tags = (await page(f"{site}/api/tags", False)).get("models") if "version" in version else None
     if isinstance(tags, list):
         tag = next((tag for tag in tags if isinstance(tag, dict) and _is_tag(tag, model)), {})
-        return facts | {"kind": "ollama", **_texts(version, version="version"), **_texts(tag, digest="revision")}
+        return facts | {"kind": "ollama", **_strings(version, version="version"), **_strings(tag, digest="revision")}
     return facts
 
 
@@ -56,13 +59,13 @@ _HOSTS = {
     "api.together.xyz": "together",
     "api.deepseek.com": "deepseek",
 }
-"""Services that have no page about themselves."""
+"""Host -> kind, of services without a page about themselves."""
 
 
 def _is_tag(tag: Mapping[str, object], model: str) -> bool:
     return any(tag.get(name) in (model, f"{model}:latest") for name in ("name", "model"))
 
 
-def _texts(source: Mapping[str, object], **names: str) -> dict[str, str]:
-    """Return the texts that stand under these names, each under its new name."""
+def _strings(source: Mapping[str, object], **names: str) -> dict[str, str]:
+    """Return the strings among these members, at most 300 characters each, under their new names."""
     return {new: value[:300] for name, new in names.items() if isinstance(value := source.get(name), str)}

@@ -1,4 +1,4 @@
-"""Whether an answer follows the JSON schema that was asked for: many servers take a schema and ignore it."""
+"""Checker of JSON schemas: the first violation in a completion. Many servers accept a schema and ignore it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,10 +17,10 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def violation(text: str, schema: Schema) -> str | None:
-    """Return what breaks the schema in a text, in words, or None where it follows.
+    """Return the first violation of a schema in a text, as a message; None where the text follows the schema.
 
     Checked: type, enum, required, properties, additionalProperties: false, items, minItems, maxItems. Other keywords
-    are not looked at.
+    are ignored.
 
     >>> schema = {"type": "object", "required": ["score"], "properties": {"score": {"type": "number"}}}
     >>> violation('{"score": 0.5}', schema)
@@ -30,36 +30,33 @@ def violation(text: str, schema: Schema) -> str | None:
     'not JSON'
     """
     try:
-        return next(_problems(json.loads(text), schema, ""), None)
+        return next(_violations(json.loads(text), schema, ""), None)
     except (ValueError, RecursionError):
         return "not JSON"
 
 
-def _problems(value: object, schema: Schema, where: str) -> Iterator[str]:
-    """Yield what breaks the schema; only the first of them is meant to be asked for."""
-    place = where or "answer"
-    kinds = schema.get("type", [])
-    allowed = [kinds] if isinstance(kinds, str) else kinds
-    if allowed and not any(_is(value, kind) for kind in allowed):
-        yield f"{place}: expected {' or '.join(allowed)}, found {type(value).__name__}"
+def _violations(value: object, schema: Schema, path: str) -> Iterator[str]:
+    name = path or "answer"
+    types = schema.get("type", [])
+    allowed = [types] if isinstance(types, str) else types
+    if allowed and not any(_has_type(value, each) for each in allowed):
+        yield f"{name}: expected {' or '.join(allowed)}, found {type(value).__name__}"
     if "enum" in schema and value not in schema["enum"]:
-        yield f"{place}: {value!r} is not one of {schema['enum']}"
+        yield f"{name}: {value!r} is not one of {schema['enum']}"
     if isinstance(value, dict):
-        yield from (f"{place}: no {name!r}" for name in schema.get("required", []) if name not in value)
+        yield from (f"{name}: no {key!r}" for key in schema.get("required", []) if key not in value)
         properties = schema.get("properties", {})
-        for name, item in value.items():
-            if name in properties:
-                yield from _problems(item, properties[name], f"{where}.{name}" if where else name)
+        for key, item in value.items():
+            if key in properties:
+                yield from _violations(item, properties[key], f"{path}.{key}" if path else key)
             elif schema.get("additionalProperties", True) is False:
-                yield f"{place}: unexpected {name!r}"
+                yield f"{name}: unexpected {key!r}"
     if isinstance(value, list):
         if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-            yield f"{place}: {len(value)} items"
+            yield f"{name}: {len(value)} items"
         for i, item in enumerate(value):
-            yield from _problems(item, schema.get("items", {}), f"{where}[{i}]")
+            yield from _violations(item, schema.get("items", {}), f"{path}[{i}]")
 
 
-def _is(value: object, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _TYPES.get(kind, object))
+def _has_type(value: object, name: str) -> bool:
+    return name == "boolean" if isinstance(value, bool) else isinstance(value, _TYPES.get(name, object))

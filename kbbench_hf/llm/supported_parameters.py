@@ -1,38 +1,38 @@
-"""How one server wants to be asked: what its errors said of parameters, learnt once and kept for the whole run.
+"""Dialect of one chat server: which request parameters it supports, learned from its errors and kept for the whole run.
 
-A request is written in OpenAI's words; where a server refuses one of them by name, the next request says it another way
-or leaves it out. A run that lost its temperature is another run, so the dialect belongs to a run's identity.
+Requests use OpenAI's parameters. Where a server refuses one by name, the next request uses another form or leaves it
+out. A run without its temperature is another run, so the dialect is part of a run's identity.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kbbench_hf.protocols import Message
 
 Schema = Mapping[str, object]
 SCHEMA_FORMS = ("json_schema", "json_object", "json_object in words", "value", "guided_json", "grammar")
-"""The ways to ask for structured answers, in the order in which they are tried."""
+"""The forms of a request for structured output, in the order in which they are tried."""
 LEFT_OUT = ("temperature", "top_p", "seed", "stop", "tool_choice")
-"""What is left out where it is refused; a stop string then ends the answer here."""
+"""Parameters that are left out where they are refused; the client then cuts at a stop string itself."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What to say otherwise. `limit` is the name of the answer's limit, `schema` one of `SCHEMA_FORMS`."""
+    """The form of requests. `limit` is the name of the output limit, `schema` one of `SCHEMA_FORMS`."""
 
     limit: str = "max_tokens"
     schema: str = SCHEMA_FORMS[0]
     refused_schemas: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     system: bool = True
-    """Whether the chat may have a system message; else it stands before the first question."""
+    """Whether the chat may have a system message; else its text is put before the first user message."""
 
     def learn(self, parameter: str, words: str, sent: Mapping[str, object]) -> "Dialect | None":
-        """Return the dialect without what a server refused; None where there is no other way to say it.
+        """Return the dialect without a refused parameter; None where there is no other form.
 
-        `words` are those of the error, in lower case, `sent` the refused request.
+        `words` is the text of the error, in lower case, `sent` the refused request.
         """
         if parameter == "max_tokens" and "max_completion_tokens" in words and self.limit == "max_tokens":
             return replace(self, limit="max_completion_tokens")
@@ -40,7 +40,7 @@ class Dialect:
             return replace(self, limit="max_tokens") if "max_tokens" not in words.replace(parameter, "") else None
         if parameter in LEFT_OUT and parameter in sent and parameter not in self.left_out:
             return replace(self, left_out=tuple(sorted((*self.left_out, parameter))))
-        if parameter == "response_format" and self.schema in _asked_for(sent):
+        if parameter == "response_format" and {"response_format", "guided_json", "json_schema"} & sent.keys():
             tried = (*self.refused_schemas, self.schema)
             rest = [form for form in SCHEMA_FORMS if form not in tried]
             named = [form for form in rest if _is_named(form, words)]
@@ -50,62 +50,49 @@ class Dialect:
         return None
 
     def changes(self) -> dict[str, object]:
-        """Return what is not said in OpenAI's words, for a journal; empty where all is.
+        """Return the differences from OpenAI's form, for a journal; empty where there are none.
 
         >>> Dialect(limit="max_completion_tokens", left_out=("seed",)).changes()
         {'limit': 'max_completion_tokens', 'left_out': ['seed']}
         """
-        usual = Dialect()
-        every = {name: getattr(self, name) for name in ("limit", "schema", "refused_schemas", "left_out", "system")}
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in every.items()
-            if value != getattr(usual, name)
-        }
+        values = {name: value for name, value in asdict(self).items() if value != getattr(Dialect(), name)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def of(cls, changes: Mapping[str, Any]) -> "Dialect":
-        """Return the dialect that `changes` tells of."""
+        """Return the dialect with these changes."""
         known: dict[str, Any] = {name: changes[name] for name in cls.__dataclass_fields__ if name in changes}
-        kept: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in known.items()
-        }
-        return cls(**kept)
+        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        return cls(**known)
 
     def body(
         self, model: str, messages: Sequence[Message], parameters: Mapping[str, object], schema: Schema | None
     ) -> dict[str, object]:
         """Return the body of a chat request."""
-        said = {name: value for name, value in parameters.items() if name not in self.left_out}
-        if self.limit != "max_tokens" and "max_tokens" in said:
-            said[self.limit] = said.pop("max_tokens")
+        supported = {name: value for name, value in parameters.items() if name not in self.left_out}
+        if self.limit != "max_tokens" and "max_tokens" in supported:
+            supported[self.limit] = supported.pop("max_tokens")
         if not self.system:
             messages = without_system(messages)
         if schema is not None:
-            said |= _schema_parameters(self.schema, schema)
-            if self.schema.startswith("json_object"):
-                messages = _told(messages, schema)
-        return {"model": model, "messages": messages, **said}
+            supported |= _schema_parameters(self.schema, schema)
+            if self.schema.startswith("json_object"):  # such a server does not show the schema to the model
+                last = f"{messages[-1]['content']}\n\nAnswer in JSON by this schema: {json.dumps(schema)}"
+                messages = [*messages[:-1], {**messages[-1], "content": last}]
+        return {"model": model, "messages": messages, **supported}
 
 
 def without_system(messages: Sequence[Message]) -> list[Message]:
-    r"""Return a chat whose system messages stand at the head of the first question.
+    r"""Return a chat with the text of its system messages at the start of the first user message.
 
     >>> without_system([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}])
     [{'role': 'user', 'content': 'Be brief.\n\nWhy?'}]
     """
     system = [message["content"] for message in messages if message["role"] == "system"]
     others = [message for message in messages if message["role"] != "system"]
-    if not others:
-        return [{"role": "user", "content": "\n\n".join(system)}]
-    first = {**others[0], "content": "\n\n".join([*system, others[0]["content"]])}
-    return [first, *others[1:]]
-
-
-def _told(messages: Sequence[Message], schema: Schema) -> list[Message]:
-    """Return a chat that says in words what is wanted: a server that takes no schema shows the model none."""
-    told = f"{messages[-1]['content']}\n\nAnswer in JSON by this schema: {json.dumps(schema)}"
-    return [*messages[:-1], {**messages[-1], "content": told}]
+    first = others[0] if others else {"role": "user"}
+    texts = [*system, first["content"]] if others else system
+    return [{**first, "content": "\n\n".join(texts)}, *others[1:]]
 
 
 def _schema_parameters(form: str, schema: Schema) -> dict[str, object]:
@@ -121,12 +108,8 @@ def _schema_parameters(form: str, schema: Schema) -> dict[str, object]:
     return forms[form]
 
 
-def _asked_for(sent: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the forms that a request may have had; none where it asked for no structure."""
-    return SCHEMA_FORMS if {"response_format", "guided_json", "json_schema"} & sent.keys() else ()
-
-
 def _is_named(form: str, words: str) -> bool:
+    """Return whether an error recommends a form of structured output."""
     if form == "value":
         return "missing field" in words and "value" in words
     named = words.replace("must be 'json_schema'", "") if form != "json_schema" else words

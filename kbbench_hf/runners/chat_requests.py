@@ -12,7 +12,7 @@ from typing import Any
 
 from kbbench_hf.errors import InterruptedRunError, KBBenchError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Refused
+from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, RequestRefused
 from kbbench_hf.protocols import Chat, Completion, name_of, produced_tokens
 from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
 from kbbench_hf.runners.cost import Budget
@@ -151,19 +151,19 @@ class Asker:
             longer = min(LONGEST_ANSWER, max(1.0, max_tokens / CANARY.max_tokens))
             self.gate.timeouts.start(record["latency_s"] * longer)
 
-    async def recognise(self) -> None:
+    async def recognize(self) -> None:
         """Let a model that can ask its server what it is, as patiently as for an answer: without it no key is right."""
-        recognise = getattr(self.model, "recognise", None)
-        if recognise is None:
+        recognize = getattr(self.model, "recognize", None)
+        if recognize is None:
             return
         self._begin_silence()
         attempt, since = 0, time.monotonic()
         while True:
             try:
-                await recognise()
+                await recognize()
                 self._silent_since = None
                 return
-            except Refused as refused:
+            except RequestRefused as refused:
                 raise explained(refused, self.model) from None
             except Failure as failure:
                 self._note_silence(failure)
@@ -188,7 +188,7 @@ class Asker:
                     self._watch(record)
                     job = self.follow(job, record)
                 except KBBenchError as error:
-                    self._stop(error, DRAIN_S if isinstance(error.__cause__, Refused) else None)
+                    self._stop(error, DRAIN_S if isinstance(error.__cause__, RequestRefused) else None)
                 if self._stopping.is_set():
                     return
 
@@ -310,7 +310,7 @@ class Asker:
         if failure.reply is not None:
             self.check(failure.reply)
             self.arbiter.answered(job)
-        if not isinstance(failure, Refused):
+        if not isinstance(failure, RequestRefused):
             return failure
         try:
             return await self.arbiter.judge(job, failure, lambda: self.gate.active)

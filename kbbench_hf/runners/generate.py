@@ -277,7 +277,7 @@ async def _by_chat(
             await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], asker.model))
         meter.pace = asker.pace
         await stack.enter_async_context(showing(meter, advance, asker.status))
-        await asker.recognise()
+        await asker.recognize()
         name = identity.meet(asker.model)
         asker.check, asker.arbiter.said_otherwise = identity.check, identity.said_otherwise
         asker.follow = follow

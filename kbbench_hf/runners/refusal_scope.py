@@ -14,7 +14,7 @@ from typing import Any
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Meaning, Refusal, Refused
+from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, Refusal, RefusalKind, RequestRefused
 from kbbench_hf.protocols import Chat, Completion, name_of
 from kbbench_hf.runners.jobs import Job
 
@@ -56,7 +56,7 @@ class Arbiter:
         if job.id is not None:
             self.good = job.prompt
 
-    async def judge(self, job: Job, refused: Refused, active: Callable[[], int]) -> Failure | None:
+    async def judge(self, job: Job, refused: RequestRefused, active: Callable[[], int]) -> Failure | None:
         """Return the failure that the refusal is for this prompt; None where it is to be sent again, said otherwise.
 
         `active` says how many requests are under way.
@@ -64,22 +64,22 @@ class Arbiter:
         Raises:
             KBBenchError: no request of this run can succeed; the message says why.
         """
-        found = refused.refusal or Refusal(Meaning.UNCLEAR)
-        open_question = found.meaning in (Meaning.UNCLEAR, Meaning.PARAMETER)
+        found = refused.refusal or Refusal(RefusalKind.UNCLEAR)
+        open_question = found.kind in (RefusalKind.UNCLEAR, RefusalKind.PARAMETER)
         is_open = self._is_outdated(refused) or found.parameter not in self._taken
-        if found.meaning is Meaning.PARAMETER and is_open and self._learn(refused):
+        if found.kind is RefusalKind.PARAMETER and is_open and self._learn(refused):
             return None
         never_taken = found.parameter in _names(job) - self._taken
         if not open_question or never_taken or job.id is None or not await self._is_of_the_prompt(job, refused, active):
             raise explained(refused, self._model) from refused
-        reason = "parameter_refused" if found.meaning is Meaning.PARAMETER else "prompt_refused"
+        reason = "parameter_refused" if found.kind is RefusalKind.PARAMETER else "prompt_refused"
         return Failure(reason, f"{refused.reason.replace('_', ' ').upper()}: {refused.detail}", transient=False)
 
-    def _is_outdated(self, refused: Refused) -> bool:
+    def _is_outdated(self, refused: RequestRefused) -> bool:
         """Say whether what was refused is said otherwise by now: others may have been answered meanwhile."""
         return refused.dialect is not None and refused.dialect is not getattr(self._model, "dialect", refused.dialect)
 
-    def _learn(self, refused: Refused) -> bool:
+    def _learn(self, refused: RequestRefused) -> bool:
         learn = getattr(self._model, "learn", None)
         changes = learn(refused) if learn is not None else None
         if changes is None:
@@ -87,7 +87,7 @@ class Arbiter:
         self.said_otherwise(changes)
         return True
 
-    async def _is_of_the_prompt(self, job: Job, refused: Refused, active: Callable[[], int]) -> bool:
+    async def _is_of_the_prompt(self, job: Job, refused: RequestRefused, active: Callable[[], int]) -> bool:
         if self.n_answered == 0 and not await self._somebody_is_answered(active):
             return False
         wording = f"{refused.reason} {_ODDITIES.sub('', refused.words)[:200]}"
@@ -122,7 +122,7 @@ class Arbiter:
                 return True
             except Failure as failure:
                 self._record(probe.failed(failure, 1))
-                if isinstance(failure, Refused):
+                if isinstance(failure, RequestRefused):
                     return False
                 if not failure.transient:
                     return failure.reason not in OF_THE_PROMPT
@@ -139,23 +139,23 @@ def _names(job: Job) -> set[str]:
     return {*job.parameters, *schema, *system}
 
 
-def explained(refused: Refused, model: Any) -> KBBenchError:
+def explained(refused: RequestRefused, model: Any) -> KBBenchError:
     """Return the error that ends a run, with what the server said and what to do."""
     where = getattr(model, "base_url", None) or name_of(model)
-    found = refused.refusal or Refusal(Meaning.UNCLEAR)
+    found = refused.refusal or Refusal(RefusalKind.UNCLEAR)
     name = found.parameter
     what, remedy = {
-        Meaning.KEY: ("the key", "Is the API key right? May it use this model? Name its variable: --api-key-env."),
-        Meaning.QUOTA: (
+        RefusalKind.KEY: ("the key", "Is the API key right? May it use this model? Name its variable: --api-key-env."),
+        RefusalKind.QUOTA: (
             "the request for lack of credit or quota",
             "Top up the account, and run the same command again.",
         ),
-        Meaning.MODEL: ("the model", f"Does it serve the model {getattr(model, 'model', '?')!r}?"),
-        Meaning.ADDRESS: ("the address", "Give the base URL of its OpenAI-compatible interface."),
-        Meaning.PARAMETER: (f"the parameter {name!r}", _remedy(name)),
-    }.get(found.meaning, ("the request", "Does the server take these parameters?"))
+        RefusalKind.MODEL: ("the model", f"Does it serve the model {getattr(model, 'model', '?')!r}?"),
+        RefusalKind.ADDRESS: ("the address", "Give the base URL of its OpenAI-compatible interface."),
+        RefusalKind.PARAMETER: (f"the parameter {name!r}", _remedy(name)),
+    }.get(found.kind, ("the request", "Does the server take these parameters?"))
     said = f"{refused.reason.replace('_', ' ').upper()}{': ' if refused.detail else ''}{refused.detail}"
-    kind = KBBenchError if found.meaning is Meaning.QUOTA else UsageError
+    kind = KBBenchError if found.kind is RefusalKind.QUOTA else UsageError
     return kind(f"{where} refused {what} with {said}{'' if said.endswith('.') else '.'} {remedy}")
 
 

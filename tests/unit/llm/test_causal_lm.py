@@ -282,23 +282,23 @@ def test_a_template_without_a_system_role_gets_it_in_the_question(folder: Path) 
     refuse = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
     strict._tokenizer.chat_template = refuse + strict._tokenizer.chat_template
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
-    assert strict._text(messages) == "<|user|>Be brief.\n\nWhy?<|end|><|assistant|>"
+    assert strict._prompt_text(messages) == "<|user|>Be brief.\n\nWhy?<|end|><|assistant|>"
     strict._tokenizer.chat_template = "{{ raise_exception('No') }}"
     with pytest.raises(UsageError, match=r"refuses the prompt: No. Run it with --no-chat-template"):
-        strict._text(messages[1:])
+        strict._prompt_text(messages[1:])
 
 
 def test_what_the_models_own_configuration_sets_is_recorded_and_used(folder: Path, tmp_path: Path) -> None:
     own = CausalLM(str(folder))
     own._model.generation_config.top_k = 7
-    own._own = {"top_k": 7, "repetition_penalty": 1.1}
-    greedy: Any = own._generation([{"max_tokens": 4, "temperature": 0.0}], [True])
+    own._sampling = {"top_k": 7, "repetition_penalty": 1.1}
+    greedy: Any = own._generation_config({"max_tokens": 4, "temperature": 0.0}, 4)
     assert (greedy.do_sample, greedy.repetition_penalty) == (False, 1.1)
-    sampled: Any = own._generation([{"max_tokens": 4, "temperature": 0.5, "top_k": 3}], [True])
+    sampled: Any = own._generation_config({"max_tokens": 4, "temperature": 0.5, "top_k": 3}, 4)
     assert (sampled.do_sample, sampled.top_k, sampled.temperature) == (True, 3, 0.5)
-    assert own._generation([{"max_tokens": 4, "temperature": 0.5}], [True]).top_k == 7  # type: ignore[attr-defined]
+    assert own._generation_config({"max_tokens": 4, "temperature": 0.5}, 4).top_k == 7  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="takes no reasoning_effort"):
-        own._generation([{"max_tokens": 4, "reasoning_effort": "low"}], [True])
+        own._generation_config({"max_tokens": 4, "reasoning_effort": "low"}, 4)
     summary = run(own, tmp_path, 2).summary
     assert summary.servers[0]["generation_config"] == {"top_k": 7, "repetition_penalty": 1.1}
     assert summary.servers[0]["dtype"] == "float32"

@@ -7,7 +7,7 @@ import pytest
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.endpoint import NO_KEY, Endpoint, key_from_environment
-from kbbench_hf.llm.failures import Failure, Meaning, Refused
+from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
 from kbbench_hf.llm.structured_output import violation
 from kbbench_hf.protocols import Completion
 from tests.servers.scripted import MALFORMED, MODEL, ScriptedServer, answer_to
@@ -24,10 +24,10 @@ def ask(server: ScriptedServer, key: str = NO_KEY, timeout_s: float = 5.0, **opt
     return asyncio.run(one())
 
 
-def recognise(server: ScriptedServer, model: str = MODEL) -> Endpoint:
+def recognize(server: ScriptedServer, model: str = MODEL) -> Endpoint:
     async def one() -> Endpoint:
         async with Endpoint(server.url, model) as endpoint:
-            await endpoint.recognise()
+            await endpoint.recognize()
             return endpoint
 
     return asyncio.run(one())
@@ -104,11 +104,11 @@ def test_what_a_refusal_and_a_reasoning_said_is_kept() -> None:
 
 @pytest.mark.parametrize("status", ["400", "401", "402", "403", "404", "405", "301"])
 def test_a_status_that_no_retry_can_mend_refuses_the_run(status: str) -> None:
-    with ScriptedServer(always=status) as server, pytest.raises(Refused) as caught:
+    with ScriptedServer(always=status) as server, pytest.raises(RequestRefused) as caught:
         ask(server)
     assert caught.value.reason == f"http_{status}"
     assert f"scripted {status}" in caught.value.detail
-    assert caught.value.refusal is not None and caught.value.refusal.meaning not in (Meaning.PROMPT, Meaning.LATER)
+    assert caught.value.refusal is not None and caught.value.refusal.kind not in (RefusalKind.PROMPT, RefusalKind.LATER)
 
 
 @pytest.mark.parametrize("status", ["408", "500", "502", "503", "504"])
@@ -176,19 +176,19 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused_without_repeating_
 
 def test_the_server_is_recognised() -> None:
     with ScriptedServer(flavour="vllm", version="0.11") as server:
-        assert recognise(server).server == {"kind": "vllm", "version": "0.11"}
+        assert recognize(server).server == {"kind": "vllm", "version": "0.11"}
     with ScriptedServer(flavour="tgi", version="3.3") as server:
-        endpoint = recognise(server)
+        endpoint = recognize(server)
     assert endpoint.server["kind"] == "tgi" and endpoint.server["revision"] == "a" * 40
     with ScriptedServer() as server:
-        assert recognise(server).server == {"kind": "openai-compatible"}
+        assert recognize(server).server == {"kind": "openai-compatible"}
 
 
 def test_the_name_changes_with_the_server_and_its_version_and_not_with_its_address() -> None:
     names = []
     for version in ("1", "1", "2"):
         with ScriptedServer(flavour="vllm", version=version) as server:
-            names.append(recognise(server).name)
+            names.append(recognize(server).name)
     assert names[0] == names[1] != names[2]
 
 

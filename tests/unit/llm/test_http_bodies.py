@@ -11,7 +11,7 @@ import pytest
 
 from kbbench_hf.llm.endpoint import Endpoint, Redaction
 from kbbench_hf.llm.failures import Failure
-from kbbench_hf.llm.http_bodies import MOST_BYTES
+from kbbench_hf.llm.http_bodies import MAX_BYTES
 from kbbench_hf.protocols import Completion
 from tests.endurance.hostile_replies import all_problems
 from tests.servers.scripted import Reply, ScriptedServer
@@ -48,7 +48,7 @@ def test_a_bomb_is_unpacked_no_further_than_a_reply_may_be_long() -> None:
     finally:
         tracemalloc.stop()
     assert caught.value.reason == "reply_too_large"
-    assert peak < 10 * MOST_BYTES
+    assert peak < 10 * MAX_BYTES
 
 
 @pytest.mark.parametrize(("name", "reason"), [("br", "encoding"), ("zstd", "encoding"), ("gzip", "not_unpacked")])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.llm.error_messages import error_words
-from kbbench_hf.llm.failures import Meaning, Refusal
-from kbbench_hf.llm.refusals import refusal
+from kbbench_hf.llm.error_messages import parse_error
+from kbbench_hf.llm.failures import Refusal, RefusalKind
+from kbbench_hf.llm.refusals import classify_refusal
 
 
 def nested(message: str, **more: Any) -> bytes:
@@ -185,16 +185,16 @@ UNCLEAR: list[tuple[int, str]] = [
 ]
 
 CASES = [
-    *((*case, Refusal(Meaning.PROMPT, cause="context_length")) for case in CONTEXT),
-    *((*case, Refusal(Meaning.PROMPT, cause="content_filter")) for case in CONTENT),
-    *((*case, Refusal(Meaning.LATER)) for case in LATER),
-    *((*case, Refusal(Meaning.QUOTA)) for case in QUOTA),
-    *((*case, Refusal(Meaning.KEY)) for case in KEY),
-    *((*case, Refusal(Meaning.MODEL)) for case in MODEL),
-    *((status, text, Refusal(Meaning.PARAMETER, parameter=name)) for status, text, name in PARAMETER),
-    *((*case, Refusal(Meaning.FAULT)) for case in FAULT),
-    *((*case, Refusal(Meaning.LOADING)) for case in LOADING),
-    *((*case, Refusal(Meaning.UNCLEAR)) for case in UNCLEAR),
+    *((*case, Refusal(RefusalKind.PROMPT, cause="context_length")) for case in CONTEXT),
+    *((*case, Refusal(RefusalKind.PROMPT, cause="content_filter")) for case in CONTENT),
+    *((*case, Refusal(RefusalKind.LATER)) for case in LATER),
+    *((*case, Refusal(RefusalKind.QUOTA)) for case in QUOTA),
+    *((*case, Refusal(RefusalKind.KEY)) for case in KEY),
+    *((*case, Refusal(RefusalKind.MODEL)) for case in MODEL),
+    *((status, text, Refusal(RefusalKind.PARAMETER, parameter=name)) for status, text, name in PARAMETER),
+    *((*case, Refusal(RefusalKind.FAULT)) for case in FAULT),
+    *((*case, Refusal(RefusalKind.LOADING)) for case in LOADING),
+    *((*case, Refusal(RefusalKind.UNCLEAR)) for case in UNCLEAR),
 ]
 
 
@@ -210,14 +210,14 @@ def test_the_words_say_whose_refusal_it_is(status: int, message: str, means: Ref
         nested(f"litellm.APIError: {message} (request id: 20261122)"),
     )
     for shape in shapes:
-        assert refusal(status, {}, shape, sent=["my_option"]) == means, shape
+        assert classify_refusal(status, {}, shape, sent=["my_option"]) == means, shape
 
 
 def test_a_page_of_a_proxys_means_what_its_status_says() -> None:
     page = b"<html><head><title>Error</title></head><body>Sorry, you have been blocked by our policy</body></html>"
-    assert refusal(502, {}, page).meaning is Meaning.FAULT
-    assert refusal(403, {}, page).meaning is Meaning.UNCLEAR
-    assert refusal(404, {}, page).meaning is Meaning.MODEL
+    assert classify_refusal(502, {}, page).kind is RefusalKind.FAULT
+    assert classify_refusal(403, {}, page).kind is RefusalKind.UNCLEAR
+    assert classify_refusal(404, {}, page).kind is RefusalKind.MODEL
 
 
 WAITS = [
@@ -236,13 +236,13 @@ WAITS = [
 
 @pytest.mark.parametrize(("sentence", "seconds"), WAITS)
 def test_the_waiting_time_is_read_from_the_sentence(sentence: str, seconds: float | None) -> None:
-    found = refusal(429, {}, nested(sentence)).seconds
+    found = classify_refusal(429, {}, nested(sentence)).seconds
     assert found == (None if seconds is None else pytest.approx(seconds))
 
 
 def test_the_waiting_time_is_read_from_headers_and_fields() -> None:
     def seconds(headers: dict[str, str], body: bytes = b"{}") -> float | None:
-        return error_words(body, headers).seconds
+        return parse_error(body, headers).seconds
 
     assert seconds({"Retry-After": "7"}) == 7
     assert seconds({"retry-after-ms": "1500"}) == 1.5
@@ -258,15 +258,15 @@ def test_the_waiting_time_is_read_from_headers_and_fields() -> None:
 
 
 MEANINGS = {
-    "refusal_of_this_prompt": Meaning.PROMPT,
-    "retry_soon": Meaning.LATER,
-    "retry_after": Meaning.LATER,
-    "loading": Meaning.LOADING,
-    "server_fault": Meaning.FAULT,
-    "quota_exhausted": Meaning.QUOTA,
-    "auth": Meaning.KEY,
-    "model_not_found": Meaning.MODEL,
-    "bad_parameter": Meaning.PARAMETER,
+    "refusal_of_this_prompt": RefusalKind.PROMPT,
+    "retry_soon": RefusalKind.LATER,
+    "retry_after": RefusalKind.LATER,
+    "loading": RefusalKind.LOADING,
+    "server_fault": RefusalKind.FAULT,
+    "quota_exhausted": RefusalKind.QUOTA,
+    "auth": RefusalKind.KEY,
+    "model_not_found": RefusalKind.MODEL,
+    "bad_parameter": RefusalKind.PARAMETER,
 }
 
 
@@ -274,11 +274,11 @@ def test_recorded_errors_of_providers_mean_what_they_meant(shared: Path) -> None
     cases = [json.loads(line) for line in (shared / "data" / "provider_replies.jsonl").read_text("utf-8").splitlines()]
     wrong = []
     for case in cases:
-        found = refusal(case["status"], case["headers"], case["body"].encode())
-        right = found.meaning in [MEANINGS[each] for each in (case["meaning"], *case.get("also_accepted", []))]
-        if found.meaning is Meaning.PROMPT:
+        found = classify_refusal(case["status"], case["headers"], case["body"].encode())
+        right = found.kind in [MEANINGS[each] for each in (case["meaning"], *case.get("also_accepted", []))]
+        if found.kind is RefusalKind.PROMPT:
             right &= found.cause == case.get("cause", found.cause)
-        if found.meaning is Meaning.PARAMETER:
+        if found.kind is RefusalKind.PARAMETER:
             right &= found.parameter == case["parameter"]
         if "seconds" in case:
             right &= found.seconds == pytest.approx(case["seconds"])

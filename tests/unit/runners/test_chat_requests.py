@@ -216,7 +216,7 @@ class Unrecognized:
 
     name, timeout_s = "unrecognized", 300.0
 
-    async def recognise(self) -> None:
+    async def recognize(self) -> None:
         await asyncio.sleep(self.timeout_s)
         raise Failure("timeout", transient=True)
 
@@ -235,7 +235,7 @@ def test_the_progress_line_says_how_long_there_was_no_response_and_when_the_run_
         for at in (5, 40, 310):
             asyncio.get_running_loop().call_at(at, lambda: said.append(asker.status()))
         with pytest.raises(KBBenchError, match="never responded: 2 requests timed out after 300 s each"):
-            await asker.recognise()
+            await asker.recognize()
         assert clock() < 602
 
     run_simulated(main)

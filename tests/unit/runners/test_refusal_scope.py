@@ -11,7 +11,7 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.llm.failures import Meaning, Refusal, Refused
+from kbbench_hf.llm.failures import Refusal, RefusalKind, RequestRefused
 from kbbench_hf.llm.supported_parameters import Dialect
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners.generate import Generation, generate
@@ -192,8 +192,8 @@ def test_what_was_refused_before_others_were_answered_otherwise_is_asked_again()
 
     arbiter = Arbiter(model, nothing, lambda _: None)
     arbiter.answered(job)
-    found = Refusal(Meaning.PARAMETER, parameter="response_format")
-    late = Refused("http_400", "no json_schema", refusal=found, sent={"response_format": {}}, dialect=before)
+    found = Refusal(RefusalKind.PARAMETER, parameter="response_format")
+    late = RequestRefused("http_400", "no json_schema", refusal=found, sent={"response_format": {}}, dialect=before)
     assert asyncio.run(arbiter.judge(job, late, lambda: 1)) is None
     assert model.dialect.schema == "json_object"  # and nothing else is learnt from it
 
