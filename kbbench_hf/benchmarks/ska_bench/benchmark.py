@@ -1,10 +1,11 @@
 """SKA-Bench: understanding structured knowledge among noise (Liu et al., EMNLP 2025, arXiv 2507.17178).
 
-Four subsets (graph, table, each also with text) and the testbeds of `configs`. A question is asked on a context of
-knowledge units; the answer is a list of strings, or, where the testbed is about rejection, "yes" or "no": can the
-question be answered from this? The modes say how two answers are compared (`metrics/answers.py`).
+Four subsets (graph, table, each also with text) and the testbeds of `configs`. A question has a context of knowledge
+units; the answer is a list of strings, or on the rejection testbeds "yes" or "no": can the question be answered from
+the context? The modes define how two answers are compared (`metrics/answers.py`).
 """
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,10 +42,10 @@ METRICS = {
     "balanced_accuracy": "Balanced",
 }
 JUDGED = frozenset({"rejection_rate", "acceptance_rate", "balanced_accuracy"})
-"""Of these, what is scored where a model says whether a question can be answered."""
+"""Metrics of the rejection testbeds, where a model decides whether a question can be answered."""
 UNANSWERABLE = "none: the answer is not in what was given"
 SHOWN = ("ok", "short")
-"""Statuses of the rows that are asked; of the others there is nothing to ask."""
+"""Statuses of the rows that are run and scored."""
 _HERE = Path(__file__).parent
 _TEXTS = _HERE / "texts"
 _ANSWERS = {"type": "array", "items": {"type": "string"}}
@@ -53,13 +54,13 @@ _VERDICT = {"type": "string", "enum": ["yes", "no"]}
 
 @dataclass(frozen=True)
 class SubsetData:
-    """The instances of a subset by id, and its pool, read when a context is first written."""
+    """The instances of a subset by id, and its pool, read when a context is first rendered."""
 
     folder: DatasetFolder
     subset: str
     instances: Mapping[str, Instance]
     left_out: Mapping[str, int]
-    """Status -> how many rows of the split have nothing to ask."""
+    """Status -> number of rows of the split that are not run."""
 
     @cached_property
     def pool(self) -> UnitPool:
@@ -73,7 +74,7 @@ class SubsetData:
 
 
 class ContextRow(dict[str, Any]):
-    """A row of a testbed that can tell whether its context has a name: as a cell, a node, or a passage's title."""
+    """A row of a testbed with a look-up of the names in its context: cells, nodes, titles of passages."""
 
     def __init__(self, row: Mapping[str, Any], material: SubsetData) -> None:
         super().__init__(row)
@@ -87,16 +88,16 @@ class ContextRow(dict[str, Any]):
         return frozenset(" ".join(name.casefold().split()) for each in cells for name in each)
 
     def has_name(self, name: str) -> bool:
-        """Return whether the context has this text as one name; the pool is read on the first call."""
+        """Return whether the context has this name; the pool is read on the first call."""
         return " ".join(name.casefold().split()) in self._names
 
 
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
-    """Return the rows of a testbed that can be asked, each with its question, gold answers and `kb_tokens`."""
+    """Return the rows of a testbed that are run, each with its question, gold answers and `kb_tokens`."""
     subset = configs()[config].subset
-    asked = f"instances_{subset}"
-    read = [row for part in folder.configs()[asked] for row in folder.rows(asked, part)]
-    instances = {row["id"]: Instance.from_row(row) for row in read}
+    name = f"instances_{subset}"
+    stored = [row for part in folder.configs()[name] for row in folder.rows(name, part)]
+    instances = {row["id"]: Instance.from_row(row) for row in stored}
     rows = folder.rows(config, split)
     shown = [row for row in rows if row["status"] in SHOWN]
     for row in shown:
@@ -109,11 +110,11 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 
 
 def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str) -> Scores:
-    """Return the answer metrics of each example or, on a rejection testbed, those of the verdicts; NaN in the others.
+    """Return the answer metrics of each example, or on a rejection testbed those of the verdicts; NaN for the others.
 
-    A missing answer, and one that could not be read, scores 0. Slices: `n_required`, which is the paper's information
+    A missing answer, and one that could not be parsed, scores 0. Slices: `n_required`, the paper's information
     integration; `answerable` on the rejection control; `source`. Counters: `n_empty` answers, and as
-    `n_over_budget` and `n_answerable_noise` the rows that were not asked.
+    `n_over_budget` and `n_answerable_noise` the rows that were not run.
     """
     rows, material = examples.rows, examples.context
     judged = bool(rows) and _is_judged(rows[0])
@@ -136,11 +137,11 @@ def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str
 
 
 def summarise(scores: Scores, mode: str) -> dict[str, Estimate]:
-    """Return the mean of every metric; balanced accuracy needs answerable and unanswerable questions."""
-    figures = means(scores.values)
+    """Return the mean of every metric; balanced accuracy is that of answerable and unanswerable questions."""
+    estimates = means(scores.values)
     if groups := scores.slices.get("answerable"):
-        figures["balanced_accuracy"] = balanced_accuracy(scores.values["balanced_accuracy"], groups)
-    return figures
+        estimates["balanced_accuracy"] = balanced_accuracy(scores.values["balanced_accuracy"], groups)
+    return estimates
 
 
 def warn(
@@ -159,17 +160,17 @@ def _metrics_in(config: str) -> Collection[str]:
 
 
 def check(examples: Examples, example_id: Id, answer: Sequence[str]) -> str | None:
-    """Return what is wrong with an answer: on a rejection testbed it is one "yes" or "no"."""
+    """Return what is wrong with an answer: on a rejection testbed it must be one "yes" or "no"."""
     if examples.rows and _is_judged(examples.rows[0]) and parse_verdict(list(answer)) is None:
         return f"{list(answer)!r:.60} is neither ['yes'] nor ['no']"
     return None
 
 
-def read_careful(response: str, example: Example) -> ParsedReply[list[str]]:
-    """Return the answers that a response gives, see `parsing.answers`; on a rejection testbed "yes" or "no" alone.
+def parse_careful(response: str, example: Example) -> ParsedReply[list[str]]:
+    """Return the answers of a response, see `parsing.answers`; on a rejection testbed one "yes" or "no".
 
     Raises:
-        ParseError: it gives none and does not say so, or can be read in two ways.
+        ParseError: it has no answer and no refusal, or is ambiguous.
     """
     if not _is_judged(example):
         from kbbench_hf.parsing.answers import parse_answers
@@ -178,8 +179,8 @@ def read_careful(response: str, example: Example) -> ParsedReply[list[str]]:
         return parse_answers(response, str(example.get("question", "")), is_name)
     from kbbench_hf.parsing.verdicts import parse_answerable
 
-    read = parse_answerable(response)
-    return ParsedReply([read.answer], read.rule, read.thought)
+    parsed = parse_answerable(response)
+    return ParsedReply([parsed.answer], parsed.rule, parsed.thought)
 
 
 def _is_judged(example: Example) -> bool:
@@ -187,11 +188,10 @@ def _is_judged(example: Example) -> bool:
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[str]) -> Explanation:
-    """Return a question on its context, its gold, and each answer: right where it is a gold one or an alias.
+    """Return a question on its context, its gold answers, and each answer, right if it is gold or an alias.
 
-    Of the context the positive units are shown and marked, each between its neighbours.
-
-    Where the question cannot be answered from what was given, whatever is answered is made up.
+    The positive units of the context are shown and marked, each with its neighbors. Every answer to an unanswerable
+    question counts as hallucinated.
     """
     shown = pieces(examples.context.context(example), around=1)
     question = [(f"{example['question']}\n\n", False), *shown]
@@ -225,13 +225,8 @@ def prompt(name: str, example: Example, examples: Examples, options: PromptOptio
 
 
 def _filled(template: str, **parts: str) -> str:
-    """Return a template with its `{names}` filled in; braces inside the parts mean nothing."""
-    pieces = template.split("{")
-    filled = pieces[0]
-    for piece in pieces[1:]:
-        name, closed, rest = piece.partition("}")
-        filled += parts[name] + rest if closed and name in parts else "{" + piece
-    return filled
+    """Return a template with its `{names}` filled in; other braces, and those in the parts, stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), template)
 
 
 PROMPTS: dict[str, Callable[[Example, Examples, PromptOptions], Prompt]] = {
@@ -258,7 +253,7 @@ _SCORING = base.Scoring(
     warn=warn,
 )
 _ASKING = base.Asking(
-    PROMPTS, {"careful": read_careful, "json": of_text(parse_json_answers)}, testbeds=TESTBEDS, parts=SUBSETS
+    PROMPTS, {"careful": parse_careful, "json": of_text(parse_json_answers)}, testbeds=TESTBEDS, parts=SUBSETS
 )
 _SHOWING = base.Showing(
     explain,

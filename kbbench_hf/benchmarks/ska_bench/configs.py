@@ -1,4 +1,4 @@
-"""The testbeds of SKA-Bench by name: which budget, which order, which noise.
+"""Testbed configs of SKA-Bench by name: budget, order and noise.
 
 The paper's (arXiv 2507.17178, sections 3.3 and 4): noise robustness at four budgets, order insensitivity, negative
 rejection, noise hardness. Information integration is a slice of noise runs, by `n_required`. Beyond the paper: budgets
@@ -15,24 +15,24 @@ from kbbench_hf.errors import unknown_name
 PAPER_BUDGETS = {"1k": 1 << 10, "4k": 4 << 10, "12k": 12 << 10, "24k": 24 << 10}
 LONG_BUDGETS = {f"{k}k": k << 10 for k in (32, 64, 128, 256, 512)} | {"1m": 1 << 20}
 BUDGETS = PAPER_BUDGETS | LONG_BUDGETS
-"""k is 1024: the paper's mean context at "12k" has 12,054 tokens. What counts is the knowledge base, not the prompt."""
+"""k is 1024: the paper's mean context at "12k" has 12,054 tokens. The knowledge base counts, not the prompt."""
 STANDARD = {"kg": "4k", "table": "4k", "kg_text": "12k", "table_text": "12k"}
 """The budget of the order, depth, integration and rejection testbeds."""
 DEPTHS = (0, 25, 50, 75, 100)
-"""How many percent of the noise stand before the positives."""
+"""Percentage of the noise that precedes the positives."""
 BUCKETS = ("1", "2", "3", "4", ">4")
-"""How many units an answer needs, as the integration testbed sorts it; the paper leaves out instances of one unit."""
+"""Numbers of needed units, as the integration testbed groups them; the paper leaves out instances of one unit."""
 HARDNESS = {"hard": (1, 2), "easy": (4, 255)}
-"""Hops, first and last, of the noise; the noise testbed itself is the paper's "mixed"."""
+"""First and last hop of the noise; the noise testbed itself is the paper's "mixed"."""
 HARDNESS_BUDGETS = (4 << 10, 2 << 10, 1 << 10)
-"""Of an instance both levels have the largest that both can fill."""
+"""Both levels of an instance have the largest budget that both can fill."""
 TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness", "unreviewed")
-"""`unreviewed` is the standard noise config of the instances that wait for people to read them."""
+"""`unreviewed` is the standard noise config of the instances that wait for review."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """One testbed of one subset at one setting: what to take, and how to arrange it."""
+    """One testbed of one subset at one setting: the selection and the order of units."""
 
     name: str
     testbed: str
@@ -40,7 +40,7 @@ class Config:
     budget: int
     setting: str
     depth: float | None = None
-    """The share of the noise that stands before the positives; None where the setting is `original` or `random`."""
+    """The share of the noise that precedes the positives; None where the setting is `original` or `random`."""
     hops: tuple[int, int] | None = None
     long: bool = False
 

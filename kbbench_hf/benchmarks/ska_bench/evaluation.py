@@ -1,7 +1,7 @@
-"""The paper's evaluation of several systems as data: all tables and figures of arXiv 2507.17178 that have results.
+"""Tables and figures of the paper (arXiv 2507.17178) for results of several systems, and statistics of the dataset.
 
-Beyond the paper: intervals, the answerable control beside rejection, depths, and what a budget or a run lacks. What
-describes the dataset alone is in `statistics`, what changes with budget and order in `over_settings`.
+Beyond the paper: intervals, the answerable control of rejection, depths, and notes on absent budgets and runs. Tables
+and figures over budgets and orders are in `over_settings`.
 """
 
 from collections import Counter
@@ -55,9 +55,9 @@ REJECTION = {"rejection_rate": "rejected", "acceptance_rate": "accepted", "balan
 
 
 def evaluation(systems: Systems, folder: DatasetFolder | None = None, split: str = "test") -> list[Section]:
-    """Return a section for each testbed of which some system has results, then one for the data.
+    """Return a section for each testbed with results of some system, then one for the data.
 
-    Without the dataset's folder, what needs it is left out: Tables 1, 2 and 6, Figure 4, short contexts.
+    Tables 1, 2 and 6, Figure 4 and short contexts need the dataset's folder and are left out without it.
     """
     sections = [
         over_settings(systems, NOISE, fill_notes(folder, split) if folder else ()),
@@ -72,7 +72,7 @@ def evaluation(systems: Systems, folder: DatasetFolder | None = None, split: str
 
 
 def published_evaluation(file: Path) -> list[Section]:
-    """Return the same of the models that the paper evaluates, on its own data; its figures have no intervals."""
+    """Return the evaluation of the paper's models on its own data; its scores have no intervals."""
     systems: dict[str, dict[str, ScoredConfig]] = {}
     for place, rows in read_published(file).items():
         for name, row in rows.items():
@@ -86,7 +86,7 @@ def published_evaluation(file: Path) -> list[Section]:
 
 
 def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> Section | None:
-    """Return F1 by the units needed, and its deviation over them where the dataset says what each question needs."""
+    """Return F1 by the units needed, and its deviation over them where the dataset's folder is given."""
     panels = bucket_panels(systems)
     if not panels.panels:
         return None
@@ -138,7 +138,7 @@ def _needed(folder: DatasetFolder, config: str, split: str) -> dict[int | str, s
 
 
 def _rejection(systems: Systems) -> Section | None:
-    """Return what was rejected, as the paper has it, and beside it the control: who always says no accepts nothing."""
+    """Return the rejection rates of the paper, and the answerable control: always "no" accepts nothing."""
     plain, control = (present_configs(systems, configs_of(each)) for each in ("rejection", "rejection_control"))
     tables, notes = [], []
     if plain:
@@ -208,12 +208,12 @@ def _depth(systems: Systems) -> Section | None:
 
 STRUCTURED = {"kg": "triples", "table": "rows", "kg_text": "triples", "table_text": "rows"}
 MOST = 8
-"""In Figure 4 instances that need more units stand together."""
+"""Figure 4 groups instances that need more units."""
 UNCOUNTED = "Tokens and hops are not counted: they need the extra 'text', pip install 'kbbench-hf[text]'."
 
 
 def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
-    """Return what the instances and contexts of a split are like; means, with intervals over instances."""
+    """Return statistics of the instances and contexts of a split: means, with intervals over instances."""
     count = tokenizer() if find_spec("tiktoken") and find_spec("toktok") else None
     about: dict[str, list[ShownScore | None]] = {}
     hops: dict[str, list[ShownScore | None]] = {}
@@ -284,7 +284,7 @@ def _mean(values: Sequence[float], digits: int = 2) -> ShownScore | None:
 
 
 def _shares(subset: str, instances: Sequence[Instance]) -> ChartPanel:
-    """Return the distribution of the units needed: of triples or rows, of passages, and of both together."""
+    """Return the distribution of the units needed: triples or rows, passages, and both together."""
     counted = {STRUCTURED[subset]: [len(i.positive_sk) for i in instances]}
     if subset.endswith("_text"):
         counted["passages"] = [len(i.positive_text) for i in instances]
@@ -297,7 +297,7 @@ def _shares(subset: str, instances: Sequence[Instance]) -> ChartPanel:
 
 
 def _contexts(folder: DatasetFolder, split: str) -> FigureTable:
-    """Return Table 2: what the contexts of the noise testbed hold."""
+    """Return Table 2: sizes of the contexts of the noise testbed."""
     rows: dict[str, list[ShownScore | None]] = {}
     for config in _noise(folder, split):
         table = folder.table(config.name, split)
@@ -318,7 +318,7 @@ def _noise(folder: DatasetFolder, split: str) -> list[Config]:
 
 
 def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
-    """Return sentences on what the noise testbed lacks: budgets that are absent, contexts that are short of theirs."""
+    """Return sentences on absent budgets of the noise testbed, and on contexts that are short of their budget."""
     present = {config.name for config in _noise(folder, split)}
     absent: dict[str, list[str]] = {}
     short = []
@@ -344,7 +344,7 @@ def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
 def _hops(
     instances: Sequence[Instance], pool: UnitPool, count: Tokenizer, folder: DatasetFolder, split: str
 ) -> list[ShownScore | None]:
-    """Return the shares of triples 1, 2, 3, and 4 hops or more from the topic, and of those that no path reaches."""
+    """Return the shares of triples 1, 2, 3, and 4 hops or more from the topic, and of unreached ones."""
     within = [
         c for c in _noise(folder, split) if c.subset == instances[0].subset and c.budget in PAPER_BUDGETS.values()
     ]

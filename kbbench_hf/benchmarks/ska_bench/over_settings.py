@@ -29,13 +29,7 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     statistic_cell,
 )
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
-from kbbench_hf.metrics.robustness import (
-    mean_interval,
-    population_std,
-    rank_correlation,
-    resampled_means,
-    std_interval,
-)
+from kbbench_hf.metrics import robustness
 
 AVERAGE = "Average"
 FEW = 5
@@ -103,7 +97,9 @@ def setting(name: str) -> str:
 
 def _summaries(systems: Systems, by_subset: Mapping[str, Sequence[str]], words: str) -> dict[str, ScoreCells]:
     """Return the mean or deviation of each system over the settings of each subset, and the mean of these."""
-    statistic, interval = (np.mean, mean_interval) if words == "mean" else (population_std, std_interval)
+    statistic, interval = (
+        (np.mean, robustness.mean_interval) if words == "mean" else (robustness.population_std, robustness.std_interval)
+    )
     rows: dict[str, ScoreCells] = {}
     for system, of in systems.items():
         row = [statistic_cell(of, names, statistic, interval) for names in by_subset.values()]
@@ -150,10 +146,10 @@ def _correlations(
 def _correlation(
     a: NDArray[np.float64], b: NDArray[np.float64], draws: tuple[NDArray[np.float64], NDArray[np.float64]] | None
 ) -> ShownScore | None:
-    value = float(rank_correlation(a, b))
+    value = float(robustness.rank_correlation(a, b))
     if not math.isfinite(value):
         return None
-    drawn = rank_correlation(*draws) if draws else np.array([])
+    drawn = robustness.rank_correlation(*draws) if draws else np.array([])
     if not np.isfinite(drawn).any():
         return ShownScore(value, None, 2, len(a))
     low, high = np.nanquantile(drawn, [0.025, 0.975])
@@ -170,7 +166,7 @@ def _resampled(
         columns = [systems[system][name].values.get(F1, {}) for system in complete for name in names]
         if not columns or not all(columns):
             return None
-        means = resampled_means(columns, seed).reshape(-1, len(complete), len(names))
+        means = robustness.resampled_means(columns, seed).reshape(-1, len(complete), len(names))
         found.append(means.mean(axis=2) if words == "mean" else means.std(axis=2))
     return found
 

@@ -1,4 +1,4 @@
-"""Reading a list of answers, or a yes or no, out of what a model wrote."""
+"""Parsers of responses: a JSON list of answers, or yes or no."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kbbench_hf.parsing.parsed_reply import ParseError
 
 LONGEST = 100_000
-"""Only this many characters at the end of a response are read: the answer is in the last line."""
+"""Only this many characters at the end of a response are parsed: the answer is in the last line."""
 MOST_OBJECTS = 200
-"""Only this many openings of an object, the last ones, are tried; hostile text then costs no more than honest text."""
+"""Only this many openings of an object, the last ones, are tried, so that hostile text costs no more time."""
 _START = re.compile(r'\{\s*"')
 _REASONING = r"think|thinking|thought|reasoning|analysis"
 _END = re.compile(rf"</(?:{_REASONING})>", re.IGNORECASE)
@@ -20,8 +20,8 @@ _KEYS = ("answer", "answers")
 def parse_json_answers(response: str) -> list[str]:
     r"""Return the answers in a response's last JSON object with the key `answer`.
 
-    What stands before the end of a reasoning block (`<think>` and its like) is left out; an unfinished block holds no
-    answer. A single value counts as a list of one, nested lists are flattened, numbers become text, blanks go.
+    Text before the end of a reasoning block (`<think>` and similar tags) is ignored; an unfinished block has no answer.
+    A single value counts as a list of one, nested lists are flattened, numbers become text, blanks are removed.
 
     >>> parse_json_answers('<think>{"answer": ["a"]}</think> So:\n```json\n{"answer": ["Navy", 7]}\n```')
     ['Navy', '7']
@@ -39,21 +39,21 @@ def parse_json_answers(response: str) -> list[str]:
 
 
 def parse_verdict(answers: list[str] | None) -> str | None:
-    """Return "yes" or "no" where that is the one answer, else None.
+    """Return "yes" or "no" if that is the only answer, else None.
 
     >>> parse_verdict(["No."]), parse_verdict(["yes", "no"])
     ('no', None)
     """
-    said = [answer.strip().rstrip(".!").lower() for answer in answers or ()]
-    return said[0] if said in (["yes"], ["no"]) else None
+    verdicts = [answer.strip().rstrip(".!").lower() for answer in answers or ()]
+    return verdicts[0] if verdicts in (["yes"], ["no"]) else None
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
-    """Yield the outermost JSON objects among the last that a text begins, in order."""
+    """Yield the outermost JSON objects at the last openings of a text, in order."""
     decoder, end = json.JSONDecoder(), 0
     for start in [match.start() for match in _START.finditer(text)][-MOST_OBJECTS:]:
         if start < end:
-            continue  # inside an object that was read already
+            continue  # inside an object that was parsed already
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""How long a line is: GPT-4o's tokenizer, exactly and offline, or any Hugging Face tokenizer.
+"""Token counts of lines: GPT-4o's tokenizer, exactly and offline, or any Hugging Face tokenizer.
 
-tiktoken downloads its vocabularies, so OpenAI's comes from the package toktok-rs, which carries it, and is checked
+tiktoken downloads its vocabularies, so OpenAI's comes from the package toktok-rs, which includes it, and is checked
 against the hash that tiktoken itself expects. Counts under it are additive: the tokens of a text are the sum of its
 lines' tokens, each line counted with its end, as long as no line is empty, begins with white space or begins with `/`
 (`units` writes none).
@@ -35,11 +35,11 @@ PIECES = "|".join(
         r"\s+",
     ]
 )
-"""Where o200k_base cuts a text before it merges bytes."""
+"""The pattern by which o200k_base splits a text before it merges bytes."""
 
 
 class Tokenizer:
-    """Counts tokens. `name` is stored with what was counted; `additive` says whether line counts sum to a text's."""
+    """Counts tokens. `name` is stored with the counts; `additive` if the counts of lines sum to that of their text."""
 
     name: str
     additive: bool

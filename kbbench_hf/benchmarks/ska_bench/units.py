@@ -1,8 +1,8 @@
-"""What a knowledge unit of SKA-Bench is: a number, its cells, and the one line it is written as.
+"""Knowledge units, instances and pools of SKA-Bench, and the contexts rendered from unit numbers.
 
-A testbed stores unit numbers; text is made on demand (`contexts`). In the text section a number is a passage's place
-in the subset's pool; in the structured section it is a unit's place among those of the instance's `group`, and after
-them of its `noise_groups` (`UnitPool.structured`).
+A testbed stores unit numbers. In the text section a number is the index of a passage in the subset's pool; in the
+structured section it is the index of a unit among those of the instance's `group`, followed by those of its
+`noise_groups` (`UnitPool.structured`).
 """
 
 import json
@@ -26,7 +26,7 @@ _LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def clean(text: str) -> str:
-    r"""Return a cell, title or passage on one line: line breaks become blanks, outer white space goes.
+    r"""Return a cell, title or passage on one line: line breaks become blanks, outer white space is removed.
 
     Readers of sources apply this once, so that everything below can rely on it.
 
@@ -80,32 +80,32 @@ class Instance:
     question: str
     answers: Cells
     group: str
-    """The table or the graph that it is asked on."""
+    """Its table or graph."""
     answer_type: str = "entity"
     """How an answer is compared: `entity`, `number` or `date`."""
     answer_aliases: tuple[Cells, ...] = ()
     """For each answer, the other names that are right; empty where no answer has one."""
     split: str = "test"
-    """`test`, `demo`, or `unreviewed`: kept apart until people have read it."""
+    """`test`, `demo`, or `unreviewed`: separate until reviewed."""
     split_key: str = ""
-    """The topic or table that it is about: no two splits share one."""
+    """Its topic or table: no two splits share one."""
     title: str = ""
     positive_sk: tuple[int, ...] = ()
     positive_text: tuple[int, ...] = ()
     withheld_sk: tuple[int, ...] = ()
-    """Triples that may never be shown, because the question wants them read from text."""
+    """Triples that are never shown, because they must be read from text."""
     noise_groups: Cells = ()
-    """Further groups of the pool whose units may stand around it: tables with the same header, and near rows."""
+    """Further groups of the pool whose units are noise: tables with the same header, and near rows."""
     own_text: tuple[int, ...] = ()
     """The passages that belong to its table or subgraph; empty where the whole pool does."""
     topics: Cells = ()
     decoys: Cells = ()
-    """Entities like its positive ones, whose neighbourhoods are noise too."""
+    """Entities similar to its positive ones, whose neighbors are noise too."""
     program: Program | None = None
     method: str = ""
-    """How its positives were found, or it was made: `edited` and `composed` ones need people to read them."""
+    """How its positives were found, or how it was made, such as `composed`."""
     reviewed: int = 0
-    """How many people judged it."""
+    """Number of reviewers."""
     source: str = ""
     source_id: str = ""
     commit: str = ""
@@ -138,7 +138,7 @@ class Instance:
 
 
 class Origin(NamedTuple):
-    """Where a unit comes from; `made` says that no source states it."""
+    """The source of a unit; `made` if no source states it."""
 
     source: str
     licence: str
@@ -159,7 +159,7 @@ class UnitPool:
     text: Sequence[Cells] = ()
     headers: Mapping[str, Cells] = field(default_factory=dict)
     links: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Of a passage that states facts of its graph: the numbers of their triples."""
+    """Passage -> the numbers of the triples of its graph that it states."""
     text_groups: Sequence[str] = ()
     """The graph of each passage; empty where the pool has one graph, or none."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class UnitPool:
     """Origin of each passage."""
 
     def structured(self, instance: Instance) -> Sequence[Cells]:
-        """Return the structured units that an instance can be asked on, by number: its own group's, then the others'.
+        """Return the structured units of an instance by number: its own group's, then those of its noise groups.
 
         >>> pool = UnitPool({"t": [("a",)], "t#near": [("b",)]})
         >>> pool.structured(Instance("q", "table", "?", ("a",), "t", noise_groups=("t#near",)))
@@ -231,7 +231,7 @@ class UnitPool:
 
 
 class StepCount(NamedTuple):
-    """What a source carries: how many of its questions, or which share of them, are left after a step to a subset."""
+    """How many questions of a source, or which share of them, remain after a step of the construction."""
 
     subset: str
     source: str
@@ -248,7 +248,7 @@ class InstanceSet(NamedTuple):
 
 
 def counts(subset: str, source: str, steps: Mapping[str, int]) -> tuple[StepCount, ...]:
-    """Return how many questions of a source each step to a subset left.
+    """Return how many questions of a source remain after each step.
 
     >>> counts("kg", "MetaQA", {"asked": 3568})
     (StepCount(subset='kg', source='MetaQA', step='asked', left='3,568'),)
@@ -258,7 +258,7 @@ def counts(subset: str, source: str, steps: Mapping[str, int]) -> tuple[StepCoun
 
 @dataclass(frozen=True)
 class RenderedContext:
-    """The knowledge base that a question is asked on: lines of each section, and which of them are positive."""
+    """The knowledge base of a question: lines of each section, and which of them are positive."""
 
     header: str
     sk: list[str]
@@ -303,7 +303,7 @@ class ContextRenderer:
         return self._pool.structured(self._instance)
 
     def context(self, sk: Sequence[int], text: Sequence[int]) -> RenderedContext:
-        """Return the context that these unit numbers stand for, in their order."""
+        """Return the context of these unit numbers, in their order."""
         instance, pool = self._instance, self._pool
         header = write_row(pool.headers[instance.group]) if instance.is_table else ""
         write = write_row if instance.is_table else write_triple
@@ -321,7 +321,7 @@ class ContextRenderer:
 def pieces(context: RenderedContext, around: int) -> list[tuple[str, bool]]:
     r"""Return the lines of a context in pieces, True for a positive unit.
 
-    Kept are positive units, so many lines `around` each, and a table's header; how many lines are left out is said.
+    Positive units, `around` lines before and after each, and a table's header are kept; gaps have their line counts.
 
     >>> pieces(RenderedContext("|a|", ["|1|", "|2|", "|3|", "|4|"], [], [False, False, False, True], []), around=1)
     [('|a|\n', False), ('(2 more lines)\n', False), ('|3|\n', False), ('|4|\n', True)]

@@ -19,17 +19,7 @@ from kbbench_hf.benchmarks.reviews import ReviewItem
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, UnitPool
-from kbbench_hf.building.ska_bench.audit_features import (
-    FOLDS,
-    AuditContext,
-    ContextUnit,
-    best_single,
-    look_up_form,
-    make_folds,
-    overlap_features,
-    question_features,
-    regression_accuracy,
-)
+from kbbench_hf.building.ska_bench import audit_features as features
 from kbbench_hf.building.ska_bench.name_matching import mentions
 from kbbench_hf.building.ska_bench.testbeds import sample
 from kbbench_hf.errors import DataError, UsageError, unknown_name
@@ -74,7 +64,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
         findings += _lengths(subset, contexts)
         findings += _rejection(subset, twins)
         if closed_book is not None:
-            asked = [AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
+            asked = [features.AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
             values = [f1(each, closed_book[each.instance.id]) for each in asked]
             title = "a model that sees the question alone: F1"
             findings.append(Finding(subset, "closed_book", title, _mean(values), 0.25, len(values)))
@@ -98,10 +88,10 @@ def read_contexts(
     instances: Mapping[str, Instance],
     pool: UnitPool,
     count: Callable[[str], int],
-) -> list[AuditContext]:
+) -> list[features.AuditContext]:
     """Return the contexts of a config that some instances have, in the order of the config."""
     return [
-        AuditContext.from_row(row, instances[row["instance_id"]], pool, count)
+        features.AuditContext.from_row(row, instances[row["instance_id"]], pool, count)
         for row in folder.rows(config, split)
         if row["instance_id"] in instances and row["status"] in SHOWN
     ]
@@ -111,7 +101,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else nan
 
 
-def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
+def _guesses(subset: str, contexts: Sequence[features.AuditContext]) -> list[Finding]:
     findings = []
     for name, (title, limit, guess) in GUESSES.items():
         values = [guess(each) for each in contexts]
@@ -125,7 +115,9 @@ def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     ]
 
 
-def _places(subset: str, contexts: Sequence[AuditContext], long: Sequence[AuditContext]) -> list[Finding]:
+def _places(
+    subset: str, contexts: Sequence[features.AuditContext], long: Sequence[features.AuditContext]
+) -> list[Finding]:
     """Return how often all positives are at the beginning, and how far their places are from uniform."""
     findings = []
     for some, name, title, tokens, limit in (
@@ -149,12 +141,12 @@ def distance_from_uniform(values: Sequence[float]) -> float:
     return float(kstest(values, "uniform", method="asymp").statistic) if values else nan
 
 
-def _tokens_to_last_positive(each: AuditContext) -> int:
+def _tokens_to_last_positive(each: features.AuditContext) -> int:
     last = max((n for n, unit in enumerate(each.units) if unit.is_positive), default=-1)
     return sum(unit.tokens for unit in each.units[: last + 1])
 
 
-def _places_in_sections(each: AuditContext) -> list[float]:
+def _places_in_sections(each: features.AuditContext) -> list[float]:
     """Return the place of every positive in its section, from 0 to 1, the middle of its line."""
     return [
         (n + 0.5) / len(section)
@@ -164,7 +156,7 @@ def _places_in_sections(each: AuditContext) -> list[float]:
     ]
 
 
-def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
+def _lengths(subset: str, contexts: Sequence[features.AuditContext]) -> list[Finding]:
     findings = []
     for section, in_text, what in (("sk", False, "rows or triples"), ("text", True, "passages")):
         of_each = [[unit for unit in each.units if unit.in_text == in_text] for each in contexts]
@@ -181,7 +173,7 @@ def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     return findings
 
 
-def _length_area(units: Iterable[ContextUnit]) -> float:
+def _length_area(units: Iterable[features.ContextUnit]) -> float:
     """Return the chance that a positive is longer than a noise unit, ties counting half; NaN where one is absent."""
     tokens: dict[bool, list[int]] = {True: [], False: []}
     for unit in units:
@@ -192,47 +184,47 @@ def _length_area(units: Iterable[ContextUnit]) -> float:
     return float(statistic) / (len(tokens[True]) * len(tokens[False]))
 
 
-def _rejection(subset: str, twins: Sequence[AuditContext]) -> list[Finding]:
+def _rejection(subset: str, twins: Sequence[features.AuditContext]) -> list[Finding]:
     """Return how well overlap tells which of two twins can be answered; questions with one twin are left out."""
     pairs = Counter(each.instance.id for each in twins)
     twins = [each for each in twins if pairs[each.instance.id] == 2]
-    if len(twins) < 4 * FOLDS:
+    if len(twins) < 4 * features.FOLDS:
         return []
     y: NDArray[np.bool_] = np.array([each.answerable for each in twins])
-    fold = make_folds([each.instance.id for each in twins])
-    x = np.array([overlap_features(each) for each in twins], dtype=np.float64)
-    questions = np.array([question_features(each) for each in twins], dtype=np.float64)
+    fold = features.make_folds([each.instance.id for each in twins])
+    x = np.array([features.overlap_features(each) for each in twins], dtype=np.float64)
+    questions = np.array([features.question_features(each) for each in twins], dtype=np.float64)
     title = "rejection told by {}: balanced accuracy"
     return [
         Finding(subset, f"rejection_{name}", title.format(words), value, limit, len(twins))
         for name, words, value, limit in (
-            ("single", "the best single feature", best_single(x, y, fold), 0.60),
-            ("all", "eight features of overlap", regression_accuracy(x, y, fold), 0.65),
-            ("question", "the question alone", regression_accuracy(questions, y, fold), 0.55),
+            ("single", "the best single feature", features.best_single(x, y, fold), 0.60),
+            ("all", "eight features of overlap", features.regression_accuracy(x, y, fold), 0.65),
+            ("question", "the question alone", features.regression_accuracy(questions, y, fold), 0.55),
         )
     ]
 
 
-def f1(context: AuditContext, answers: Sequence[str]) -> float:
+def f1(context: features.AuditContext, answers: Sequence[str]) -> float:
     """Return the F1 of some answers, compared as ska-open compares them."""
     gold = context.instance
     return answer_scores(answers, gold.answers, "typed", gold.answer_type, gold.answer_aliases).answer_f1
 
 
-def _rarest_quoted(context: AuditContext) -> list[ContextUnit]:
+def _rarest_quoted(context: features.AuditContext) -> list[features.ContextUnit]:
     """Return the rows or triples whose quoted cells are the rarest in sum; none where the question quotes none."""
     scores = [context.quoted_idf(unit) for unit in context.structured]
     best = max(scores, default=0.0)
     return [unit for unit, score in zip(context.structured, scores, strict=True) if best and score > best - 1e-9]
 
 
-def grep_units(context: AuditContext) -> float:
+def grep_units(context: features.AuditContext) -> float:
     """Return whether the rows or triples whose quoted cells are the rarest are the positive ones, exactly."""
     wanted = [unit for unit in context.structured if unit.is_positive]
     return float(bool(wanted) and [id(unit) for unit in _rarest_quoted(context)] == [id(unit) for unit in wanted])
 
 
-def grep_answer(context: AuditContext) -> float:
+def grep_answer(context: features.AuditContext) -> float:
     """Return the F1 of what those rows or triples answer; their number where the question asks how many."""
     found = _rarest_quoted(context)
     if context.header and "how many" in context.question:
@@ -240,47 +232,47 @@ def grep_answer(context: AuditContext) -> float:
     return f1(context, list(dict.fromkeys(map(context.answer_of, found))))
 
 
-def best_overlap(context: AuditContext) -> float:
+def best_overlap(context: features.AuditContext) -> float:
     """Return the F1 of what the unit answers that shares the most words with the question, the first of them."""
     return f1(context, [context.answer_of(max(context.units, key=context.overlap))]) if context.units else nan
 
 
-def first_unit(context: AuditContext) -> float:
+def first_unit(context: features.AuditContext) -> float:
     """Return the F1 of what the first row or triple answers."""
     return f1(context, [context.answer_of(context.structured[0])]) if context.structured else nan
 
 
-def last_unit(context: AuditContext) -> float:
+def last_unit(context: features.AuditContext) -> float:
     """Return the F1 of what the last row or triple answers."""
     return f1(context, [context.answer_of(context.structured[-1])]) if context.structured else nan
 
 
-def frequent_cell(context: AuditContext) -> float:
+def frequent_cell(context: features.AuditContext) -> float:
     """Return the F1 of the most frequent cell that the question does not quote; relations are no cells here."""
     cells = Counter(
         cell
         for unit in context.structured
         for n, cell in enumerate(unit.cells)
-        if cell and (context.header or n != 1) and look_up_form(cell) not in context.quoted
+        if cell and (context.header or n != 1) and features.look_up_form(cell) not in context.quoted
     )
     return f1(context, [cells.most_common(1)[0][0]]) if cells else nan
 
 
-def gold_in_question(context: AuditContext) -> float:
+def gold_in_question(context: features.AuditContext) -> float:
     """Return whether the question holds a gold answer though it offers none to choose from."""
     if " or " in context.question:
         return 0.0
-    answers = (look_up_form(answer) for answer in context.instance.answers if answer)
+    answers = (features.look_up_form(answer) for answer in context.instance.answers if answer)
     return float(any(mentions(context.question, answer) for answer in answers))
 
 
-def best_constant(contexts: Sequence[AuditContext]) -> float:
+def best_constant(contexts: Sequence[features.AuditContext]) -> float:
     """Return the F1 of the one answer that is right most often."""
     often = Counter(answer for each in contexts for answer in set(each.instance.answers)).most_common(20)
     return max((_mean([f1(each, [answer]) for each in contexts]) for answer, _ in often), default=nan)
 
 
-def option_guess(contexts: Sequence[AuditContext]) -> tuple[float, int]:
+def option_guess(contexts: Sequence[features.AuditContext]) -> tuple[float, int]:
     """Return the F1 of always taking the first, or always the last, of two options, and on how many questions."""
     offered = [(each, options) for each in contexts if len(options := [cell for _, cell in each.options()]) == 2]
     scores = [[f1(each, [option]) for option in options] for each, options in offered]
@@ -288,7 +280,7 @@ def option_guess(contexts: Sequence[AuditContext]) -> tuple[float, int]:
     return max((_mean([both[n] for both in scores]) for n in (0, 1)) if scores else [nan]), len(scores)
 
 
-GUESSES: dict[str, tuple[str, float, Callable[[AuditContext], float]]] = {
+GUESSES: dict[str, tuple[str, float, Callable[[features.AuditContext], float]]] = {
     "grep_units": ("the rows or triples with the rarest quoted cells are the positives", 0.35, grep_units),
     "grep_answer": ("what those answer: F1", 0.30, grep_answer),
     "best_overlap": ("what the unit answers that shares most words with the question: F1", 0.30, best_overlap),
@@ -327,11 +319,11 @@ def review_items(folder: DatasetFolder, subset: str, size: int) -> list[ReviewIt
     return items
 
 
-def _review_item(context: AuditContext) -> ReviewItem:
+def _review_item(context: features.AuditContext) -> ReviewItem:
     instance = context.instance
     needed = {word for unit in context.units if unit.is_positive for word in unit.words}
 
-    def likeness(unit: ContextUnit) -> tuple[float, int]:
+    def likeness(unit: features.ContextUnit) -> tuple[float, int]:
         return context.overlap_idf(unit) + context.quoted_idf(unit), len(unit.words & needed)
 
     noise = sorted((unit for unit in context.units if not unit.is_positive), key=likeness, reverse=True)

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,22 +20,15 @@ VERSION = "1.0.0"
 or contexts; scores of different majors are never in one table."""
 
 
-class PaperCounts(NamedTuple):
-    """A subset of SKA-Bench: instances, units (structured and text) and answers of a question, on average."""
-
-    n: int
-    sk: float
-    text: float
-    answers: float
-
-
 PAPER = {
-    "kg": PaperCounts(233, 4.25, 0, 1.96),
-    "table": PaperCounts(295, 3.40, 0, 1.10),
-    "kg_text": PaperCounts(195, 2.53, 1.92, 1.86),
-    "table_text": PaperCounts(198, 1.17, 1.28, 1.01),
+    "kg": (233, 4.25, 0, 1.96),
+    "table": (295, 3.40, 0, 1.10),
+    "kg_text": (195, 2.53, 1.92, 1.86),
+    "table_text": (198, 1.17, 1.28, 1.01),
 }
-"""Source: SKA-Bench (arXiv 2507.17178), section 3 and table 1."""
+"""Subset -> instances, and means of structured units, texts and answers of a question.
+
+Source: SKA-Bench (arXiv 2507.17178), section 3 and table 1."""
 LIKE_EVIDENCE = {"noise_table_1k": 3, "noise_table_4k": 5}
 """Config -> how many rows that look like evidence are enough."""
 
@@ -87,17 +79,18 @@ def _sizes(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[st
     rows = []
     for subset in subsets:
         of_split = Counter(each.split for each in instances if each.subset == subset)
-        test, paper = [each for each in instances if (each.subset, each.split) == (subset, "test")], PAPER[subset]
+        test = [each for each in instances if (each.subset, each.split) == (subset, "test")]
+        n, *means = PAPER[subset]
+        counted = ("positive_sk", "positive_text", "answers")
+        columns = [[len(getattr(each, name)) for each in test] for name in counted]
         share = Counter(bucket(len(each.positive_sk) + len(each.positive_text)) for each in test)
         rows.append(
             [
                 subset,
-                f"{of_split['test']} ({paper.n})",
+                f"{of_split['test']} ({n})",
                 of_split["demo"],
                 of_split["unreviewed"],
-                f"{_mean(len(each.positive_sk) for each in test)} ({paper.sk:.2f})",
-                f"{_mean(len(each.positive_text) for each in test)} ({paper.text:.2f})",
-                f"{_mean(len(each.answers) for each in test)} ({paper.answers:.2f})",
+                *(f"{_mean(own)} ({mean:.2f})" for own, mean in zip(columns, means, strict=True)),
                 *(f"{share[each] / max(1, len(test)):.0%}" for each in BUCKETS),
             ]
         )

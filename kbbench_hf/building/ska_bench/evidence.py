@@ -15,15 +15,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Program, UnitPool
-from kbbench_hf.building.ska_bench.graph_programs import (
-    SAYS,
-    Fact,
-    FactLookup,
-    find_matches,
-    index_facts,
-    is_variable,
-    program_names,
-)
+from kbbench_hf.building.ska_bench import graph_programs as graphs
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
 from kbbench_hf.building.ska_bench.programs import execute, same_answers
 
@@ -96,7 +88,7 @@ class Evidence:
         program, index = _normalize(instance.program), self._index(instance.group)
         found = {
             derivation
-            for match in find_matches(program, index.look_up(program))
+            for match in graphs.find_matches(program, index.look_up(program))
             for derivation in index.read_answers(program, match.binding, match.units)
         }
         return sorted(found, key=lambda derivation: (derivation.answer, sorted(derivation.units)))
@@ -106,7 +98,7 @@ class Evidence:
 
         The graph may lack what they are about, which may be one more answer.
         """
-        names = program_names(_normalize(instance.program or {"where": []}))
+        names = graphs.program_names(_normalize(instance.program or {"where": []}))
         known = {normal_name(answer) for answer in instance.answers} | {""}
         found = []
         for number in sorted(self._index(instance.group).names.passages_with(" ".join(names))):
@@ -127,8 +119,8 @@ class FactIndex:
 
     def __init__(self, triples: Sequence[Cells], passages: Sequence[Cells]) -> None:
         normal = [(normal_name(head), normal_name(relation), normal_name(tail)) for head, relation, tail in triples]
-        self._triples = index_facts(
-            (Fact(*ends, UnitId(False, number)), relation)
+        self._triples = graphs.index_facts(
+            (graphs.Fact(*ends, UnitId(False, number)), relation)
             for number, (head, relation, tail) in enumerate(normal)
             for ends in ((head, tail), (tail, head))
         )
@@ -139,22 +131,24 @@ class FactIndex:
         self._all_heads = {head for head, _, _ in normal}
         self.names = NameIndex(passages, {name for head, _, tail in normal for name in (head, tail)})
 
-    def look_up(self, program: Program) -> FactLookup:
+    def look_up(self, program: Program) -> graphs.FactLookup:
         """Return the look-up by which a program in normal form is executed."""
-        topics = frozenset(program_names(program))
+        topics = frozenset(graphs.program_names(program))
 
-        def find_facts(head: str | None, relation: str, tail: str | None) -> Iterable[Fact]:
-            if relation == SAYS:
+        def find_facts(head: str | None, relation: str, tail: str | None) -> Iterable[graphs.Fact]:
+            if relation == graphs.SAYS:
                 titles = ((self.names.titles[n], UnitId(True, n)) for n in sorted(self.names.passages_with(tail or "")))
-                return [Fact(title, tail or "", unit) for title, unit in titles if head in (None, title)]
+                return [graphs.Fact(title, tail or "", unit) for title, unit in titles if head in (None, title)]
             stated = list(self._triples(head, relation, tail))
             if head is None:
                 allowed = self._all_heads if tail in topics else self._heads[relation]
-                return stated + [Fact(name, tail or "", unit) for name, unit in self._named_with(tail or "", allowed)]
+                return stated + [
+                    graphs.Fact(name, tail or "", unit) for name, unit in self._named_with(tail or "", allowed)
+                ]
             near = list(self._named_with(head, self._tails[relation] if tail is None else {tail}))
             if tail is not None and not near:  # a name of the question that is no entity is found from its own side
                 near = [(tail, unit) for _, unit in self._named_with(tail, {head})]
-            return stated + [Fact(head, name, unit) for name, unit in near]
+            return stated + [graphs.Fact(head, name, unit) for name, unit in near]
 
         return find_facts
 
@@ -275,10 +269,10 @@ def smallest_cuts(derivations: Iterable[Derivation], units: Collection[UnitId]) 
 
 def _normalize(program: Program) -> Program:
     def term(text: str) -> str:
-        return text if is_variable(text) else normal_name(text)
+        return text if graphs.is_variable(text) else normal_name(text)
 
     where = [
-        [term(head), relation if relation == SAYS else term(relation), term(tail)]
+        [term(head), relation if relation == graphs.SAYS else term(relation), term(tail)]
         for head, relation, tail in program["where"]
     ]
     read = {"read": list(map(term, program["read"]))} if "read" in program else {}

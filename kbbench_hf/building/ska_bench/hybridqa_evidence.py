@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells
-from kbbench_hf.building.ska_bench.hybridqa import (
-    HybridQuestion,
-    LinkedTable,
-    name_of,
-    pages_name_each_other,
-    title_of,
-)
+from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.name_matching import (
     WordWeights,
     capitalized_words,
@@ -71,13 +65,15 @@ class QuestionEvidence(NamedTuple):
 class TableWords:
     """A table with the stems of its rows and passages."""
 
-    def __init__(self, table: LinkedTable) -> None:
+    def __init__(self, table: hybridqa.LinkedTable) -> None:
         self.table = table
         self.weights = WordWeights(table.passages.values())
         self.frame = content_words(" ".join([table.title, table.section, *table.header]))
         self.rows = [content_words(" ".join(row)) for row in table.rows]
         self.links = [tuple(dict.fromkeys(link for cell in row for link in cell)) for row in table.links]
-        self.passages = {link: content_words(f"{title_of(link)} {text}") for link, text in table.passages.items()}
+        self.passages = {
+            link: content_words(f"{hybridqa.title_of(link)} {text}") for link, text in table.passages.items()
+        }
         self.linking: defaultdict[str, list[int]] = defaultdict(list)
         """The rows that link to each passage."""
         for n, links in enumerate(self.links):
@@ -85,7 +81,7 @@ class TableWords:
                 self.linking[link].append(n)
 
 
-def find_evidence(question: HybridQuestion, words: TableWords) -> QuestionEvidence | None:
+def find_evidence(question: hybridqa.HybridQuestion, words: TableWords) -> QuestionEvidence | None:
     """Return a question with the row and the passages that it needs, or None where its words do not settle them."""
     text, answer, row, table = question.text, question.answer, question.row, words.table
     if mentions_name(text, answer) or "°" in answer or len(answer.split()) > MOST_WORDS or _DANGLES.search(text):
@@ -96,13 +92,13 @@ def find_evidence(question: HybridQuestion, words: TableWords) -> QuestionEviden
         return None
     if not all(any(mentions_name(passage, phrase) for passage in passages) for phrase in comparisons(text)):
         return None
-    is_joined = len(links) == 1 or not pages_name_each_other(table, *links)
+    is_joined = len(links) == 1 or not hybridqa.pages_name_each_other(table, *links)
     if not _is_settled(question, links, words, is_joined=is_joined):
         return None
     others = [cells for n, cells in enumerate(table.rows) if n != row]
-    names = [(title_of(link), name_of(link)) for link in links]
+    names = [(hybridqa.title_of(link), hybridqa.name_of(link)) for link in links]
     same = normal_name(names[-1][1]) == normal_name(answer)
-    answer_names = [answer, *map(name_of, question.answer_passages)]
+    answer_names = [answer, *map(hybridqa.name_of, question.answer_passages)]
     cells = zip(table.rows[row], table.links[row], strict=True)
     return QuestionEvidence(
         f"hybridqa-{question.id}",
@@ -123,7 +119,7 @@ def find_evidence(question: HybridQuestion, words: TableWords) -> QuestionEviden
     )
 
 
-def _needed_passages(question: HybridQuestion, words: TableWords) -> Cells:
+def _needed_passages(question: hybridqa.HybridQuestion, words: TableWords) -> Cells:
     """Return the passages that a question needs; none where the answer follows elsewhere, or words fit too many."""
     row, table, answer = question.row, words.table, question.answer
     answering = [n for n, cells in enumerate(table.rows) if any(mentions_name(cell, answer) for cell in cells)]
@@ -145,7 +141,7 @@ def _needed_passages(question: HybridQuestion, words: TableWords) -> Cells:
     return tuple(dict.fromkeys([*links, *question.bridges]))
 
 
-def asks_for_another_column(question: HybridQuestion, table: LinkedTable) -> bool:
+def asks_for_another_column(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
     """Return whether the question asks for another column than the answer's: a club's stadium is not the club."""
     asked = {word for found in _ASKED.findall(question.text)[:1] for word in content_words(found)}
     headers: dict[bool, set[str]] = {False: set(), True: set()}
@@ -154,7 +150,7 @@ def asks_for_another_column(question: HybridQuestion, table: LinkedTable) -> boo
     return bool(asked & headers[False]) and not asked & headers[True]
 
 
-def _is_linked_elsewhere(row: int, links: Sequence[str], table: LinkedTable) -> bool:
+def _is_linked_elsewhere(row: int, links: Sequence[str], table: hybridqa.LinkedTable) -> bool:
     """Return whether another row has the cell that links to one of these passages: only the first may be a link."""
     cells = zip(table.rows[row], table.links[row], strict=True)
     linking = {normal_name(cell) for cell, linked in cells if set(linked) & set(links)}
@@ -180,7 +176,7 @@ def comparisons(question: str) -> list[str]:
     return [" ".join(words[n : n + 2]) for n, word in enumerate(words) if _COMPARES.fullmatch(word)]
 
 
-def _best_passage(question: HybridQuestion, words: TableWords) -> Cells:
+def _best_passage(question: hybridqa.HybridQuestion, words: TableWords) -> Cells:
     """Return the passage of the row that holds most of the question's words beyond the row's, if it tops the table."""
     links = words.links[question.row]
     wanted = content_words(question.text) - words.rows[question.row] - words.frame
@@ -190,7 +186,7 @@ def _best_passage(question: HybridQuestion, words: TableWords) -> Cells:
     return (best,) if best and rival <= 0.85 * weights[best] else ()
 
 
-def _is_settled(question: HybridQuestion, links: Sequence[str], words: TableWords, *, is_joined: bool) -> bool:
+def _is_settled(question: hybridqa.HybridQuestion, links: Sequence[str], words: TableWords, *, is_joined: bool) -> bool:
     """Return whether the evidence holds the question's names, each part is needed, and no other row holds as much."""
     asked, weigh = content_words(question.text), words.weights.sum
     parts = [words.rows[question.row], *(words.passages[link] for link in links)]

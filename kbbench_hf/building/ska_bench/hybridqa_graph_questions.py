@@ -13,19 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, counts
+from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.graph_programs import SAYS
-from kbbench_hf.building.ska_bench.hybridqa import (
-    SOURCE,
-    HybridQuestion,
-    NumberKind,
-    StatedNumber,
-    assign_subsets,
-    header_noun,
-    number_pairs,
-    read_questions,
-    split_answers,
-    title_of,
-)
 from kbbench_hf.building.ska_bench.hybridqa_evidence import MOST_WORDS, asks_for_another_column, comparisons
 from kbbench_hf.building.ska_bench.hybridqa_graph import (
     GROUP,
@@ -60,8 +49,8 @@ def make_instances(folder: Path) -> InstanceSet:
     Raises:
         DataError: a file is absent or malformed.
     """
-    questions, tables = read_questions(folder)
-    subsets = assign_subsets(questions)
+    questions, tables = hybridqa.read_questions(folder)
+    subsets = hybridqa.assign_subsets(questions)
     questions = [question for question in questions if subsets[question.table] == "kg_text"]
     made = {name: TableGraph.from_table(tables[name]) for name in sorted(subsets) if subsets[name] == "kg_text"}
     graphs = TableGraphs({name: graph for name, graph in made.items() if graph})
@@ -73,10 +62,10 @@ def make_instances(folder: Path) -> InstanceSet:
         "triples and pages hold their words, and no other answer": len(asked),
         "composed": len(composed),
     }
-    return InstanceSet([*asked, *composed], {"kg_text": graphs.pool}, counts("kg_text", SOURCE.name, steps))
+    return InstanceSet([*asked, *composed], {"kg_text": graphs.pool}, counts("kg_text", hybridqa.SOURCE.name, steps))
 
 
-def make_instance(question: HybridQuestion, graphs: TableGraphs) -> Instance | None:
+def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs) -> Instance | None:
     """Return a question as the instance whose evidence passes every check, or None."""
     asked, answer = normal_name(question.text), normal_name(question.answer)
     graph = graphs.graphs.get(question.table)
@@ -100,7 +89,7 @@ def make_instance(question: HybridQuestion, graphs: TableGraphs) -> Instance | N
 class _EvidenceSearch:
     """One question on a graph: the programs that may answer it."""
 
-    def __init__(self, graphs: TableGraphs, graph: TableGraph, question: HybridQuestion) -> None:
+    def __init__(self, graphs: TableGraphs, graph: TableGraph, question: hybridqa.HybridQuestion) -> None:
         self._graphs, self._graph, self._question = graphs, graph, question
         self._words, self._table = stems(question.text), graph.table
         name, key, row = graph.names[question.row], graph.key, question.row
@@ -156,7 +145,7 @@ class _EvidenceSearch:
 
         goal: dict[str, object] = {"find": "?row" if answer_column == graph.key else "?answer"}
         if answer_page:
-            goal = {"read": [about(answer_page), *split_answers(self._question.answer)]}
+            goal = {"read": [about(answer_page), *hybridqa.split_answers(self._question.answer)]}
         known = _stems_of(where)
         linked = [link for link in (*bridges, answer_page) if link in self._table.passages]
         listing: list[list[str]] = []
@@ -170,7 +159,7 @@ class _EvidenceSearch:
             yield {"type": "match", **goal, "where": [*where, *listing, *says, [about(answer_page), SAYS, words]]}
 
     def _text(self, link: str) -> str:
-        return normal_name(f"{title_of(link)} {self._table.passages[link]}")
+        return normal_name(f"{hybridqa.title_of(link)} {self._table.passages[link]}")
 
     def _likeliest_page(self) -> list[str]:
         """Return the page of the row that holds most of the question's words, if any does."""
@@ -191,13 +180,13 @@ class _EvidenceSearch:
     def instance(self, program: Program) -> Instance:
         """Return the question as an instance without units."""
         question, table = self._question, self._table
-        answers, aliases = tuple(split_answers(question.answer)), tuple[Cells, ...]()
+        answers, aliases = tuple(hybridqa.split_answers(question.answer)), tuple[Cells, ...]()
         if question.answer_in_table and self._answer_columns:
             answer = self._cells[self._answer_columns[0]]
             answers, aliases = (answer,), _aliases(answer, question.answer)
         elif normal_name(table.passages[question.answer_passages[0]]).startswith(f"{normal_name(question.answer)} "):
             # the page begins with the answer, so that its title is another name of it
-            aliases = _aliases(question.answer, title_of(question.answer_passages[0]))
+            aliases = _aliases(question.answer, hybridqa.title_of(question.answer_passages[0]))
         text = re.sub(r"\b(the|of|in|a) \1\b", r"\1", f"{question.text[0].upper()}{question.text[1:]}")
         method = "trace of the answer, quoted cells and pages"
         return _instance(self._graphs, self._graph, question.row, question.id, text, answers, program, method, aliases)
@@ -257,14 +246,14 @@ def _instance(
         own_text=graphs.pages_of(graph.table),
         program=program,
         method=method,
-        **SOURCE.fields(source_id),
+        **hybridqa.SOURCE.fields(source_id),
     )
 
 
 def compose_chains(graphs: TableGraphs) -> Iterator[Instance]:
     """Yield at most one composed question on each table, in the order of the hashes of their names."""
     for graph in sorted(graphs.graphs.values(), key=lambda each: seeded_hash(f"chain|{each.table.name}")):
-        for pair in number_pairs(graph.table):
+        for pair in hybridqa.number_pairs(graph.table):
             if graph.key in (pair[1].column, pair[3].column):
                 instance = _chain(graph, graphs, *pair)
                 if instance and not graphs.evidence.problems(instance):
@@ -275,14 +264,14 @@ def compose_chains(graphs: TableGraphs) -> Iterator[Instance]:
 def _chain(
     graph: TableGraph,
     graphs: TableGraphs,
-    kind: NumberKind,
-    known: StatedNumber,
-    asked_kind: NumberKind,
-    asked: StatedNumber,
+    kind: hybridqa.NumberKind,
+    known: hybridqa.StatedNumber,
+    asked_kind: hybridqa.NumberKind,
+    asked: hybridqa.StatedNumber,
 ) -> Instance | None:
     header, said = graph.table.header, kind.says.format(known.stated)
-    what = header_noun(header[asked.column], asked_kind.noun)
-    given = header_noun(header[known.column], kind.noun)
+    what = hybridqa.header_noun(header[asked.column], asked_kind.noun)
+    given = hybridqa.header_noun(header[known.column], kind.noun)
     if asked.column == graph.key:
         question = asked_kind.asks.format(f'{what} listed in "{graph.title}"') + f" whose {given} {said}?"
         topic, condition, where = "?row", "?known", ["?row", header[known.column], "?known"]

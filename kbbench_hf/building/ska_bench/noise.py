@@ -30,17 +30,9 @@ from kbbench_hf.benchmarks.ska_bench.units import (
     write_row,
     write_triple,
 )
+from kbbench_hf.building.ska_bench import programs
 from kbbench_hf.building.ska_bench.evidence import Derivation, Evidence
 from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
-from kbbench_hf.building.ska_bench.programs import (
-    TABLE_TYPES,
-    TESTS,
-    alternatives,
-    leaves_answer,
-    meets,
-    reads,
-    split_condition,
-)
 from kbbench_hf.building.ska_bench.unit_orders import Units, measure, merge, seeded_hash
 from kbbench_hf.metrics.answers import wtq_normal
 
@@ -120,11 +112,11 @@ def looks_like_evidence(program: Program, row: Cells) -> bool:
     >>> looks_like_evidence({"type": "count", "where": [[0, "oslo"]]}, ("Lund", "by train from Oslo"))
     True
     """
-    for where in alternatives(program):
-        if len(where) > 1 and any(meets([condition], row) for condition in where):
+    for where in programs.alternatives(program):
+        if len(where) > 1 and any(programs.meets([condition], row) for condition in where):
             return True
         if len(where) == 1:
-            column, test, value = split_condition(where[0])
+            column, test, value = programs.split_condition(where[0])
             others = (normalize_cell(cell) for n, cell in enumerate(row) if n != column)
             if test in ("=", "contains") and any(mentions(cell, value) for cell in others):
                 return True
@@ -138,7 +130,7 @@ class NearRowMaker:
         self, name: str, question: str, program: Program, positives: Sequence[Cells], others: Sequence[Cells]
     ) -> None:
         self._name, self._program, self._positives = name, program, positives
-        self._leaves_answer = leaves_answer(program)
+        self._leaves_answer = programs.leaves_answer(program)
         self._real = {*positives, *others}
         self._others = self._in_order(row for row in dict.fromkeys(others) if row not in set(positives))
         self._values = [sorted(set(column)) for column in zip(*positives, *others, strict=True)]
@@ -177,8 +169,8 @@ class NearRowMaker:
         """Return up to `limit` rows for each positive row that differ from it in one condition cell alone."""
         found: list[Cells] = []
         for row in self._positives:
-            matching = [where for where in alternatives(self._program) if meets(where, row)]
-            columns = sorted({split_condition(condition)[0] for where in matching for condition in where})
+            matching = [where for where in programs.alternatives(self._program) if programs.meets(where, row)]
+            columns = sorted({programs.split_condition(condition)[0] for where in matching for condition in where})
             start = self._hash(write_row(row))  # where each column's values begin
             changes = (
                 (row, column, self._values[column][(start + turn) % len(self._values[column])])
@@ -191,12 +183,15 @@ class NearRowMaker:
 
     def given(self) -> list[Cells]:
         """Return other rows that now meet one condition of several."""
-        conditions = dict.fromkeys(split_condition(each) for where in alternatives(self._program) for each in where)
+        conditions = dict.fromkeys(
+            programs.split_condition(each) for where in programs.alternatives(self._program) for each in where
+        )
         changes = (
             (row, column, cell)
             for column, test, value in conditions
             for row, cell in product(
-                self._others[:MOST_OTHERS], [cell for cell in self._values[column] if TESTS[test](cell, value)][:2]
+                self._others[:MOST_OTHERS],
+                [cell for cell in self._values[column] if programs.TESTS[test](cell, value)][:2],
             )
         )
         return self._in_order(dict.fromkeys(self._replaced(changes)))
@@ -302,8 +297,8 @@ class NoiseLibrary:
         cells, program = self.pool.structured(instance)[: len(rows)], instance.program
         _, first = np.unique(rows.keys, return_index=True)
         new = np.isin(rows.numbers, first) & ~np.isin(rows.keys, rows.keys[list(instance.positive_sk)])
-        if program and program["type"] in TABLE_TYPES:
-            new &= ~np.array([reads(program, row) for row in cells], dtype=bool)
+        if program and program["type"] in programs.TABLE_TYPES:
+            new &= ~np.array([programs.reads(program, row) for row in cells], dtype=bool)
         groups = [each for each in (instance.group, *instance.noise_groups) if each != instance.emptied_group]
         is_made = [each in self.pool.origins and self.pool.origins[each].made for each in groups]
         made = np.repeat(is_made, [len(self.pool.sk[each]) for each in groups])

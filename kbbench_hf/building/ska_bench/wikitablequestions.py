@@ -8,37 +8,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
+from kbbench_hf.building.ska_bench import source_files
 from kbbench_hf.building.ska_bench.name_matching import normalize_cell
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import COMPARISONS, parse_number
-from kbbench_hf.building.ska_bench.source_files import (
-    DataSource,
-    SourceTable,
-    TableQuestion,
-    TableSource,
-    read_json_lines,
-)
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.answers import wtq_number
 
 TABLES, QUESTIONS = "wtq_tables.jsonl.gz", "wtq_questions.jsonl.gz"
-SOURCE = DataSource("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")
+SOURCE = source_files.DataSource("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")
 FEWEST_COLUMNS, FEWEST_ROWS = 6, 8
 """The paper's smallest tables."""
 _SUMMARIES = frozenset({"total", "totals", "overall total", "grand total", "career total", "sum", "average"})
 
 
-def read_tables(folder: Path) -> TableSource:
+def read_tables(folder: Path) -> source_files.TableSource:
     """Return the tables, without rows that sum up other rows, and the questions that one program answers.
 
     Raises:
         DataError: a file is absent or malformed.
     """
-    stored = read_json_lines(folder / TABLES, {"table": str, "header": list, "rows": list})
+    stored = source_files.read_json_lines(folder / TABLES, {"table": str, "header": list, "rows": list})
     tables = {row["table"]: _table(row["header"], row["rows"]) for row in sorted(stored, key=lambda row: row["table"])}
     fields = {"id": str, "question": str, "table": str, "answers": list}
     questions = []
-    asked = sorted(read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
+    asked = sorted(source_files.read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
     for row in asked:
         if row["table"] not in tables:
             raise DataError(f"{row['id']} needs {row['table']!r}, which {TABLES} does not have. Get both files again.")
@@ -50,20 +44,20 @@ def read_tables(folder: Path) -> TableSource:
             answers = tuple(map(clean, row["answers"]))
             is_number = all(wtq_number(answer) is not None for answer in answers)
             fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, "number" if is_number else "entity", ())
-            questions.append(TableQuestion(*fields_of, row["table"], found.program, found.positive))
-    return TableSource(SOURCE, tables, questions, len(asked))
+            questions.append(source_files.TableQuestion(*fields_of, row["table"], found.program, found.positive))
+    return source_files.TableSource(SOURCE, tables, questions, len(asked))
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> SourceTable:
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> source_files.SourceTable:
     cells: list[Cells] = [tuple(map(clean, row)) for row in rows if len(row) == len(header)]
     kept = [row for row in cells if not any(normalize_cell(cell).strip(":") in _SUMMARIES for cell in row[:2])]
-    return SourceTable(tuple(map(clean, header)), kept)
+    return source_files.SourceTable(tuple(map(clean, header)), kept)
 
 
 Form = str | list["Form"]
 
 
-def contradicts(form: str, table: SourceTable, positive: Sequence[int]) -> bool:
+def contradicts(form: str, table: source_files.SourceTable, positive: Sequence[int]) -> bool:
     """Return whether a logical form reads other rows than these; False where it is absent or has other operators.
 
     >>> table = SourceTable(("Name", "City"), [("Ann", "Oslo"), ("Bo", "Lund")])
@@ -93,7 +87,7 @@ def _parse(form: str) -> Form:
     return stack[0][0]
 
 
-def _joins(form: Form, table: SourceTable) -> list[set[int]]:
+def _joins(form: Form, table: source_files.SourceTable) -> list[set[int]]:
     """Return the sets of rows that the outermost joins of a form select.
 
     Raises:
@@ -109,7 +103,7 @@ def _joins(form: Form, table: SourceTable) -> list[set[int]]:
     raise ValueError(f"{form!r} is not supported")
 
 
-def _rows(form: Form, table: SourceTable) -> set[int]:
+def _rows(form: Form, table: source_files.SourceTable) -> set[int]:
     match form:
         case ["and", one, other]:
             return _rows(one, table) & _rows(other, table)

@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.ska_bench.benchmark import (
     ContextRow,
     explain,
     load,
-    read_careful,
+    parse_careful,
     score,
     summarise,
 )
@@ -164,9 +164,9 @@ def test_a_list_in_one_line_is_split_where_the_context_has_its_parts_as_names(
     row = next(row for row in examples("noise_kg_4k").rows if row["id"] == "mini-kg-00")
     if answers is None:
         with pytest.raises(ParseError, match="one answer or several"):
-            read_careful(response, row)
+            parse_careful(response, row)
     else:
-        assert read_careful(response, row).answer == answers
+        assert parse_careful(response, row).answer == answers
 
 
 def test_a_name_with_a_comma_or_an_and_stays_one_where_the_context_has_it() -> None:
@@ -175,5 +175,5 @@ def test_a_name_with_a_comma_or_an_and_stays_one_where_the_context_has_it() -> N
 
     found = examples("noise_kg_1k")
     row = Row(found.rows[0], found.context)
-    assert read_careful("Answer: Ross and Macdonald", row).answer == ["Ross and Macdonald"]
-    assert read_careful('{"answer": "Lawrence, Elliott"}', row).answer == ["Lawrence, Elliott"]
+    assert parse_careful("Answer: Ross and Macdonald", row).answer == ["Ross and Macdonald"]
+    assert parse_careful('{"answer": "Lawrence, Elliott"}', row).answer == ["Lawrence, Elliott"]
