@@ -80,13 +80,13 @@ def over_settings(systems: Systems, kind: SettingsTestbed, notes: Sequence[str] 
         draws = _resampled(systems, summaries, by_subset, words)
         matrices += _correlations(f"figure-{kind.correlations}{letter}", title, by_subset, summaries, draws)
     tables += matrices
-    said = (
+    note = (
         f"Mean and deviation are over the paper's {kind.settings} that are here, of systems that ran all of them; "
         f"{AVERAGE} is the plain mean of the subsets."
     )
     if not matrices:
-        said += " Rank correlations between subsets need three systems that ran all of them."
-    return Section(kind.title, tables, pictures, [*notes, said, *_sizes(systems, names)])
+        note += " Rank correlations between subsets need three systems that ran all of them."
+    return Section(kind.title, tables, pictures, [*notes, note, *_sizes(systems, names)])
 
 
 def setting(name: str) -> str:

@@ -64,8 +64,8 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
         findings += _lengths(subset, contexts)
         findings += _rejection(subset, twins)
         if closed_book is not None:
-            asked = [features.AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
-            values = [f1(each, closed_book[each.instance.id]) for each in asked]
+            unseen = [features.AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
+            values = [f1(each, closed_book[each.instance.id]) for each in unseen]
             title = "a model that sees the question alone: F1"
             findings.append(Finding(subset, "closed_book", title, _mean(values), 0.25, len(values)))
     if not findings:

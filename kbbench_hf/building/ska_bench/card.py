@@ -106,9 +106,9 @@ def _steps(counts: Sequence[Sequence[object]]) -> Iterator[str]:
 
 
 def _sources(instances: Sequence[Instance], pools: Mapping[str, UnitPool], subsets: Sequence[str]) -> Iterator[str]:
-    asked = Counter((each.subset, each.source, each.licence) for each in instances)
+    questions = Counter((each.subset, each.source, each.licence) for each in instances)
     head = ["subset", "questions from", "license", "instances"]
-    yield from _table(head, [(*of, n) for of, n in sorted(asked.items())])
+    yield from _table(head, [(*of, n) for of, n in sorted(questions.items())])
     yield ""
     units: Counter[tuple[str, str, str, str]] = Counter()
     for subset in subsets:
@@ -117,7 +117,7 @@ def _sources(instances: Sequence[Instance], pools: Mapping[str, UnitPool], subse
                 units[subset, row["source"], row["licence"], "made" if row["made"] else "real"] += 1
     head = ["subset", "units from", "license", "", "units"]
     yield from _table(head, [(*of, f"{n:,}") for of, n in sorted(units.items())])
-    if unlicensed := sorted({source for _, source, licence in asked if "none stated" in licence}):
+    if unlicensed := sorted({source for _, source, licence in questions if "none stated" in licence}):
         yield ""
         yield f"**Not to be published**: {', '.join(unlicensed)} states no license. Build without it to share."
 

@@ -235,16 +235,16 @@ def number_pairs(table: LinkedTable) -> Iterator[tuple[NumberKind, StatedNumber,
         for number in numbers:
             by_row[number.row].append((kind, number))
     for n, numbers_of_row in by_row.items():
-        for (kind, known), (asked_kind, asked) in permutations(numbers_of_row, 2):
+        for (kind, known), (target_kind, target) in permutations(numbers_of_row, 2):
             others = [text for link, text in table.passages.items() if link != known.link]
             shown = [*table.rows[n], table.passages[known.link], table.title, table.section]
             if (
-                known.link != asked.link
+                known.link != target.link
                 and not any(mentions_name(text, known.stated) for text in [*others, *table.rows[n]])
-                and not any(mentions_name(text, asked.stated) for text in shown)
-                and not pages_name_each_other(table, known.link, asked.link)
+                and not any(mentions_name(text, target.stated) for text in shown)
+                and not pages_name_each_other(table, known.link, target.link)
             ):
-                yield kind, known, asked_kind, asked
+                yield kind, known, target_kind, target
 
 
 def header_noun(header: str, name: str) -> str:

@@ -30,7 +30,7 @@ MOST_BRIDGE_HITS = 3
 """The most passages of a table that may hold the words of a second passage."""
 MARGIN = math.log(3)
 """How much more the evidence's words must weigh: one word that a third of the passages has."""
-_ASKED = re.compile(
+_THING = re.compile(
     r"\b(?:what(?:'s| is| was| are| were)(?: the)?(?: full)?(?: names? of(?: the)?)?|which|what) ([a-z]+)\b",
     re.IGNORECASE,
 )
@@ -143,11 +143,11 @@ def _needed_passages(question: hybridqa.HybridQuestion, words: TableWords) -> Ce
 
 def asks_for_another_column(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
     """Return whether the question asks for another column than the answer's: a club's stadium is not the club."""
-    asked = {word for found in _ASKED.findall(question.text)[:1] for word in content_words(found)}
+    things = {word for found in _THING.findall(question.text)[:1] for word in content_words(found)}
     headers: dict[bool, set[str]] = {False: set(), True: set()}
     for header, cell in zip(table.header, table.rows[question.row], strict=True):
         headers[mentions_name(cell, question.answer)] |= content_words(header)
-    return bool(asked & headers[False]) and not asked & headers[True]
+    return bool(things & headers[False]) and not things & headers[True]
 
 
 def _is_linked_elsewhere(row: int, links: Sequence[str], table: hybridqa.LinkedTable) -> bool:
@@ -188,7 +188,7 @@ def _best_passage(question: hybridqa.HybridQuestion, words: TableWords) -> Cells
 
 def _is_settled(question: hybridqa.HybridQuestion, links: Sequence[str], words: TableWords, *, is_joined: bool) -> bool:
     """Return whether the evidence holds the question's names, each part is needed, and no other row holds as much."""
-    asked, weigh = content_words(question.text), words.weights.sum
+    stems, weigh = content_words(question.text), words.weights.sum
     parts = [words.rows[question.row], *(words.passages[link] for link in links)]
     held = words.frame.union(*parts)
     if not capitalized_words(question.text) <= held:
@@ -198,9 +198,9 @@ def _is_settled(question: hybridqa.HybridQuestion, links: Sequence[str], words: 
         rest = words.frame.union(*(other for m, other in enumerate(parts) if m != n))
         holds_answer = bool(answer) and answer <= part and not answer <= rest
         connects = n == 0 and len(links) == 2 and is_joined
-        if not holds_answer and not connects and weigh((asked & part) - rest) < MARGIN:
+        if not holds_answer and not connects and weigh((stems & part) - rest) < MARGIN:
             return False
-    wanted = asked - words.frame
+    wanted = stems - words.frame
     least = weigh(wanted & held) - MARGIN
     rivals = (
         row.union(*(words.passages[link] for link in words.links[n]))

@@ -54,27 +54,27 @@ def make_instances(folder: Path) -> InstanceSet:
     questions = [question for question in questions if subsets[question.table] == "kg_text"]
     made = {name: TableGraph.from_table(tables[name]) for name in sorted(subsets) if subsets[name] == "kg_text"}
     graphs = TableGraphs({name: graph for name, graph in made.items() if graph})
-    asked = [instance for question in questions if (instance := make_instance(question, graphs))]
-    most = int(len(asked) * CHAINED / (1 - CHAINED))
+    people = [instance for question in questions if (instance := make_instance(question, graphs))]
+    most = int(len(people) * CHAINED / (1 - CHAINED))
     composed = list(islice(compose_chains(graphs), most))
     steps = {
         "asked on its half of the tables": len(questions),
-        "triples and pages hold their words, and no other answer": len(asked),
+        "triples and pages hold their words, and no other answer": len(people),
         "composed": len(composed),
     }
-    return InstanceSet([*asked, *composed], {"kg_text": graphs.pool}, counts("kg_text", hybridqa.SOURCE.name, steps))
+    return InstanceSet([*people, *composed], {"kg_text": graphs.pool}, counts("kg_text", hybridqa.SOURCE.name, steps))
 
 
 def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs) -> Instance | None:
     """Return a question as the instance whose evidence passes every check, or None."""
-    asked, answer = normal_name(question.text), normal_name(question.answer)
+    text, answer = normal_name(question.text), normal_name(question.answer)
     graph = graphs.graphs.get(question.table)
     if (
         graph is None
-        or _ALL_ROWS.search(asked)
-        or _DANGLES.search(asked)
+        or _ALL_ROWS.search(text)
+        or _DANGLES.search(text)
         or not 0 < len(answer.split()) <= MOST_WORDS
-        or mentions(asked, answer)
+        or mentions(text, answer)
         or (question.answer_in_table and asks_for_another_column(question, graph.table))
     ):
         return None
@@ -216,8 +216,8 @@ def _without_kind(title: str) -> str:
     return re.sub(r" \([^)]*\)$", "", title) or title
 
 
-def _aliases(answer: str, asked: str) -> tuple[Cells, ...]:
-    names = dict.fromkeys((asked, _without_kind(asked), _without_kind(answer)))
+def _aliases(answer: str, other: str) -> tuple[Cells, ...]:
+    names = dict.fromkeys((other, _without_kind(other), _without_kind(answer)))
     others = tuple(name for name in names if name != answer)
     return (others,) if others else ()
 
@@ -266,24 +266,24 @@ def _chain(
     graphs: TableGraphs,
     kind: hybridqa.NumberKind,
     known: hybridqa.StatedNumber,
-    asked_kind: hybridqa.NumberKind,
-    asked: hybridqa.StatedNumber,
+    target_kind: hybridqa.NumberKind,
+    target: hybridqa.StatedNumber,
 ) -> Instance | None:
-    header, said = graph.table.header, kind.says.format(known.stated)
-    what = hybridqa.header_noun(header[asked.column], asked_kind.noun)
+    header, condition = graph.table.header, kind.says.format(known.stated)
+    what = hybridqa.header_noun(header[target.column], target_kind.noun)
     given = hybridqa.header_noun(header[known.column], kind.noun)
-    if asked.column == graph.key:
-        question = asked_kind.asks.format(f'{what} listed in "{graph.title}"') + f" whose {given} {said}?"
-        topic, condition, where = "?row", "?known", ["?row", header[known.column], "?known"]
+    if target.column == graph.key:
+        question = target_kind.asks.format(f'{what} listed in "{graph.title}"') + f" whose {given} {condition}?"
+        topic, bearer, where = "?row", "?known", ["?row", header[known.column], "?known"]
     else:
-        question = asked_kind.asks.format(f"{what} of the {given}") + f', listed in "{graph.title}", that {said}?'
-        topic, condition, where = "?asked", "?row", ["?row", header[asked.column], "?asked"]
+        question = target_kind.asks.format(f"{what} of the {given}") + f', listed in "{graph.title}", that {condition}?'
+        topic, bearer, where = "?asked", "?row", ["?row", header[target.column], "?asked"]
     program = {
         "type": "match",
-        "read": [topic, asked.stated],
-        "where": [where, ["?row", LISTED, graph.title], [condition, SAYS, normal_name(known.stated)]],
+        "read": [topic, target.stated],
+        "where": [where, ["?row", LISTED, graph.title], [bearer, SAYS, normal_name(known.stated)]],
     }
     question = f"{question[0].upper()}{question[1:]}"
-    name = f"{graph.table.name}-{asked.row}-{asked.column}-{known.column}"
-    instance = _instance(graphs, graph, asked.row, name, question, (asked.stated,), program, "composed")
+    name = f"{graph.table.name}-{target.row}-{target.column}-{known.column}"
+    instance = _instance(graphs, graph, target.row, name, question, (target.stated,), program, "composed")
     return next(graphs.add_units(instance, [by_triples]), None)

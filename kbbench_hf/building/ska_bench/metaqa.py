@@ -164,13 +164,13 @@ class _FilmQuestions:
         if program is None or wording is None or self._omits_topic(path, topic):
             return None
         most = MOST_ANSWERS if len(program["where"]) > 1 else MOST_ANSWERS_OF_ONE_STEP
-        asked = wording.replace(BLANK, topic)
-        if not 0 < len(answers) <= most or any(mentions(normal_name(asked), normal_name(each)) for each in answers):
+        text = wording.replace(BLANK, topic)
+        if not 0 < len(answers) <= most or any(mentions(normal_name(text), normal_name(each)) for each in answers):
             return None
         instance = Instance(
             id=question["id"],
             subset="kg",
-            question=asked,
+            question=text,
             answers=answers,
             answer_type="date" if path.endswith("_year") else "entity",
             split_key=topic,

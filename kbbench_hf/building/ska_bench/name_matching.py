@@ -118,9 +118,9 @@ def is_found_by_cells(question: str, positives: Sequence[Cells], noise: Iterable
     >>> is_found_by_cells("how many are over 10?", [("Ann", "12"), ("Bo", "11")], [("Cy", "10")])
     False
     """
-    asked = normalize_cell(question)
+    text = normalize_cell(question)
     rows = [*dict.fromkeys(positives), *dict.fromkeys(row for row in noise if row not in positives)]
-    quoted = [{cell for cell in map(normalize_cell, row) if len(cell) > 1 and mentions(asked, cell)} for row in rows]
+    quoted = [{cell for cell in map(normalize_cell, row) if len(cell) > 1 and mentions(text, cell)} for row in rows]
     frequency = Counter(cell for cells in quoted for cell in cells)
     weights = {cell: math.log((1 + len(rows)) / n) for cell, n in frequency.items()}
     for combine in (sum, max):

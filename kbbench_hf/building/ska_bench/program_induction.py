@@ -143,14 +143,14 @@ def induce_program(question: str, header: Row, rows: Sequence[Row], answers: Seq
     >>> induce_program("how many people in oslo have an age over 10?", ("Name", "City", "Age"), rows, ["2"])
     InducedProgram(program={'type': 'count', 'where': [[1, 'oslo'], [2, '>', '10']]}, positive=(0, 3))
     """
-    asked = " ".join(re.sub(r"[?!]+$", "", normalize_cell(question)).split())
-    bounds, rest = _find_bounds(asked)
+    text = " ".join(re.sub(r"[?!]+$", "", normalize_cell(question)).split())
+    bounds, rest = _find_bounds(text)
     two_rows = bool(DIFFERENCE.search(rest) or COMPARED.search(rest))
     if WHOLE_TABLE.search(rest) or DANGLING.search(rest) or len(bounds) > 1 or len(answers) > MOST_ANSWERS:
         return None
     if bounds if two_rows else (ORDERED.search(rest) or SUPERLATIVE.search(rest)):
         return None
-    search = _ProgramSearch(asked, header, rows, bounds)
+    search = _ProgramSearch(text, header, rows, bounds)
     if (not search.named and not bounds) or len(search.named) > MOST_NAMED:
         return None
     consistent: dict[tuple[int, ...], Program] = {}
@@ -172,27 +172,27 @@ def induce_program(question: str, header: Row, rows: Sequence[Row], answers: Seq
     return None
 
 
-def _find_bounds(asked: str) -> tuple[list[Bound], str]:
+def _find_bounds(text: str) -> tuple[list[Bound], str]:
     """Return the bounds that a question sets, each as (test, number) pairs, and the question without them."""
     bounds: list[Bound] = []
-    if found := re.search(r"\b((?:1[5-9]|20)\d)0'?s\b", asked):
+    if found := re.search(r"\b((?:1[5-9]|20)\d)0'?s\b", text):
         bounds.append([(">=", f"{found[1]}0"), ("<=", f"{found[1]}9")])
-        asked = f"{asked[: found.start()]} ; {asked[found.end() :]}"
+        text = f"{text[: found.start()]} ; {text[found.end() :]}"
     for pattern, tests in BOUNDS:
-        while found := pattern.search(asked):
+        while found := pattern.search(text):
             values = [value.replace(",", "").replace("$", "") for value in found.groups()]
             bounds.append(list(zip(tests, values, strict=True)))
-            asked = f"{asked[: found.start()]} ; {asked[found.end() :]}"
-    return bounds, asked
+            text = f"{text[: found.start()]} ; {text[found.end() :]}"
+    return bounds, text
 
 
 class _ProgramSearch:
     """A question in normal form on a table: the cells that it names, and the programs that its words allow."""
 
-    def __init__(self, asked: str, header: Row, rows: Sequence[Row], bounds: Sequence[Bound]) -> None:
-        self._asked, self._header, self._rows, self._bounds = asked, header, rows, bounds
+    def __init__(self, text: str, header: Row, rows: Sequence[Row], bounds: Sequence[Bound]) -> None:
+        self._question, self._header, self._rows, self._bounds = text, header, rows, bounds
         self._cells = sorted({(column, normalize_cell(cell)) for row in rows for column, cell in enumerate(row)})
-        self._header_columns = columns_in_question(asked, header)
+        self._header_columns = columns_in_question(text, header)
         bounded = {value for bound in bounds for _, value in bound}
         self._whole = self._whole_cells(bounded)
         known = STOP_WORDS | set(normalize_cell(" ".join(header)).split()) | bounded
@@ -203,7 +203,7 @@ class _ProgramSearch:
         """Return the longest whole cells that the question names."""
         options: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
         for column, cell in self._cells:
-            if len(cell) > 1 and cell not in bounded and cell not in STOP_WORDS and mentions(self._asked, cell):
+            if len(cell) > 1 and cell not in bounded and cell not in STOP_WORDS and mentions(self._question, cell):
                 options[cell].append((column, "=", cell))
         whole = sorted(c for c in options if not any(c != other and mentions(other, c) for other in options))
         for name in whole:
@@ -216,7 +216,7 @@ class _ProgramSearch:
 
         Words of the header and of named cells are not taken again.
         """
-        words = _split_words(self._asked)
+        words = _split_words(self._question)
         written = " ".join(cell for row in self._rows for cell in row)
 
         def is_name(word: str) -> bool:
@@ -244,7 +244,7 @@ class _ProgramSearch:
     def row_set_programs(self, answers: Sequence[str]) -> Iterator[Program]:
         """Yield lookups, counts and sums over the rows that meet what the question names."""
         is_number = len(answers) == 1 and wtq_number(answers[0]) is not None
-        counted = HOW_MANY.search(self._asked)
+        counted = HOW_MANY.search(self._question)
         numeric = [name for column, name in enumerate(self._header) if self._is_numeric(column)]
         quantities = {word[:4] for name in numeric for word in normalize_cell(name).split()}
         counts = is_number and counted and counted[1][:4] not in quantities and answers[0] != "1"
@@ -257,7 +257,7 @@ class _ProgramSearch:
             if counts and self._are_distinct(where, things):
                 yield {"type": "count", "where": where}
             yield from ({"type": "lookup", "where": where, "select": select} for select in free)
-            if is_number and TOTAL.search(self._asked):
+            if is_number and TOTAL.search(self._question):
                 yield from ({"type": "sum", "where": where, "select": select} for select in free)
 
     def _are_distinct(self, where: Sequence[Condition], columns: Sequence[int]) -> bool:

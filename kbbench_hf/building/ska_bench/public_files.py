@@ -103,9 +103,9 @@ def _check_out(repository: PinnedRepository, host: str, home: Path) -> Path:
                 [git, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
             )
             if done.returncode:
-                said = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
+                lines = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
                 raise KBBenchError(
-                    f"{address} at {repository.commit} could not be fetched ({said[-1]}). Run the same command again, "
+                    f"{address} at {repository.commit} could not be fetched ({lines[-1]}). Run the same command again, "
                     "or give --source with a folder of the sources' files."
                 )
         shutil.rmtree(folder / ".git")
@@ -141,15 +141,15 @@ def _write_tatqa(checkout: Path, folder: Path) -> None:
 def _write_wtq(checkout: Path, folder: Path) -> None:
     """Write WikiTableQuestions' questions on tables that are large enough, with logical forms, and these tables."""
     forms = parse_logical_forms(lines_of(checkout / "data" / "annotated-all.examples"))
-    asked = [row for split in WTQ_SPLITS for row in _wtq_questions(checkout / "data" / f"{split}.tsv", forms)]
+    questions = [row for split in WTQ_SPLITS for row in _wtq_questions(checkout / "data" / f"{split}.tsv", forms)]
     stored = {}
-    for name in sorted({row["table"] for row in asked}):
+    for name in sorted({row["table"] for row in questions}):
         with (checkout / name).open(encoding="utf-8", newline="") as lines:
             rows = [[clean(cell) for cell in row] for row in csv.reader(lines, doublequote=False, escapechar="\\")]
         if len(rows[0]) >= wikitablequestions.FEWEST_COLUMNS and len(rows) > wikitablequestions.FEWEST_ROWS:
             stored[name] = {"table": name, "header": rows[0], "rows": rows[1:]}
     write_json_lines(folder / wikitablequestions.TABLES, stored.values())
-    write_json_lines(folder / wikitablequestions.QUESTIONS, (row for row in asked if row["table"] in stored))
+    write_json_lines(folder / wikitablequestions.QUESTIONS, (row for row in questions if row["table"] in stored))
 
 
 def _wtq_questions(file: Path, forms: Mapping[str, str]) -> Iterator[Row]:

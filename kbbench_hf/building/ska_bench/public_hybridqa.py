@@ -33,8 +33,8 @@ def write_hybridqa(questions: Path, tables: Path, folder: Path) -> None:
     stored = {name: _table(tables / "data", name) for name in sorted({each["table_id"] for each in settled})}
     write_json_lines(folder / TABLES, stored.values())
     words = PassageWords(row["passages"] for row in stored.values())
-    asked = (_question(each, stored[each["table_id"]], words) for each in settled)
-    write_json_lines(folder / QUESTIONS, sorted(asked, key=lambda row: str(row["id"])))
+    rows = (_question(each, stored[each["table_id"]], words) for each in settled)
+    write_json_lines(folder / QUESTIONS, sorted(rows, key=lambda row: str(row["id"])))
 
 
 def _read_json(file: Path) -> Any:
@@ -78,8 +78,8 @@ def quoted_columns(question: str, cells: Sequence[str]) -> list[int]:
     >>> quoted_columns("who rode for Team 3 in 1999 ?", ["1999", "Team 3", "9", ""])
     [0, 1]
     """
-    asked = f" {' '.join(_words(question))} "
-    return [n for n, cell in enumerate(cells) if (words := _words(cell)) and f" {' '.join(words)} " in asked]
+    text = f" {' '.join(_words(question))} "
+    return [n for n, cell in enumerate(cells) if (words := _words(cell)) and f" {' '.join(words)} " in text]
 
 
 class PassageWords:
@@ -101,11 +101,11 @@ class PassageWords:
         passages: Mapping[str, str] = table["passages"]
         known = [*(text for text, _ in table["rows"][row]), *table["header"], table["title"]]
         known += [passages[link] for link in answering if link in passages]
-        asked = set(_words(question)) - set(chain.from_iterable(map(_words, known)))
+        wanted = set(_words(question)) - set(chain.from_iterable(map(_words, known)))
         fitting = {
             link
             for link, text in passages.items()
-            if math.fsum(self._idf.get(word, 0.0) for word in asked & set(_words(text))) >= LEAST_WEIGHT
+            if math.fsum(self._idf.get(word, 0.0) for word in wanted & set(_words(text))) >= LEAST_WEIGHT
         }
         linked = {link for _, links in table["rows"][row] for link in links}
         return sorted((linked & fitting) - set(answering)), len(fitting)

@@ -44,12 +44,14 @@ def write_metaqa(checkout: Path, folder: Path) -> None:
     source = checkout / "data" / "MetaQA"
     triples = sorted(set(_read_triples(source)))
     write_lines(folder / TRIPLES, ("\t".join(triple) for triple in triples))
-    asked: list[PathQuestion] = []
+    questions: list[PathQuestion] = []
     for hops in (1, 2, 3):
         for line in lines_of(source / f"{hops}-hop" / "test.txt"):
             text, answers = line.split("\t")
-            asked.append(PathQuestion(f"metaqa-{hops}h-{len(asked)}", hops, text, frozenset(answers.split("|"))))
-    write_json_lines(folder / QUESTIONS, add_paths(asked, triples))
+            questions.append(
+                PathQuestion(f"metaqa-{hops}h-{len(questions)}", hops, text, frozenset(answers.split("|")))
+            )
+    write_json_lines(folder / QUESTIONS, add_paths(questions, triples))
 
 
 def _read_triples(source: Path) -> Iterator[Cells]:
@@ -62,7 +64,7 @@ def _read_triples(source: Path) -> Iterator[Cells]:
                 yield clean(names[head]), relations[relation], clean(names[tail])
 
 
-def add_paths(asked: Iterable[PathQuestion], triples: Iterable[Cells]) -> list[Row]:
+def add_paths(questions: Iterable[PathQuestion], triples: Iterable[Cells]) -> list[Row]:
     """Return the questions whose path gives their answers exactly, with that path, at most so many of each kind.
 
     >>> facts = [("Heat", "directed by", "Mann"), ("Ali", "directed by", "Mann"), ("Ali", "written by", "Roth")]
@@ -71,7 +73,7 @@ def add_paths(asked: Iterable[PathQuestion], triples: Iterable[Cells]) -> list[R
     """
     graph = FilmGraph(triples)
     by_wording: defaultdict[tuple[int, str], list[PathQuestion]] = defaultdict(list)
-    for each in asked:
+    for each in questions:
         by_wording[each.hops, each.text.replace(f"[{each.topic}]", "[]")].append(each)
     kinds: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     for (hops, _), members in sorted(by_wording.items()):
@@ -97,16 +99,16 @@ class FilmGraph:
                 self._ends["movie", kind, head].add(tail)
                 self._ends[_start(kind), "movie", tail].add(head)
 
-    def find_path(self, hops: int, asked: Sequence[PathQuestion]) -> Cells:
+    def find_path(self, hops: int, questions: Sequence[PathQuestion]) -> Cells:
         """Return the path that answers most of these questions; empty where two do, or none."""
-        tried = sorted(asked, key=lambda each: seeded_hash(each.id))[:_TRIED]
+        tried = sorted(questions, key=lambda each: seeded_hash(each.id))[:_TRIED]
         fits = Counter({path: sum(self.is_answered(each, path) for each in tried) for path in _paths(hops)})
         (best, most), (_, second) = fits.most_common(2)
         return best if most > second else ()
 
-    def is_answered(self, asked: PathQuestion, path: Cells) -> bool:
+    def is_answered(self, question: PathQuestion, path: Cells) -> bool:
         """Return whether a path leads from the topic of a question to its answers and nowhere else."""
-        return self._layers(path, asked.topic)[-1] == asked.answers
+        return self._layers(path, question.topic)[-1] == question.answers
 
     def n_triples(self, path: Cells, topic: str) -> int:
         """Return how many triples lie on the ways along a path from its topic to its end."""

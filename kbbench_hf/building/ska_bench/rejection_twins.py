@@ -120,18 +120,8 @@ class Twin:
         return [f"{'text' if in_text else 'sk'}:{number}" for in_text, number in sorted(self.removed)]
 
 
-def make_twins(instance: Instance, pool: UnitPool, units: ContextUnits, noise: Units) -> tuple[Twin, Twin] | None:
-    """Return the unanswerable and the answerable twin of a standard context with this noise; None if it has none."""
-    return _TwinMaker(instance, pool, units, noise).twins()
-
-
-def smallest_cut(instance: Instance, pool: UnitPool, units: ContextUnits, noise: Units) -> list[Place]:
-    """Return the fewest positives without which no answer follows; see `_TwinMaker.cut`."""
-    return _TwinMaker(instance, pool, units, noise).cut()
-
-
-class _TwinMaker:
-    """One instance with the units and the noise of its standard context."""
+class TwinMaker:
+    """Makes the rejection twins of one instance, from the units and the noise of its standard context."""
 
     def __init__(self, instance: Instance, pool: UnitPool, units: ContextUnits, noise: Units) -> None:
         self._instance, self._pool, self._units = instance, pool, units
@@ -143,9 +133,9 @@ class _TwinMaker:
         self._stand_ins = {n: other for n, other in emptied if cells[n] != cells[other] and cells[other] not in shown}
         """Own row -> the row with cells emptied that can take its place, and is not shown yet."""
 
-    def twins(self) -> tuple[Twin, Twin] | None:
+    def make_twins(self) -> tuple[Twin, Twin] | None:
         """Return the twins; None where no cut is possible or no unit of noise is similar."""
-        instance, cut = self._instance, self.cut()
+        instance, cut = self._instance, self.find_cut()
         if not cut or (len(self._units.emptied) and any(not t and n not in self._stand_ins for t, n in cut)):
             return None
         of_topic = {place for place in self._noise if not instance.is_table and self._names_topic(place)}
@@ -171,7 +161,7 @@ class _TwinMaker:
                 return None
         return Twin(False, lost), Twin(True, matched)
 
-    def cut(self) -> list[Place]:
+    def find_cut(self) -> list[Place]:
         """Return the fewest positives without which no answer follows; none for programs of `TOTALS`.
 
         None either where a program reads a table without emptied rows. Of cuts of one size it is the one that shares

@@ -31,8 +31,8 @@ def make_instances(source: Path, subsets: Sequence[str] = SUBSETS) -> InstanceSe
     with REMOVED.open(encoding="utf-8", newline="") as rows:
         removed = {row["id"] for row in csv.DictReader(rows)}
     made = [MAKERS[subset](source) for subset in subsets if subset in MAKERS]
-    kept = [[clean_aliases(each) for each in part.instances if each.id not in removed] for part in made]
-    instances = [instance for members in kept for instance in assign_demo(members)]
+    cleaned = [[clean_aliases(each) for each in part.instances if each.id not in removed] for part in made]
+    instances = [instance for members in cleaned for instance in assign_demo(members)]
     pools = {subset: pool for part in made for subset, pool in part.pools.items()}
     return InstanceSet(instances, pools, tuple(each for part in made for each in part.counts))
 
@@ -50,18 +50,18 @@ def make_kg_text(folder: Path) -> InstanceSet:
     parts += [tekgen.make_instances(place) for place in places if place.is_dir()][:1]
     whole = merge_sets("kg_text", parts)
     evidence = Evidence(whole.pools["kg_text"])
-    asked, templates = list[Instance](), list[Instance]()
+    people, templates = list[Instance](), list[Instance]()
     for instance in whole.instances:
         if len(parts) > 1 and evidence.problems(instance):
             continue
         if instance.source != tekgen.SOURCE.name:
-            asked.append(instance)
+            people.append(instance)
         elif not evidence.rival_passages(instance):
             templates.append(instance)
-    chosen = templates[: int(len(asked) * TEMPLATE_SHARE / (1 - TEMPLATE_SHARE))]
+    chosen = templates[: int(len(people) * TEMPLATE_SHARE / (1 - TEMPLATE_SHARE))]
     steps = {"templates whose evidence is in order": len(templates), "chosen": len(chosen)}
     counted = counts("kg_text", tekgen.SOURCE.name, steps) if templates else ()
-    return InstanceSet([*asked, *chosen], whole.pools, (*whole.counts, *counted))
+    return InstanceSet([*people, *chosen], whole.pools, (*whole.counts, *counted))
 
 
 def merge_sets(subset: str, parts: Sequence[InstanceSet]) -> InstanceSet:

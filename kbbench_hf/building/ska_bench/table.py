@@ -74,8 +74,8 @@ class TableCandidate:
         """1 if its answer is the first of two options that it offers, -1 if the second; 0 if it offers none."""
         if self.kind != "compare":
             return 0
-        asked, answer = normalize_cell(self.question.question), normalize_cell(self.question.answers[0])
-        options = sorted(alternatives(self.question.program), key=lambda where: asked.find(str(where[0][-1])))
+        text, answer = normalize_cell(self.question.question), normalize_cell(self.question.answers[0])
+        options = sorted(alternatives(self.question.program), key=lambda where: text.find(str(where[0][-1])))
         return 1 if mentions(answer, str(options[0][0][-1])) else -1
 
     def donated_rows(self) -> list[Cells]:
@@ -193,8 +193,8 @@ def make_candidates(source: TableSource) -> Iterator[TableCandidate]:
         is_unread = leaves_answer(question.program)
         real = [row for row in rows if row not in positive and is_unread(row)]
         if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
-            asked = normalize_cell(question.question)
-            real = [row for row in real if not mentions(asked, normalize_cell(row[0]))]
+            text = normalize_cell(question.question)
+            real = [row for row in real if not mentions(text, normalize_cell(row[0]))]
         some = real[:100]
         near = make_near_rows(question.id, question.question, question.program, positive, some, 60)
         found = is_found_by_cells(question.question, positive, [*some, *near])

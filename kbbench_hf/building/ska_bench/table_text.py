@@ -60,9 +60,9 @@ def make_instances(folder: Path) -> InstanceSet:
     names = sorted({question.table for question in own}, key=lambda name: seeded_hash(f"table_text|{name}"))
     words = {name: TableWords(tables[name]) for name in names}
     settled = [each for question in own if (each := find_evidence(question, words[question.table]))]
-    asked = _limit_repeats(settled)
-    taken = {each.table for each in asked}
-    found = sorted(_add_composed(asked, [tables[name] for name in names if name not in taken]))
+    people = _limit_repeats(settled)
+    taken = {each.table for each in people}
+    found = sorted(_add_composed(people, [tables[name] for name in names if name not in taken]))
     n_composed = sum(each.method == "composed" for each in found)
     steps = {
         "asked on its half of the tables": len(own),
@@ -90,17 +90,17 @@ def _limit_repeats(found: Sequence[QuestionEvidence]) -> list[QuestionEvidence]:
     return kept
 
 
-def _add_composed(asked: Sequence[QuestionEvidence], free: Sequence[LinkedTable]) -> Iterator[QuestionEvidence]:
+def _add_composed(people: Sequence[QuestionEvidence], free: Sequence[LinkedTable]) -> Iterator[QuestionEvidence]:
     """Yield the questions without those too many that words find, and composed ones on other tables."""
-    hard = [each for each in asked if each.is_joined and not each.found_by_cells]
-    easy = [each for each in asked if each.is_joined and each.found_by_cells]
+    hard = [each for each in people if each.is_joined and not each.found_by_cells]
+    easy = [each for each in people if each.is_joined and each.found_by_cells]
     share = 1 - COMPARED - CHAINED
-    people = hard + easy[: int(len(hard) * BY_CELLS / (share - BY_CELLS))]
-    chains = list(islice(compose_chains(free), int(len(people) * CHAINED / share)))
+    clear = hard + easy[: int(len(hard) * BY_CELLS / (share - BY_CELLS))]
+    chains = list(islice(compose_chains(free), int(len(clear) * CHAINED / share)))
     taken = {each.table for each in chains}
     left = (table for table in free if table.name not in taken)
-    comparisons = islice(compose_comparisons(left), int(len(people) * COMPARED / share))
-    yield from (*people, *chains, *comparisons, *(each for each in asked if not each.is_joined))
+    comparisons = islice(compose_comparisons(left), int(len(clear) * COMPARED / share))
+    yield from (*clear, *chains, *comparisons, *(each for each in people if not each.is_joined))
 
 
 def _convert(found: Sequence[QuestionEvidence], tables: Mapping[str, LinkedTable]) -> tuple[list[Instance], UnitPool]:
@@ -178,11 +178,11 @@ def _comparisons(table: LinkedTable) -> Iterator[QuestionEvidence]:
 
 
 def _chains(table: LinkedTable) -> Iterator[QuestionEvidence]:
-    for kind, known, asked_kind, asked in number_pairs(table):
-        wanted = asked_kind.asks.format(header_noun(table.header[asked.column], asked_kind.noun))
+    for kind, known, target_kind, target in number_pairs(table):
+        wanted = target_kind.asks.format(header_noun(table.header[target.column], target_kind.noun))
         condition = f"the {header_noun(table.header[known.column], kind.noun)} {kind.says.format(known.stated)}"
-        made = _compose(table, f"{wanted} in whose row {condition}", asked.stated, (known, asked), ())
-        yield made._replace(answer_columns=(asked.column,))
+        made = _compose(table, f"{wanted} in whose row {condition}", target.stated, (known, target), ())
+        yield made._replace(answer_columns=(target.column,))
 
 
 def _compose(

@@ -95,53 +95,53 @@ def _is_amount(cell: str) -> bool:
 
 
 def _question(
-    asked: Row, name: str, table: SourceTable, columns: Mapping[int, int], numbers: Sequence[int]
+    record: Row, name: str, table: SourceTable, columns: Mapping[int, int], numbers: Sequence[int]
 ) -> TableQuestion | None:
     """Return a question with its program, or None where its cells or its calculation are not clear."""
-    places = [mapping["table"] for mapping in asked["mappings"] if "table" in mapping]
-    if len(places) < len(asked["mappings"]) or any(row not in numbers or c not in columns for row, c in places):
+    places = [mapping["table"] for mapping in record["mappings"] if "table" in mapping]
+    if len(places) < len(record["mappings"]) or any(row not in numbers or c not in columns for row, c in places):
         return None
     cells = [(numbers.index(row), columns[column]) for row, column in places]
-    if not _is_clear(asked["question"], table, cells):
+    if not _is_clear(record["question"], table, cells):
         return None
     shown = [table.rows[row][column] for row, column in cells]
     reads = [[[[0, normalize_cell(table.rows[row][0])]], column] for row, column in cells]
     aliases: tuple[Cells, ...]
-    if asked["answer_type"] == "arithmetic" and (formula := _formula(asked["derivation"], shown)):
+    if record["answer_type"] == "arithmetic" and (formula := _formula(record["derivation"], shown)):
         program: Program = {"type": "arithmetic", "reads": reads, "formula": formula}
         answers = execute(program, table.rows)
-        if not answers or abs(float(answers[0]) - float(asked["answer"])) > 0.0101:
+        if not answers or abs(float(answers[0]) - float(record["answer"])) > 0.0101:
             return None
         read = [(table.rows[row][0], table.header[column]) for row, column in cells]
-        if not _is_as_asked(asked["question"], formula, read):
+        if not _has_direction(record["question"], formula, read):
             return None
-        aliases = (_aliases(formula, shown, asked["scale"]),)
-    elif asked["answer_type"] == "multi-span" and all(column for _, column in cells):
+        aliases = (_aliases(formula, shown, record["scale"]),)
+    elif record["answer_type"] == "multi-span" and all(column for _, column in cells):
         program = {"type": "cells", "reads": reads}
         answers = execute(program, table.rows)
-        if sorted(answers) != sorted(clean(str(answer)) for answer in asked["answer"]):
+        if sorted(answers) != sorted(clean(str(answer)) for answer in record["answer"]):
             return None
-        aliases = tuple((f"{answer} {asked['scale']}",) if asked["scale"] else () for answer in answers)
+        aliases = tuple((f"{answer} {record['scale']}",) if record["scale"] else () for answer in answers)
     else:
         return None
     positive = tuple(sorted({row for row, _ in cells}))
-    text = clean(asked["question"])
-    return TableQuestion(f"tatqa-{asked['uid']}", text, tuple(answers), "number", aliases, name, program, positive)
+    text = clean(record["question"])
+    return TableQuestion(f"tatqa-{record['uid']}", text, tuple(answers), "number", aliases, name, program, positive)
 
 
 def _is_clear(question: str, table: SourceTable, cells: Sequence[tuple[int, int]]) -> bool:
     """Return whether the words of a question identify these cells: their rows by label, their columns by year."""
-    asked, words, labels = normalize_cell(question), content_words(question), [row[0] for row in table.rows]
+    text, words, labels = normalize_cell(question), content_words(question), [row[0] for row in table.rows]
     normal, positive = [normalize_cell(label) for label in labels], {row for row, _ in cells}
     for n, label in enumerate(labels):
         stems = content_words(label)
         if n in positive and 2 * len(stems & words) < len(stems):
             return False
-        if n not in positive and (mentions(asked, normal[n]) or (stems and stems <= words)):
+        if n not in positive and (mentions(text, normal[n]) or (stems and stems <= words)):
             return False
         if n in positive and (normal.count(normal[n]) > 1 or normal[n] in _BARE_LABELS):
             return False
-    if _SUPERLATIVE.search(asked):
+    if _SUPERLATIVE.search(text):
         return False
     named = set(_YEAR.findall(question))
     if named and not named >= {table.header[column] for _, column in cells if column}:
@@ -154,15 +154,15 @@ def _is_clear(question: str, table: SourceTable, cells: Sequence[tuple[int, int]
     )
 
 
-def _is_as_asked(question: str, formula: str, read: Sequence[tuple[str, str]]) -> bool:
+def _has_direction(question: str, formula: str, read: Sequence[tuple[str, str]]) -> bool:
     """Return whether a formula on cells, each with label and year, has the direction of its question.
 
     "The ratio of A to B" is A / B, a change that is no decrease is from the earlier year to the later one.
 
     >>> read = [("Costs", "2018"), ("Sales", "2018"), ("Sales", "2019")]
-    >>> _is_as_asked("What is the ratio of sales to costs in 2018?", "c0 / c1", read)
+    >>> _has_direction("What is the ratio of sales to costs in 2018?", "c0 / c1", read)
     False
-    >>> _is_as_asked("What was the change in sales between 2018 and 2019?", "c1 - c2", read)
+    >>> _has_direction("What was the change in sales between 2018 and 2019?", "c1 - c2", read)
     False
     """
     if change := _CHANGE.match(formula):

@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
 from kbbench_hf.building.ska_bench.noise import ContextUnits, NoiseLibrary
-from kbbench_hf.building.ska_bench.rejection_twins import Twin, has_answer, make_twins
+from kbbench_hf.building.ska_bench.rejection_twins import Twin, TwinMaker, has_answer
 from kbbench_hf.building.ska_bench.unit_orders import Units, seeded_hash
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.files.datasets import SMALL_STEPS, Row
@@ -197,7 +197,7 @@ class _RowMaker:
     def twins(self) -> tuple[Twin, Twin] | None:
         """The rejection twins of its standard context."""
         noise, _ = self.noise(BUDGETS[STANDARD[self.instance.subset]])
-        return make_twins(self.instance, self.pool, self.units, noise)
+        return TwinMaker(self.instance, self.pool, self.units, noise).make_twins()
 
     def rows(self, config: Config) -> list[Row]:
         """Return the rows of a config: both twins for a control, one row or none otherwise."""

@@ -32,8 +32,8 @@ def read_tables(folder: Path) -> source_files.TableSource:
     tables = {row["table"]: _table(row["header"], row["rows"]) for row in sorted(stored, key=lambda row: row["table"])}
     fields = {"id": str, "question": str, "table": str, "answers": list}
     questions = []
-    asked = sorted(source_files.read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
-    for row in asked:
+    records = sorted(source_files.read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
+    for row in records:
         if row["table"] not in tables:
             raise DataError(f"{row['id']} needs {row['table']!r}, which {TABLES} does not have. Get both files again.")
         table = tables[row["table"]]
@@ -45,13 +45,13 @@ def read_tables(folder: Path) -> source_files.TableSource:
             is_number = all(wtq_number(answer) is not None for answer in answers)
             fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, "number" if is_number else "entity", ())
             questions.append(source_files.TableQuestion(*fields_of, row["table"], found.program, found.positive))
-    return source_files.TableSource(SOURCE, tables, questions, len(asked))
+    return source_files.TableSource(SOURCE, tables, questions, len(records))
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> source_files.SourceTable:
     cells: list[Cells] = [tuple(map(clean, row)) for row in rows if len(row) == len(header)]
-    kept = [row for row in cells if not any(normalize_cell(cell).strip(":") in _SUMMARIES for cell in row[:2])]
-    return source_files.SourceTable(tuple(map(clean, header)), kept)
+    data_rows = [row for row in cells if not any(normalize_cell(cell).strip(":") in _SUMMARIES for cell in row[:2])]
+    return source_files.SourceTable(tuple(map(clean, header)), data_rows)
 
 
 Form = str | list["Form"]

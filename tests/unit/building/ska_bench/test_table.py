@@ -15,7 +15,7 @@ from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary, make_near_rows
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
-from kbbench_hf.building.ska_bench.rejection_twins import add_emptied_rows, make_twins
+from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker, add_emptied_rows
 from kbbench_hf.building.ska_bench.source_files import SourceTable
 from kbbench_hf.building.ska_bench.wikitablequestions import contradicts
 from kbbench_hf.errors import DataError
@@ -313,7 +313,7 @@ def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
         [asked] = made.instances
         candidates = NoiseLibrary(made.pools["table"], tokenizer()).context_units(asked)
         assert len(asked.noise_groups) == n_twins
-        assert bool(make_twins(asked, made.pools["table"], candidates, candidates.noise)) == n_twins
+        assert bool(TwinMaker(asked, made.pools["table"], candidates, candidates.noise).make_twins()) == n_twins
 
 
 def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
@@ -324,7 +324,7 @@ def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
         made = add_emptied_rows(InstanceSet([instance], {"table": UnitPool({"films": rows}, headers={"films": FILMS})}))
         [asked] = made.instances
         candidates = NoiseLibrary(made.pools["table"], tokenizer()).context_units(asked)
-        assert len(make_twins(asked, made.pools["table"], candidates, candidates.noise) or ()) == n_twins
+        assert len(TwinMaker(asked, made.pools["table"], candidates, candidates.noise).make_twins() or ()) == n_twins
 
 
 @pytest.mark.parametrize("question", ["how many votes did this film have?", "which films did they give over 25 votes?"])

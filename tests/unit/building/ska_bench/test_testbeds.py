@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
-from kbbench_hf.building.ska_bench.rejection_twins import add_emptied_rows, empty_columns, make_twins, smallest_cut
+from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker, add_emptied_rows, empty_columns
 from kbbench_hf.building.ska_bench.sources import assign_demo
 from kbbench_hf.building.ska_bench.testbeds import RowBuilder, UnitOrder, draw_ranks
 from kbbench_hf.building.ska_bench.unit_orders import measure
@@ -80,7 +80,7 @@ def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is
     candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
     cells = pool.structured(asked)
     assert not any("" in cells[n] for n in candidates.noise.numbers.tolist())
-    found = make_twins(asked, pool, candidates, candidates.noise)
+    found = TwinMaker(asked, pool, candidates, candidates.noise).make_twins()
     assert found is not None
     [(lost, stand_in)], [(other, its_stand_in)] = (each.removed.items() for each in found)
     assert lost == (False, 0) and cells[stand_in] == ("Ann", "Oslo", "")
@@ -91,7 +91,7 @@ def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is
 def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
     candidates = NoiseLibrary(TABLE, tokenizer()).context_units(total)
-    assert smallest_cut(total, TABLE, candidates, candidates.noise) == []
+    assert TwinMaker(total, TABLE, candidates, candidates.noise).find_cut() == []
 
 
 LINKED = UnitPool(
@@ -114,7 +114,7 @@ BAKES = Instance(
 def test_a_passage_goes_only_if_another_one_is_as_close_to_the_question(question: str, cut: tuple[bool, int]) -> None:
     [asked], pool = empty_columns({"b": (0,)}, [replace(BAKES, question=question)], LINKED)
     candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
-    assert smallest_cut(asked, pool, candidates, candidates.noise) == [cut]
+    assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == [cut]
 
 
 def test_a_question_that_little_else_is_said_about_has_no_twins() -> None:
@@ -123,7 +123,7 @@ def test_a_question_that_little_else_is_said_about_has_no_twins() -> None:
     program = {"type": "match", "find": "?f", "where": [["Ann", "made", "?f"]]}
     asked = Instance("q", "kg", "What did Ann make?", ("Up",), "g", positive_sk=(0,), topics=("Ann",), program=program)
     candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
-    assert make_twins(asked, pool, candidates, candidates.noise[:50]) is None
+    assert TwinMaker(asked, pool, candidates, candidates.noise[:50]).make_twins() is None
 
 
 def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
@@ -141,7 +141,7 @@ def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
         program={"type": "match", "find": "?s", "where": where},
     )
     candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
-    assert smallest_cut(asked, pool, candidates, candidates.noise) == [(False, 0)]
+    assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == [(False, 0)]
 
 
 def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:
