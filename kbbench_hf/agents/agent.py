@@ -156,7 +156,7 @@ class Conversation:
         turn = parse_tool_calls(text, tool_calls, NAMES, in_text=not self._calls_in_field)
         self._calls_in_field |= turn.in_field
         calls = turn.calls[:1] if self.agent.protocol == "json" else turn.calls
-        self.steps.append(Step(calls, tuple(self._outcomes(calls)), turn.said))
+        self.steps.append(Step(calls, tuple(self._outcomes(calls)), turn.response))
         self.end = self._ended()
 
     def fail(self, error: str, *, settled: bool = False) -> None:

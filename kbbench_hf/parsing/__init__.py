@@ -1,1 +1,1 @@
-"""What a model meant by its reply: thought set apart, the answer it stands by, and the rule by which it was read."""
+"""Parsers of model replies: strip the reasoning, find the final answer, parse triples, answers, scores and verdicts."""

@@ -31,7 +31,7 @@ def _pattern(expression: str) -> "re.Pattern[str]":
 _JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
 """Names in which no word but knowledge shows that they are one."""
 _PLACE = lazy_pattern(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
-"""A state, a province or a country, as it stands behind a place's name ("Lima, Peru", "Austin, TX")."""
+"""A state, a province or a country behind the name of a place ("Lima, Peru", "Austin, TX")."""
 _TOKENS = lazy_pattern(
     rf"{_JOINED_NAMES}|"
     r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|《[^》\n]*》|\([^()\n]*\)|\[[^\[\]\n]*\]|（[^（）\n]*）"
@@ -46,7 +46,7 @@ _NUMBER = _pattern(
     r"|[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?"
 )
 _UNIT = _pattern(_LISTS["unit"])
-"""Units of which several make one measure: "5 years and 7 months"."""
+"""Units that together make one measure: "5 years and 7 months"."""
 _SUFFIX = lazy_pattern(rf"{_LISTS['suffix']}\b")
 _DATE_BEFORE = _pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$")
 _DATE_AFTER = _pattern(rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
@@ -58,7 +58,7 @@ _WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
 _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
 REMARK = _pattern(_LISTS["remark"])
-"""Where what follows an answer in its line begins."""
+"""The beginning of a remark after an answer in its line."""
 NOT_BUT = _pattern(
     rf"(?:it(?:['’]s| is) )?{_LISTS['not']}(?!\s*{_LISTS['not_only']}\b)\s*\S.{{0,80}}?"
     rf"[,，]?\s*{_LISTS['not_but']}\s*(?=\S)"
@@ -119,7 +119,7 @@ def split_answers(line: str, several: bool = False, is_name: Callable[[str], boo
 
 
 def _numbers(part: str) -> list[str] | None:
-    """Return the numbers of which a part between semicolons consists, as of "18, 20"."""
+    """Return the numbers of a part between semicolons that holds nothing else ("18, 20")."""
     return re.split(r",\s+(?:and\s+)?|\s+and\s+", part) if re.fullmatch(r"[\d.,\s]+(?:and[\d.\s]+)?", part) else None
 
 

@@ -30,9 +30,9 @@ _MARK = lazy_pattern(
 _ITEM = lazy_pattern(r"^[ \t>]*(?:[-–—*•·+]|\(?\d{1,3}[.)])\s+(.+?)\s*$")
 _NAME = lazy_pattern(r"(?:(?:(?:[^\W\d_]{1,3}|with|from|into|like|over|upon|[A-ZÀ-Þ]\S*)(?!\S))\s*)+")
 _OF_DENIALS = _pattern(_LISTS["of_denials"])
-"""What a line says of the answer itself, though it be in capitals."""
+"""Words about the answer: a line with one of them is no name, even in capitals."""
 _LONGEST_BARE = 12
-"""A reply of so many words, without a verb of saying, is an answer alone."""
+"""The most words of a reply that is only an answer."""
 _SEVERAL = _pattern(_LISTS["several"])
 """In a question: it asks for several answers."""
 _PLURAL = _pattern(_LISTS["plural"])
@@ -47,13 +47,13 @@ _STRAIGHT = str.maketrans("“”«»「」", '""""""')
 _ROLE = _pattern(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*")
 """A word of a chat template, alone."""
 _TWICE = lazy_pattern(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
-"""An object with two members of one name, of which JSON keeps one."""
+"""An object with two members of one name; JSON would keep only one."""
 
 
 def parse_answers(
     reply: str, question: str = "", is_name: Callable[[str], bool] = lambda name: False
 ) -> ParsedReply[list[str]]:
-    """Return the answers that a reply gives, in order; none where it says that the question has none in what was given.
+    """Return the answers of a reply, in order; none where it says that the context does not hold the answer.
 
     Args:
         reply: what the model wrote.
@@ -76,12 +76,12 @@ def parse_answers(
         return split_answers(line, several or asks_for_several, is_name)
 
     def read(version: AnswerVersion) -> tuple[list[str], str] | None:
-        return _read(version, question, split)
+        return _parse_version(version, question, split)
 
-    return parse_final_answer(reply, read, "no answer, and no word that there is none:", asked=question)
+    return parse_final_answer(reply, read, "no answer, and no word that there is none:", source=question)
 
 
-def _read(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
+def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
     if _TWICE.search(version.whole):
         raise ParseError("an object with two members 'answer'")
     values = [
@@ -99,20 +99,25 @@ def _read(version: AnswerVersion, question: str, split: Split) -> tuple[list[str
         return list(dict.fromkeys(answer for answers in lists for answer in answers)) if len(lists) > 1 else list(
             lists[0]
         ), "json"
-    for rule, read in (("labelled", _labelled), ("list", _listed), ("marked", _marked), ("alone", _alone)):
+    for rule, read in (
+        ("labelled", _parse_labeled),
+        ("list", _parse_list),
+        ("marked", _parse_bold),
+        ("alone", _parse_bare),
+    ):
         if (answers := read(version.text, split)) is not None:
             return answers, rule
     return ([], "none, in words") if says_unanswerable(version.text) else None
 
 
 def _in_a_row(version: AnswerVersion) -> bool:
-    """Whether nothing but blanks stands between the values."""
+    """Whether only white space separates the values."""
     pieces = version.pieces
     return all(not version.text[one.end : other.start].strip(" \n,;") for one, other in pairwise(pieces))
 
 
-def _labelled(text: str, split: Split) -> list[str] | None:
-    """Return what stands behind "Answer:" or "the answer is", or the items of the list under it."""
+def _parse_labeled(text: str, split: Split) -> list[str] | None:
+    """Return the answers behind "Answer:" or "the answer is", or the items of the list under it."""
     labels = [
         label for label in _LABEL.finditer(text) if not _IF.search(text, max(0, label.start() - 120), label.start())
     ]
@@ -120,9 +125,9 @@ def _labelled(text: str, split: Split) -> list[str] | None:
     for place in reversed(range(len(labels))):
         label = labels[place]
         if answers is None:
-            answers = _under(text, label, split)
+            answers = _answers_under(text, label, split)
             continue
-        line, end = _line(text, label)
+        line, end = _line_after(text, label)
         follows = labels[place + 1]
         if not line or line.endswith((":", "：")) or "\n" not in text[end : follows.start() + 1]:
             continue
@@ -130,7 +135,7 @@ def _labelled(text: str, split: Split) -> list[str] | None:
         alike = re.sub(r"[\W\d]+", "", label[0].casefold()) == re.sub(r"[\W\d]+", "", labels[-1][0].casefold())
         if not alike or len(line.split()) > 6:
             break
-        before = _under(text, label, split)
+        before = _answers_under(text, label, split)
         if before is not None and before != answers:
             if not is_next or not (before and answers):
                 raise ParseError(f"answers {before!r:.60} and {answers!r:.60}")
@@ -141,26 +146,26 @@ def _labelled(text: str, split: Split) -> list[str] | None:
 _IF = lazy_pattern(r"\b(?:if|had|were|would|wenn|falls|si|se)\b[^.!?\n]*$", re.IGNORECASE)
 
 
-def _line(text: str, label: "re.Match[str]") -> tuple[str, int]:
+def _line_after(text: str, label: "re.Match[str]") -> tuple[str, int]:
     end = text.find("\n", label.end())
     end = len(text) if end < 0 else end
     return text[label.end() : end].strip(), end
 
 
-def _under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
+def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
     """Return the answers behind a label, or in the list or the lines under it; None where there are none."""
-    line, several = _line(text, label)[0], bool(_PLURAL.search(label[0]))
+    line, several = _line_after(text, label)[0], bool(_PLURAL.search(label[0]))
     block = text[label.end() : label.end() + 4000].split("\n\n", 1)[0].splitlines()
     while len(block) > 1 and line and re.search(r"(?:[,;、]|\b(?:and|und|et|y))$", line):
         line = f"{line} {block.pop(1).strip()}"
     if len(block) > 1 and all(re.fullmatch(r"\s*[\d.,]+\s*", each) for each in block):
         return [each.strip() for each in block]
     if not line.strip("*_ ") or (len(block) > 1 and (_ITEM.match(line) or line.endswith(":"))):
-        if items := _items(text[label.end() :]):
+        if items := _list_items(text[label.end() :]):
             return items if len(items) > 1 else _split_up(items[0], several, split)
         lines = [each for each in text[label.end() :].strip("*_ \n").splitlines() if each.strip()]
         if len(lines) > 1:
-            return _lines(lines)
+            return _parse_lines(lines)
         line = lines[0] if lines else ""
     if re.match(r"(?:n?either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
         raise ParseError(f"{line[:80]!r} is not certain")
@@ -168,11 +173,11 @@ def _under(text: str, label: "re.Match[str]", split: Split) -> list[str] | None:
         line = line[meant.end() :]
     if _NOT_GIVEN.match(line):
         return []
-    if (len(line.split()) > 2 and _denies(line)) or _NO_ANSWER.fullmatch(line):
+    if (len(line.split()) > 2 and _denies_answer(line)) or _NO_ANSWER.fullmatch(line):
         return []
     if re.match(r"not\b", line):
         raise ParseError(f"{line[:80]!r} says what is not the answer")
-    if marked := _marks(line):
+    if marked := _bold_texts(line):
         return marked if len(marked) > 1 else _split_up(marked[0], several, split)
     return _split_up(line, several, split) if line else None
 
@@ -187,7 +192,7 @@ def _split_up(line: str, several: bool, split: Split) -> list[str] | None:
     return split(answer, several) if answer else None
 
 
-def _items(text: str) -> list[str]:
+def _list_items(text: str) -> list[str]:
     """Return the items of the list that a text begins with."""
     items: list[str] = []
     for line in text.strip("\n ").removeprefix("**").splitlines():
@@ -199,10 +204,10 @@ def _items(text: str) -> list[str]:
         if match is None:
             break
         items.append(match[1])
-    return _cleaned(items)
+    return _clean_items(items)
 
 
-def _cleaned(items: list[str]) -> list[str]:
+def _clean_items(items: list[str]) -> list[str]:
     """Return items without marks and remarks.
 
     Raises:
@@ -214,17 +219,17 @@ def _cleaned(items: list[str]) -> list[str]:
     return answers
 
 
-def _listed(text: str, split: Split) -> list[str] | None:
+def _parse_list(text: str, split: Split) -> list[str] | None:
     """Return the items of a list, or the lines, that are all of the text but for a heading."""
     lines = [line for line in text.splitlines() if line.strip()]
     while lines and lines[0].rstrip(" *_").endswith((":", "：")):
         lines = lines[1:]
     items = [_ITEM.match(line) for line in lines]
-    if not lines or any(map(_denies, lines)):
+    if not lines or any(map(_denies_answer, lines)):
         return None
     if not all(items):
-        return _lines(lines) if len(lines) > 1 else None
-    answers = _cleaned([item[1] for item in items if item])
+        return _parse_lines(lines) if len(lines) > 1 else None
+    answers = _clean_items([item[1] for item in items if item])
     if len(answers) < len(lines) or any(
         len(answer.split()) > _LONGEST_BARE or _ROLE.fullmatch(answer) for answer in answers
     ):
@@ -232,26 +237,26 @@ def _listed(text: str, split: Split) -> list[str] | None:
     return answers if len(answers) > 1 else split(answers[0], False)
 
 
-def _lines(lines: list[str]) -> list[str] | None:
+def _parse_lines(lines: list[str]) -> list[str] | None:
     """Return the answers of lines that hold one each; None where one of them is more than a name or a number."""
     if any("|" in line or len(line.split()) > 6 or line.strip()[:1].islower() or _ITEM.match(line) for line in lines):
         return None
-    answers = [_alone(line, lambda line, several: [line]) for line in lines]
+    answers = [_parse_bare(line, lambda line, several: [line]) for line in lines]
     return [answer[0] for answer in answers if answer] if all(answers) else None
 
 
-def _marked(text: str, split: Split) -> list[str] | None:
-    """Return what is set in bold in a text of one sentence."""
-    if len(text.strip().splitlines()) != 1 or _denies(text):
+def _parse_bold(text: str, split: Split) -> list[str] | None:
+    """Return the answers in bold in a text of one sentence."""
+    if len(text.strip().splitlines()) != 1 or _denies_answer(text):
         return None
-    marks = _marks(text)
+    marks = _bold_texts(text)
     if any(map(_ROLE.fullmatch, marks)):
         return None
     return marks if len(marks) > 1 else split(marks[0], False) if marks else None
 
 
-def _marks(text: str) -> list[str]:
-    """Return what is set in bold, where nothing but commas and the like stands between."""
+def _bold_texts(text: str) -> list[str]:
+    """Return the texts in bold, where only commas and the like separate them."""
     found = list(_MARK.finditer(text))
     if not all(BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(found)):
         return []
@@ -259,7 +264,7 @@ def _marks(text: str) -> list[str]:
     return [answer for mark in marks if (answer := clean_answer(mark))]
 
 
-def _alone(text: str, split: Split) -> list[str] | None:
+def _parse_bare(text: str, split: Split) -> list[str] | None:
     """Return a reply that is nothing but a name, a number, or several of them."""
     line = text.strip()
     if "\n" in line or not line or len(line.split()) > _LONGEST_BARE or len(line) > 120 or _ROLE.fullmatch(line):
@@ -269,7 +274,7 @@ def _alone(text: str, split: Split) -> list[str] | None:
     if meant := NOT_BUT.match(line) or CORRECTED.match(line) or TAKEN_BACK.match(line):
         line = line[meant.end() :]
     line = REMARK.split(line, maxsplit=1)[0]
-    if not line or (_SENTENCE.search(line) or _denies(line) or cues.REFUSAL.search(line)):
+    if not line or (_SENTENCE.search(line) or _denies_answer(line) or cues.REFUSAL.search(line)):
         return None
     answer = clean_answer(line)
     if sum(word[0].islower() for word in line.split()) > 4 or (cues.NONE.search(line) and len(line.split()) > 4):
@@ -277,14 +282,14 @@ def _alone(text: str, split: Split) -> list[str] | None:
     return split(answer, False) if answer and (not answer[0].islower() or len(answer.split()) <= 3) else None
 
 
-def _denies(line: str) -> bool:
+def _denies_answer(line: str) -> bool:
     """Whether a line says that there is no answer; a name in capitals, as "Nothing but Trouble", says nothing."""
     is_name = _NAME.fullmatch(line.strip(" *_`\"'“”.-–•0123456789)")) and not _OF_DENIALS.search(line)
     return not is_name and bool(cues.UNANSWERABLE.search(line))
 
 
 def says_unanswerable(text: str) -> bool:
-    """Whether a text says in words that what was given holds no answer.
+    """Whether a text says in words that the context holds no answer.
 
     >>> says_unanswerable("Die Tabelle enthält die Angaben nicht."), says_unanswerable("I can't help with that.")
     (True, False)

@@ -31,7 +31,7 @@ from kbbench_hf.parsing.parsed_reply import Triple
 
 
 class Fields(NamedTuple):
-    """One way to read what stands between the brackets."""
+    """One way to parse the text between the brackets."""
 
     subject: str
     object: str
@@ -81,7 +81,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 class _Bracket(NamedTuple):
-    """A pair of round brackets: where they stand in the line, and the commas that are in no inner pair."""
+    """A pair of round brackets: their positions in the line, and the commas that are in no inner pair."""
 
     opening: int
     closing: int
@@ -138,7 +138,7 @@ _WORDS = re.compile(r"[\w/&'-]+(?:,? [\w/&'-]+){0,7}")
 
 
 def _relation(before: str) -> str:
-    """Return the relation at the end of what precedes a bracket; "" where there is none."""
+    """Return the relation at the end of the text before a bracket; "" where there is none."""
     ending = before.rstrip("*`\"'")
     if not ending.strip() or not (ending[-1].isalnum() or ending[-1] == "_"):
         single = _LEAD.sub("", before).split()

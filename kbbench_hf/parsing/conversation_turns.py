@@ -87,12 +87,12 @@ class _Mark(NamedTuple):
     """Whether it may also be the heading of a question that the answer repeats."""
 
 
-def extract_own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bool] = lambda text: False) -> str:
+def extract_own_turn(reply: str, source: str = "", is_thought: Callable[[str], bool] = lambda text: False) -> str:
     r"""Return the model's own turn: what it wrote before the first end mark, or the next role; "" where nothing is.
 
     Args:
         reply: what a model sent.
-        asked: a text that the prompt contains; it tells a repeated prompt from an invented turn.
+        source: a text that the prompt contains; it tells a repeated prompt from an invented turn.
         is_thought: whether a text holds no answer but only thought; the turn then continues in the next message.
 
     >>> extract_own_turn("Lyon<|im_end|>\n<|im_start|>user\nAnd of Italy?<|im_end|>\n<|im_start|>assistant\nRome")
@@ -103,10 +103,10 @@ def extract_own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bo
     ''
     """
     if "<|channel|>" in reply:
-        return _of_harmony(reply, asked)
-    marks = list(_marks(reply, asked))
+        return _assistant_messages(reply, source)
+    marks = list(_find_marks(reply, source))
     start = _OPENING.match(reply).end()  # type: ignore[union-attr]
-    if (answer := _after_prompt(reply, marks, start, asked)) is not None:
+    if (answer := _after_prompt(reply, marks, start, source)) is not None:
         start = answer
     elif marks and marks[0].start <= start and marks[0].role == "other":
         if not marks[0].restates or any(mark.role == "assistant" for mark in marks):
@@ -129,17 +129,17 @@ def extract_own_turn(reply: str, asked: str = "", is_thought: Callable[[str], bo
     return "" if (_ROLE_WORDS if marks else _ROLE_ALONE).fullmatch(own[:_SHORTEST_PROMPT]) else own
 
 
-def _marks(reply: str, asked: str) -> Iterator[_Mark]:
+def _find_marks(reply: str, source: str) -> Iterator[_Mark]:
     """Yield the marks of turns, in order."""
     found = [_Mark(*each.span(), "end", True) for each in _END.finditer(reply)]
     for end in [each.end for each in found]:
         if match := _AFTER_END.match(reply, end):
-            found.append(_Mark(*match.span(), _role(match[1])))
+            found.append(_Mark(*match.span(), _role_of_label(match[1])))
     for match in _START.finditer(reply):
-        if match.lastgroup == "v" and not _is_other_input(reply, match, asked):
+        if match.lastgroup == "v" and not _is_other_input(reply, match, source):
             continue
         word = match[str(match.lastgroup)].casefold()
-        found.append(_Mark(*match.span(), _role(word), match.lastgroup in ("q", "s") and word in _RESTATED))
+        found.append(_Mark(*match.span(), _role_of_label(word), match.lastgroup in ("q", "s") and word in _RESTATED))
     done, has_input = 0, False
     for mark in sorted(found):
         word = reply[mark.start : mark.end].strip(" \t\n*:：_#").casefold()
@@ -150,7 +150,7 @@ def _marks(reply: str, asked: str) -> Iterator[_Mark]:
         done, has_input = mark.end, has_input or mark.role == "other"
 
 
-def _role(word: str) -> str:
+def _role_of_label(word: str) -> str:
     return "assistant" if re.fullmatch(_ANSWERING, word, re.IGNORECASE) else "other"
 
 
@@ -165,7 +165,7 @@ _MOST_MESSAGES = 5
 _AFTER_END = lazy_pattern(rf"\s*({_ASSISTANT}|{_OTHER})(?::|[ \t]*\n|\s*$)", re.IGNORECASE)
 
 
-def _after_prompt(reply: str, marks: list[_Mark], start: int, asked: str) -> int | None:
+def _after_prompt(reply: str, marks: list[_Mark], start: int, source: str) -> int | None:
     """Return where the answer begins after a repeated prompt; None where the reply repeats none."""
     if not marks or marks[0].role == "end":
         return None
@@ -178,9 +178,9 @@ def _after_prompt(reply: str, marks: list[_Mark], start: int, asked: str) -> int
         before = reply[start : mark.start]
         if not before.strip() or (first.role == "assistant" and before.rstrip().endswith(("}", "]"))):
             return None
-        if _is_prompt(before, asked) or (first.restates and not asked):
+        if _is_prompt(before, source) or (first.restates and not source):
             return mark.end
-        if first.role == "assistant" or not asked:
+        if first.role == "assistant" or not source:
             return None
     return None
 
@@ -189,28 +189,28 @@ _SYSTEM = lazy_pattern(r"\b(?:you are|assistant|chat between|below is|instructio
 """Words of a system message without a mark of its own."""
 
 
-def _is_prompt(text: str, asked: str) -> bool:
-    return fold_text(asked) in fold_text(text) if asked else len(text) >= _SHORTEST_PROMPT
+def _is_prompt(text: str, source: str) -> bool:
+    return fold_text(source) in fold_text(text) if source else len(text) >= _SHORTEST_PROMPT
 
 
-def _of_harmony(reply: str, asked: str) -> str:
+def _assistant_messages(reply: str, source: str) -> str:
     """Return the messages of the assistant's first turn, with their channels."""
     start = 0
     if re.match(r"\s*<\|start\|>\s*(?!assistant)", reply):
         start = reply.find("<|start|>assistant")
-        if start < 0 or not _is_prompt(reply[:start], asked):
+        if start < 0 or not _is_prompt(reply[:start], source):
             return ""
     end = _HARMONY_OTHER.search(reply, start)
     return reply[start : end.start() if end else len(reply)]
 
 
-def _is_other_input(reply: str, label: re.Match[str], asked: str) -> bool:
-    """Say whether an input after an answer is not the one that was given: what follows it answers something else."""
+def _is_other_input(reply: str, label: re.Match[str], source: str) -> bool:
+    """Whether an input after an answer is another one than the prompt's: the text after it answers something else."""
     before = reply[: label.start()].strip()
-    if not asked or not before or (label["u"] and not _ONLY_ANSWER.fullmatch(before)):
+    if not source or not before or (label["u"] and not _ONLY_ANSWER.fullmatch(before)):
         return False
     text = fold_text(next((line for line in reply[label.end() :].splitlines() if fold_text(line)), ""))
-    return bool(text) and text not in fold_text(asked) and fold_text(asked) not in text
+    return bool(text) and text not in fold_text(source) and fold_text(source) not in text
 
 
 _ONLY_ANSWER = lazy_pattern(r"(?:\S+[ \t]?){1,8}(?<!:)|[{\[].*[}\]]", re.DOTALL)

@@ -28,37 +28,37 @@ FINAL = _cue(
     rf"(?:\s+(?:is|are|now reads?|reads?|would be|should be))?{_COLON}"
     rf"|{_SENTENCE}(?:{_FINAL}?|correction|revision)\s*[:：]|{_LINE}{_FINAL}?\s*(?:[-–—=]>?|→)\s*",
 )
-"""What announces the answer that holds."""
+"""A label of the final answer."""
 SECOND_THOUGHTS = _cue("second_thoughts", rf"{_SENTENCE}{{}}")
-"""What takes back what stands before it."""
+"""The beginning of a correction of the text before it."""
 RETRACTIONS = _cue("retractions")
-"""In second thoughts: what stands before them is wrong."""
+"""In a correction: the text before it is wrong."""
 DRAFT = _cue("draft")
-"""In a heading: what stands under it was tried."""
+"""In a heading: a draft follows."""
 REJECTED = _cue("rejected")
-"""In a heading: what stands under it was thrown away."""
+"""In a heading: rejected items follow."""
 REPEATED = _cue("repeated")
-"""In a heading: what stands under it is from the prompt."""
+"""In a heading: text of the prompt follows."""
 GIVEN = _cue("given")
-"""In a heading that names no answer: what stands under it is from the prompt."""
+"""In a heading that names no answer: text of the prompt follows."""
 BEFORE_REJECTED = _cue("before_rejected", r"{}[^\n\ue000]{0,160}$")
-"""Before a value, in its sentence: it is not the model's answer."""
+"""Before a value, in its sentence: the value is not the model's answer."""
 AFTER_REJECTED = _cue("after_rejected", r"^[\s\"'`)*,;:–—-]{0,6}{}")
-"""Right after a value: it is not the model's answer."""
+"""Right after a value: the value is not the model's answer."""
 NEW_INPUT = lazy_pattern(
     rf"^[ \t>#*_\-]{{0,8}}(?:{_LISTS['new_input']})\s*(?:no\.?\s*)?#?\d{{0,3}}\s*[*_]{{0,3}}(?:[:：]|\n)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that gives an input: repeated before the answer, or made up after it."""
 REFUSAL = _cue("refusal")
-"""The model does not do what was asked."""
+"""The model refuses the task."""
 OTHERS = _cue("others")
 """None beside those given."""
 NONE = _cue("none")
-"""Said in words: there is nothing of what was asked for."""
+"""In words: there is no triple."""
 SINGLE = _cue("single", rf"{{}}|{_LISTS['none']}")
-"""Said in words: a statement holds a single fact."""
+"""In words: a statement holds a single fact."""
 COMPLETE = _cue("complete")
-"""Said in words: what was given lacks nothing."""
+"""In words: the context lacks nothing."""
 UNANSWERABLE = _cue("unanswerable")
-"""Said in words: what was given does not hold the answer."""
+"""In words: the context does not hold the answer."""

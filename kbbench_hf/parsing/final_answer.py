@@ -1,4 +1,4 @@
-"""What a model stands by: its last version, without what it rejects, repeats from the prompt, or makes up afterwards.
+"""Final answer of a reply: its last version, without drafts, rejected items, repeated prompts and made-up inputs.
 
 The rules, in this order: a made-up next input ends the answer; a later version replaces what stands before it; what
 stands under a heading of drafts, rejects or input, and what a sentence rejects or only supposes, does not count; values
@@ -34,13 +34,13 @@ _ANSWERS = re.compile(
 
 
 class Piece(NamedTuple):
-    """A value that counts, and how it stands."""
+    """A JSON value that counts, and its place in the text."""
 
     value: Value
     start: int
     end: int
     stands: bool
-    """Whether it stands on its own, or leads on from a colon; else it is part of a sentence."""
+    """Whether it has a line of its own or follows a colon; else it is part of a sentence."""
     after: str
     """What follows it in its line."""
 
@@ -57,12 +57,12 @@ class AnswerVersion:
     whole: str
     """The whole response, unwrapped."""
     text: str
-    """Its text; what does not count is blank."""
+    """Its text, with blanks for the parts that do not count."""
     pieces: list[Piece]
     alternatives: bool
-    """Whether values stand side by side as a choice: this or that."""
+    """Whether values are offered as a choice: this or that."""
     takes_back: bool
-    """Whether it begins with second thoughts about what stands before it."""
+    """Whether it begins with a correction of the version before it."""
     is_final: bool
     """Whether it was announced as the one that holds."""
 
@@ -72,28 +72,28 @@ def parse_final_answer(
     read: Callable[[AnswerVersion], tuple[T, str] | None],
     failure: str,
     *,
-    asked: str = "",
+    source: str = "",
     repeated: str = "",
     judged: bool = False,
 ) -> ParsedReply[T]:
-    """Return what is read from the last version of a reply's answer that can be read.
+    """Return the parsed answer of a reply: that of its last version which has one.
 
     Args:
         reply: what a model sent.
         read: the reader of a version: the answer and the rule that read it; None where the version has no answer.
         failure: what the error says where no version has one; after a colon it quotes the reply.
-        asked: a text that the prompt contains.
+        source: a text that the prompt contains.
         repeated: the text that the answer is about, by which a repeated input is told from a made-up one.
         judged: whether a verdict or a score is asked for.
 
     Raises:
         ParseError: no version has an answer, or the last one can be read in two ways.
     """
-    thought, said = strip_reasoning(reply, asked)
-    if not said.strip():
+    thought, response = strip_reasoning(reply, source)
+    if not response.strip():
         raise ParseError("nothing but thought" if thought else "an empty reply", thought)
     try:
-        for version in split_versions(unwrap(said), repeated, judged=judged):
+        for version in split_versions(unwrap(response), repeated, judged=judged):
             if version.alternatives:
                 break
             if (answer := read(version)) is not None:
@@ -103,19 +103,19 @@ def parse_final_answer(
                 break
     except ParseError as error:
         raise ParseError(str(error), thought) from None
-    raise ParseError(f"{failure} {said.strip()[:80]!r}" if failure.endswith(":") else failure, thought)
+    raise ParseError(f"{failure} {response.strip()[:80]!r}" if failure.endswith(":") else failure, thought)
 
 
-def split_versions(said: str, asked: str = "", *, judged: bool = False) -> Iterator[AnswerVersion]:
-    """Yield what counts of a reply, the last version first.
+def split_versions(response: str, source: str = "", *, judged: bool = False) -> Iterator[AnswerVersion]:
+    """Yield the versions of the answer in a reply, the last one first.
 
     Args:
-        said: what was said, unwrapped.
-        asked: the text that the model was given, by which a repeated input is told from a made-up one.
+        response: what was said, unwrapped.
+        source: the text that the model was given, by which a repeated input is told from a made-up one.
         judged: whether a verdict or a score is asked for; then "False:" is no heading of what was thrown away.
     """
-    whole, said = said, _own_answer(said, asked)
-    shadow, _ = _shadow(said, extract_json(said))
+    whole, response = response, _cut_inputs(response, source)
+    shadow, _ = _mask_values(response, extract_json(response))
     starts: dict[int, tuple[bool, bool]] = {0: (False, False)}
     labels: set[str] = set()  # a label that repeats adds to its first answer
     for match in cues.FINAL.finditer(shadow):
@@ -126,51 +126,51 @@ def split_versions(said: str, asked: str = "", *, judged: bool = False) -> Itera
         if shadow[: match.start()].strip():
             starts.setdefault(match.start(), (True, False))
     bounds = sorted(starts)
-    for start, end in zip(reversed(bounds), reversed([*bounds[1:], len(said)]), strict=True):
+    for start, end in zip(reversed(bounds), reversed([*bounds[1:], len(response)]), strict=True):
         takes_back, is_final = starts[start]
-        yield _version(whole, said[start:end], takes_back, is_final, judged)
+        yield _parse_version(whole, response[start:end], takes_back, is_final, judged)
 
 
-def _version(whole: str, said: str, takes_back: bool, is_final: bool, judged: bool) -> AnswerVersion:
-    found = extract_json(said)
-    text = _without_what_does_not_count(said, found, judged, takes_back or is_final)
-    kept = [each for each in found if text[each.start] == said[each.start]]
-    pieces, alternatives = _placed(text, kept)
+def _parse_version(whole: str, response: str, takes_back: bool, is_final: bool, judged: bool) -> AnswerVersion:
+    found = extract_json(response)
+    text = _blank_rejected(response, found, judged, takes_back or is_final)
+    kept = [each for each in found if text[each.start] == response[each.start]]
+    pieces, alternatives = _place_pieces(text, kept)
     return AnswerVersion(whole, text, pieces, alternatives, takes_back, is_final)
 
 
-def _own_answer(said: str, asked: str) -> str:
+def _cut_inputs(response: str, source: str) -> str:
     """Return the text without the inputs that it gives before or after the answer."""
-    wanted = fold_text(asked)
-    starts = list(cues.NEW_INPUT.finditer(said))
+    wanted = fold_text(source)
+    starts = list(cues.NEW_INPUT.finditer(response))
     for match in starts:
-        line = said[match.end() : _end_of_line(said, match.end() + 1)]
+        line = response[match.end() : _end_of_line(response, match.end() + 1)]
         if wanted and (given := fold_text(line)) and (given in wanted or wanted in given):
-            said = said[match.end() + len(line) :] if said[match.end() + len(line) :].strip() else said
-            starts = list(cues.NEW_INPUT.finditer(said))
+            response = response[match.end() + len(line) :] if response[match.end() + len(line) :].strip() else response
+            starts = list(cues.NEW_INPUT.finditer(response))
             break
     for match in starts:
-        before = said[: match.start()]
+        before = response[: match.start()]
         if before.strip() and (
-            extract_json(before) or _CALL_START.search(before) or (len(before.strip()) > 0 and _listed(before))
+            extract_json(before) or _CALL_START.search(before) or (len(before.strip()) > 0 and _has_items(before))
         ):
             return before
-    return said
+    return response
 
 
-def _listed(text: str) -> bool:
+def _has_items(text: str) -> bool:
     """Whether a text has lines that look like items of an answer."""
     return any(re.search(r"\||→|->|\t|;.*;|^\s*(?:[-*•]|\d+[.)])\s|[:：]\s*\S", line) for line in text.splitlines())
 
 
-def _shadow(text: str, found: list[JsonSpan]) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text with values and calls masked, so that words are found in prose only, and where these stand."""
+def _mask_values(text: str, found: list[JsonSpan]) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text with values and calls masked, so that cues match prose only, and the spans of these."""
     spans = [(each.start, each.end) for each in found]
-    spans += _calls(_masked(text, spans))
-    return _masked(text, spans), spans
+    spans += _find_calls(_mask(text, spans))
+    return _mask(text, spans), spans
 
 
-def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def _mask(text: str, spans: Iterable[tuple[int, int]]) -> str:
     parts, done = [], 0
     for start, end in sorted(spans):
         if start >= done:
@@ -179,20 +179,20 @@ def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _without_what_does_not_count(said: str, found: list[JsonSpan], judged: bool, announced: bool) -> str:
-    shadow, spans = _shadow(said, found)
-    blank = bytearray(len(said))
+def _blank_rejected(response: str, found: list[JsonSpan], judged: bool, announced: bool) -> str:
+    shadow, spans = _mask_values(response, found)
+    blank = bytearray(len(response))
     _blank_under_headings(shadow, blank, judged, announced)
     for start, end in spans:
         if _is_rejected(shadow, start, end):
             blank[start:end] = b"\x01" * (end - start)
     return "".join(
-        " " if gone and character != "\n" else character for character, gone in zip(said, blank, strict=True)
+        " " if gone and character != "\n" else character for character, gone in zip(response, blank, strict=True)
     )
 
 
 def _blank_under_headings(shadow: str, blank: bytearray, judged: bool, announced: bool) -> None:
-    """Mark what stands under a heading of drafts, rejects or input: its line, or the paragraph after an empty one."""
+    """Mark the text under a heading of drafts, rejects or input: its line, or the paragraph after an empty one."""
     position, scope, empty = 0, False, True
     for line in shadow.splitlines(keepends=True):
         start, position = position, position + len(line)
@@ -200,7 +200,7 @@ def _blank_under_headings(shadow: str, blank: bytearray, judged: bool, announced
         if not words:
             scope = scope and empty
             continue
-        heading = _heading(words)
+        heading = _find_heading(words)
         if heading is None:
             scope = scope and (empty or _MASK in words or bool(_ITEM.match(words)))
             if scope:
@@ -228,7 +228,7 @@ _LABEL = re.compile(
 _TITLE = re.compile(r"^(?:#{1,6}\s+(.{1,80})|\*\*([^*\n]{1,80})\*\*)$")
 
 
-def _heading(words: str) -> str | None:
+def _find_heading(words: str) -> str | None:
     """Return the heading that a line is or begins with; None where it has none."""
     if (match := _LABEL.match(words)) and "(" not in match[1] and len(match[1].split()) <= 9:
         return match[0]
@@ -250,19 +250,19 @@ def _counts_under(heading: str, judged: bool) -> bool:
     return judged or not cues.GIVEN.search(heading) or bool(_ANSWERS.search(heading))
 
 
-def _calls(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where `name(...)` stands; the name is its last word."""
+def _find_calls(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of `name(...)`; the name is a single word."""
     done = 0
     for match in _CALL_START.finditer(text):
         start = match.start()
         while start and (text[start - 1].isalnum() or text[start - 1] in "_-/'*`\"\\") and match.start() - start < 60:
             start -= 1
-        if match.start() >= done and (end := _closing(text, match.end() - 1)) is not None:
+        if match.start() >= done and (end := _closing_bracket(text, match.end() - 1)) is not None:
             yield start, end
             done = end
 
 
-def _closing(text: str, opening: int) -> int | None:
+def _closing_bracket(text: str, opening: int) -> int | None:
     """Return where a bracket that opens ends, in its line and not far away."""
     depth = 0
     for position in range(opening, min(len(text), opening + 400)):
@@ -275,7 +275,7 @@ def _closing(text: str, opening: int) -> int | None:
 
 
 def _is_rejected(shadow: str, start: int, end: int) -> bool:
-    """Whether the sentence in which a value stands says that it does not count, or only supposes it."""
+    """Whether the sentence around a value rejects it, or only supposes it."""
     line = shadow.rfind("\n", 0, start) + 1
     before = shadow[max(line, start - 300) : start]
     before = _SENTENCE_END.split(before)[-1]
@@ -288,13 +288,13 @@ def _is_rejected(shadow: str, start: int, end: int) -> bool:
 
 
 def _answers_after(before: str) -> bool:
-    """Whether the words right before a value announce it as the answer, whatever was said before them."""
+    """Whether the words right before a value announce it as the answer."""
     return bool(
         re.search(r"\b(?:answer|output|triples?|result|verdict|score) (?:is|are|would be):?\s*$", before, re.IGNORECASE)
     ) and not re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
 
 
-def _placed(text: str, found: list[JsonSpan]) -> tuple[list[Piece], bool]:
+def _place_pieces(text: str, found: list[JsonSpan]) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = []
     alternatives, spans = False, [(each.start, each.end) for each in found]
     for number, each in enumerate(found):

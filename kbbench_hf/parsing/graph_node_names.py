@@ -33,14 +33,14 @@ _SURE_ID = re.compile(r"_:[\w.-]+|(?:node|entity|vertex)[_-]?\d{1,4}|n\d{1,4}")
 _PREFIXED = re.compile(r"\A(?:n|e|node|entity|ent)[_-]?\d{1,4}\s*:\s*(?=\S)", re.IGNORECASE)
 
 
-def resolve_node_ids(triples: list[Triple], values: Iterable[Value], said: str, asked: str) -> list[Triple] | None:
+def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: str, source: str) -> list[Triple] | None:
     """Return triples with the names of nodes in place of their ids; None where an id has no name.
 
     Args:
         triples: as they were read.
         values: the JSON of the reply, in which nodes may be listed.
-        said: the reply, in which nodes may be listed in another form.
-        asked: the text that the triples are of; what it contains is no id.
+        response: the reply, in which nodes may be listed in another form.
+        source: the text that the triples are of; what it contains is no id.
 
     >>> nodes = [{"id": "n1", "properties": {"name": "Up"}}, {"id": "n2", "properties": {"name": "Pete"}}]
     >>> resolve_node_ids([("n1", "director", "n2")], [nodes], "", "")
@@ -50,28 +50,28 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], said: str, 
     """
     names: dict[str, str] = {}
     for value in values:
-        for node, name in _named_nodes(value, asked):
+        for node, name in _named_nodes(value, source):
             names.setdefault(node, name)
     used = {name for subject, _, obj in triples for name in (subject, obj)}
-    if any(_is_id(name, asked) for name in used - names.keys()):
+    if any(_is_id(name, source) for name in used - names.keys()):
         for pattern in (_LABELED_IN_RDF, _LABELED_IN_LINES):
-            for match in pattern.finditer(said):
+            for match in pattern.finditer(response):
                 names.setdefault(match[1], match[2].strip())
     found: list[Triple] = []
     for subject, relation, obj in triples:
-        if plain(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, asked):
+        if plain(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
             continue
-        pair = [_resolved(name, names, asked) for name in (subject, obj)]
-        if all(_is_id(name, asked) for name in pair) or any(
-            _is_id(name, "") and not _occurs(name, asked) for name in pair
+        pair = [_resolved(name, names, source) for name in (subject, obj)]
+        if all(_is_id(name, source) for name in pair) or any(
+            _is_id(name, "") and not _occurs(name, source) for name in pair
         ):
             return None
         found.append((pair[0], names.get(relation, relation), pair[1]))
     return found
 
 
-def _resolved(name: str, names: Mapping[str, str], asked: str) -> str:
-    if _occurs(name, asked) and not _occurs(names.get(name, name), asked):
+def _resolved(name: str, names: Mapping[str, str], source: str) -> str:
+    if _occurs(name, source) and not _occurs(names.get(name, name), source):
         return name
     return names.get(name, names.get(_bare(name), _PREFIXED.sub("", name)))
 
@@ -80,36 +80,36 @@ def _bare(name: str) -> str:
     return name.removeprefix("_:")
 
 
-def _occurs(name: str, asked: str) -> bool:
-    return bool(asked) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", asked) is not None
+def _occurs(name: str, source: str) -> bool:
+    return bool(source) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", source) is not None
 
 
-def _is_id(name: str, asked: str) -> bool:
+def _is_id(name: str, source: str) -> bool:
     """Whether a name is only an id: it looks like one, and the text does not contain it."""
-    return (_ID if asked else _SURE_ID).fullmatch(name) is not None and not _occurs(name, asked)
+    return (_ID if source else _SURE_ID).fullmatch(name) is not None and not _occurs(name, source)
 
 
-def _named_nodes(value: Value, asked: str, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the id and the name of each node that a value lists, in whatever form."""
     if depth > 8:
         return
     if isinstance(value, dict):
         members = {plain(name): each for name, each in value.items()}
         node = next((str(members[name]) for name in _IDS if isinstance(members.get(name), str | int)), None)
-        in_text = "" if key.startswith(("propert", "predicate", "relationtype")) else asked
+        in_text = "" if key.startswith(("propert", "predicate", "relationtype")) else source
         if node is not None and not {0, 2} <= assign_roles(list(value)).keys() and (name := _name(members, in_text)):
             yield node, name
         for inner, each in value.items():
             if _NODES.search(key):  # the id is the key
                 own = {plain(name): held for name, held in each.items()} if isinstance(each, dict) else {"name": each}
-                if (name := _name(own, asked)) and inner != name:
+                if (name := _name(own, source)) and inner != name:
                     yield inner, name
-            yield from _named_nodes(each, asked, plain(inner), depth + 1)
+            yield from _named_nodes(each, source, plain(inner), depth + 1)
     elif isinstance(value, list):
         for place, each in enumerate(value):
             if isinstance(each, dict) and _NODES.search(key):
                 members = {plain(name): held for name, held in each.items()}
-                if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, asked)):
+                if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, source)):
                     yield str(place), name  # links refer to the place in the list
             elif (
                 isinstance(each, list)
@@ -118,20 +118,20 @@ def _named_nodes(value: Value, asked: str, key: str = "", depth: int = 0) -> Ite
                 and all(isinstance(held, str) for held in each)
             ):
                 yield str(each[0]), str(each[1])
-            yield from _named_nodes(each, asked, key, depth + 1)
+            yield from _named_nodes(each, source, key, depth + 1)
 
 
-def _name(members: Mapping[str, Value], asked: str) -> str:
+def _name(members: Mapping[str, Value], source: str) -> str:
     """Return the name of a node, "" where it has none; a label may also be its type."""
     for holder in _HELD_IN:
         if isinstance(held := members.get(holder), dict):
             inner = {plain(name): each for name, each in held.items()}
-            if name := _name({key: each for key, each in inner.items() if key != "label" or holder == "data"}, asked):
+            if name := _name({key: each for key, each in inner.items() if key != "label" or holder == "data"}, source):
                 return name
     for key in _NAMES:
         if isinstance(named := members.get(key), str) and named.strip():
             return named.strip()
     label = members.get("label")
-    if isinstance(label, str) and (_occurs(label, asked) or not asked or any(kind in members for kind in _KINDS)):
+    if isinstance(label, str) and (_occurs(label, source) or not source or any(kind in members for kind in _KINDS)):
         return label.strip()
     return ""

@@ -20,7 +20,7 @@ _REBEL = re.compile(r"<triplet>([^<]*)((?:\s*<subj>[^<]*<obj>[^<]*)+)")
 
 
 def parse_graph(text: str) -> list[Triple]:
-    """Return the triples of a text in a language for graphs that is told by its own words; none of any other text.
+    """Return the triples of a text in Cypher or in REBEL's linear form; none of any other text.
 
     >>> parse_graph("CREATE (p:Film {id: 1, name: 'Up'}) CREATE (q {name: 'Pete'}) CREATE (p)-[:DIRECTOR]->(q)")
     [('Up', 'DIRECTOR', 'Pete')]

@@ -1,4 +1,4 @@
-"""The answers that JSON holds: under a key for answers, as a list, as objects with a name."""
+"""Answers in JSON values: under a key for answers, in a list, or as objects with a name."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.parsing.triple_parts import plain
 
 Split = Callable[[str, bool], list[str]]
-"""Splits a line into its answers; told whether several were announced."""
+"""Splits a line into its answers, given the line and whether several are announced."""
 _KEYS = (
     "finalanswer finalanswers answer answers answerlist correctanswer theanswer ans result results response output "
     "solution prediction predictions entity entities final"
@@ -95,7 +95,7 @@ def _texts(value: Value, question: str, split: Split) -> Iterator[str]:
 
 
 def _member(value: dict[str, Value], question: str) -> Value:
-    """Return the member of an object that is the answer: its name, its only one, or the one that is asked for.
+    """Return the member of an object that is the answer: its name, its only member, or the one in the question.
 
     Raises:
         ParseError: it has several, or only one that is true or false.
@@ -107,10 +107,10 @@ def _member(value: dict[str, Value], question: str) -> Value:
     numbers = [re.sub(r"^\D*", "", key) for key in rest]
     if len(rest) > 1 and numbers in ([str(n + first) for n in range(len(rest))] for first in (0, 1)):
         return list(rest.values())  # answer_1, answer_2
-    asked = [key for key in rest if _asks_for(question, key)] if len(rest) > 1 else list(rest)
-    if len(asked) != 1 or asked[0].isdigit() or isinstance(rest[asked[0]], bool | None):
+    source = [key for key in rest if _asks_for(question, key)] if len(rest) > 1 else list(rest)
+    if len(source) != 1 or source[0].isdigit() or isinstance(rest[source[0]], bool | None):
         raise ParseError(f"an object with the members {', '.join(value)[:80]}; expected one answer or its name")
-    return rest[asked[0]]
+    return rest[source[0]]
 
 
 def _asks_for(question: str, key: str) -> bool:

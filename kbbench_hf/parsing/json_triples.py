@@ -1,4 +1,4 @@
-"""Triples in values of JSON, whatever their members are called and however they are nested."""
+"""Triples in JSON values of any nesting and with any names of members."""
 
 import re
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""JSON as models write it: read in place, wherever it stands in a text, and told apart from what was cut off.
+"""Lenient JSON parser: lists and objects anywhere in a text, with the mistakes of models, and marked where cut off.
 
 Read are strict JSON and what people take for it: Python's literals, quotes of any kind or none, quotes inside names
 that were not escaped, comments, commas too many or too few, tuples, `=` or `=>` for a colon. A text that ends inside a
@@ -25,18 +25,18 @@ class Bare(str):
 
 
 class CutList(list["Value"]):
-    """A list at whose end, or in whose last item, the text breaks off."""
+    """A list that the end of the text cuts off."""
 
 
 class CutObject(dict[str, "Value"]):
-    """An object at whose end, or in whose last member, the text breaks off."""
+    """An object that the end of the text cuts off."""
 
 
 Value = str | bool | None | list["Value"] | dict[str, "Value"]
 
 
 class JsonSpan(NamedTuple):
-    """A list or an object, and where it stands in its text."""
+    """A list or an object, with its span in the text."""
 
     value: Value
     start: int
@@ -44,7 +44,7 @@ class JsonSpan(NamedTuple):
 
 
 def extract_json(text: str) -> list[JsonSpan]:
-    """Return the lists and objects of a text that stand in no other one, in order.
+    """Return the outermost lists and objects of a text, in order.
 
     >>> [found.value for found in extract_json("So {'a': [1, “b”,]} and [x, y")]
     [{'a': ['1', 'b']}, ['x']]
@@ -53,14 +53,14 @@ def extract_json(text: str) -> list[JsonSpan]:
 
 
 class _NotAValueError(Exception):
-    """What stands here is not JSON, however leniently it is taken; `at` says where to look on."""
+    """The text here is not JSON, even leniently; the search goes on at `at`."""
 
     def __init__(self, at: int = 0) -> None:
         self.at = at
 
 
 class _CutOffError(Exception):
-    """The text ends inside a value of which nothing is whole."""
+    """The text ends inside a value before any part of it is complete."""
 
 
 _OPENING = re.compile(r"""[{\[]|\((?=\s*["'“‘`(])""")
@@ -243,7 +243,7 @@ class _Scanner:
         return self._bare(position)
 
     def _string(self, start: int, *, of_key: bool = False) -> tuple[str, int]:
-        """Return what stands in quotes; a quote closes them where a name or a value may end after it."""
+        """Return the text in quotes; a quote closes it where a name or a value may end after it."""
         closing = _QUOTES[self.text[start]]
         written: list[str] = []
         position = start + 1
@@ -289,7 +289,7 @@ class _Scanner:
         return self.text[position : position + 1]
 
     def _bare(self, start: int) -> tuple[Value, int]:
-        """Return what stands without quotes until a comma or a closing bracket; its own brackets are balanced."""
+        """Return the unquoted text up to a comma or a closing bracket; its own brackets are balanced."""
         depth, position = 0, start
         while position < len(self.text):
             self._spend()

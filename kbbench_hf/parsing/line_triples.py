@@ -1,4 +1,4 @@
-"""A triple written in one line otherwise than as JSON (arrows, edges of Cypher, RDF, tuples, calls), or with labels."""
+"""Triple in one line that is not JSON: arrows, edges of Cypher, RDF, tuples, calls, labels."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -40,7 +40,7 @@ _SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
     ("dashes", re.compile(r"\s+[—–]+\s+|\s+-{2,}\s+"), True),
     ("hyphens", re.compile(r"\s+-\s+"), True),
 )
-"""Name, what parts a triple, and whether it also occurs in prose: then every line must be a triple."""
+"""Name, separator, and whether it also occurs in prose: then every line must be a triple."""
 _LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(?=[(<\[{⟨（])", re.IGNORECASE)
 _MARK = re.compile(r"[^\w .,'’]")
 """What no written triple is without: names and sentences of unmarked words need no further look."""
@@ -222,7 +222,7 @@ def _bracketed(line: str, relations: Collection[str]) -> Triple | None:
 
 
 def _top_level(text: str) -> Iterator[str]:
-    """Yield what commas part that stand in no brackets and no quotes."""
+    """Yield the parts between commas that are in no brackets and no quotes."""
     depth, start, quote = 0, 0, ""
     for position, character in enumerate(text):
         if quote:

@@ -1,4 +1,4 @@
-"""What was read out of a reply, and the error of a reply out of which nothing can be read."""
+"""Result of parsing a reply, and the error for a reply that cannot be parsed."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,7 +21,7 @@ class ParseError(ValueError):
 
 @dataclass(frozen=True)
 class ParsedReply(Generic[T]):
-    """An answer as it was read, the rule that read it, and what the model thought before it, "" where it did not."""
+    """The answer of a reply, the rule that parsed it, and the reasoning before it ("" where there is none)."""
 
     answer: T
     rule: str

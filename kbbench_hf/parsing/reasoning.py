@@ -1,4 +1,4 @@
-"""Thought set apart from what is said: every family of markers in which models think aloud.
+"""Reasoning markers of model replies: strip the reasoning, return the response after it.
 
 A server with the right reasoning parser sends thought in a field of its own; without one it stands in the text. The
 families are those that the parsers of vLLM and SGLang know (vllm/reasoning, sglang/srt/parser/reasoning_parser.py) and
@@ -13,10 +13,10 @@ from kbbench_hf.parsing.conversation_turns import extract_own_turn
 
 
 class StrippedReply(NamedTuple):
-    """A reply taken apart: what was thought, and what was said after it."""
+    """The reasoning of a reply, and the response after it."""
 
     thought: str
-    said: str
+    response: str
 
 
 _NAMES = (
@@ -70,51 +70,57 @@ _WORDS_CLOSING = re.compile(r"here(?:['’]s| is) (?:my|the) (?:final )?(?:respo
 
 
 def add_marker(opening: str, closing: str) -> None:
-    """Take what stands between these two for thought from now on, as if they were known.
+    """Treat the text between these markers as reasoning from now on.
 
     >>> add_marker("<hmm>", "</hmm>")
-    >>> strip_reasoning("<hmm>Seven? No.</hmm>Eight.").said
+    >>> strip_reasoning("<hmm>Seven? No.</hmm>Eight.").response
     'Eight.'
     """
     if (opening, closing) not in _OWN:
         _OWN.append((opening, closing))
 
 
-def strip_reasoning(reply: str, asked: str = "") -> StrippedReply:
-    """Return what a model thought and what it said in its own turn: all before the last closing marker is thought.
+def strip_reasoning(reply: str, source: str = "") -> StrippedReply:
+    """Return the reasoning and the response of a model's own turn; all before the last closing marker is reasoning.
 
-    `asked` is a text that the prompt contains; see `conversation_turns.extract_own_turn`. An opening marker that is
+    `source` is a text that the prompt contains; see `conversation_turns.extract_own_turn`. An opening marker that is
     never closed takes the rest with it. Of OpenAI's channels only `final` is said. Where nothing is left, nothing was
     said.
 
     >>> strip_reasoning("<think>Paris? No, Lyon.</think>Lyon")
-    StrippedReply(thought='Paris? No, Lyon.', said='Lyon')
-    >>> strip_reasoning("Paris? No.</think>Lyon").said, strip_reasoning("<think>Paris? Or").said
+    StrippedReply(thought='Paris? No, Lyon.', response='Lyon')
+    >>> strip_reasoning("Paris? No.</think>Lyon").response, strip_reasoning("<think>Paris? Or").response
     ('Lyon', '')
-    >>> strip_reasoning("<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>Lyon").said
+    >>> strip_reasoning("<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>Lyon").response
     'Lyon'
     """
-    reply = extract_own_turn(reply, asked, lambda text: not _said(text).strip())
-    said = _said(reply)
-    thought = reply[: len(reply) - len(said)] if reply.endswith(said) else reply.replace(said, "", 1) if said else reply
-    return StrippedReply(_without_markers(thought) if len(said) < len(reply) else "", said)
+    reply = extract_own_turn(reply, source, lambda text: not _drop_reasoning(text).strip())
+    response = _drop_reasoning(reply)
+    thought = (
+        reply[: len(reply) - len(response)]
+        if reply.endswith(response)
+        else reply.replace(response, "", 1)
+        if response
+        else reply
+    )
+    return StrippedReply(_remove_markers(thought) if len(response) < len(reply) else "", response)
 
 
-def _said(reply: str) -> str:
-    said = _of_channels(reply)
-    return _of_words(_of_markers(reply) if said is None else said)
+def _drop_reasoning(reply: str) -> str:
+    response = _final_channel(reply)
+    return _drop_worded(_drop_marked(reply) if response is None else response)
 
 
-def _of_channels(reply: str) -> str | None:
-    """Return what stands in the last final channel; None where there are no channels."""
-    said, found = None, False
+def _final_channel(reply: str) -> str | None:
+    """Return the text of the last final channel; None where there are no channels."""
+    response, found = None, False
     for match in _HARMONY.finditer(reply):
         found = True
         if match[1].lower() == "final":
             end = _HARMONY_END.search(reply, match.end())
-            said = reply[match.end() : end.start() if end else len(reply)]
+            response = reply[match.end() : end.start() if end else len(reply)]
     if found:
-        return said or ""
+        return response or ""
     started = _HARMONY_START.match(reply)
     final = _HARMONY_FINAL.search(reply)
     if final and (started or "assistantfinal" in reply):
@@ -126,30 +132,30 @@ def _of_channels(reply: str) -> str | None:
     return None
 
 
-def _of_markers(reply: str) -> str:
-    opening = _either(_OPENING, [start for start, _ in _OWN])
-    closing = _either(_CLOSING, [end for _, end in _OWN])
+def _drop_marked(reply: str) -> str:
+    opening = _any_of(_OPENING, [start for start, _ in _OWN])
+    closing = _any_of(_CLOSING, [end for _, end in _OWN])
     if re.search(_OPENING[-1], reply, _FLAGS):
         reply = _DETAILS_END.sub("</think>", reply)
     closed = max((match.end() for match in closing.finditer(reply)), default=0)
-    said = reply[closed:]
-    if match := opening.search(said):
-        said = said[: match.start()]
-    return _THOUGHT_LINE.sub("", said, count=1) if not closed and _THOUGHT_LINE.match(said) else said
+    response = reply[closed:]
+    if match := opening.search(response):
+        response = response[: match.start()]
+    return _THOUGHT_LINE.sub("", response, count=1) if not closed and _THOUGHT_LINE.match(response) else response
 
 
-def _of_words(said: str) -> str:
-    if not _WORDS_OPENING.match(said):
-        return said
-    ends = list(_WORDS_CLOSING.finditer(said))
-    return said[ends[-1].end() :] if ends else ""
+def _drop_worded(response: str) -> str:
+    if not _WORDS_OPENING.match(response):
+        return response
+    ends = list(_WORDS_CLOSING.finditer(response))
+    return response[ends[-1].end() :] if ends else ""
 
 
-def _either(known: tuple[str, ...], own: list[str]) -> "re.Pattern[str]":
+def _any_of(known: tuple[str, ...], own: list[str]) -> "re.Pattern[str]":
     return re.compile("|".join([*known, *map(re.escape, own)]), _FLAGS)
 
 
-def _without_markers(thought: str) -> str:
+def _remove_markers(thought: str) -> str:
     own = [marker for pair in _OWN for marker in pair]
-    markers = _either((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern), own)
+    markers = _any_of((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern), own)
     return markers.sub("\n", thought).strip()

@@ -1,4 +1,4 @@
-"""The score from 0 to 1 that a reply gives: the number that it calls its score, never another one."""
+"""Score from 0 to 1 in a reply: the number that the reply names as its score, never another one."""
 
 import re
 from collections.abc import Iterator
@@ -66,33 +66,33 @@ def parse_score(reply: str) -> ParsedReply[float]:
     >>> parse_score("0.0 - it is not linked to gene 1").answer
     0.0
     """
-    return parse_final_answer(reply, _read, "no score:", judged=True)
+    return parse_final_answer(reply, _parse_version, "no score:", judged=True)
 
 
-def _read(version: AnswerVersion) -> tuple[float, str] | None:
+def _parse_version(version: AnswerVersion) -> tuple[float, str] | None:
     """Return the score of a version and the rule that read it.
 
     Raises:
         ParseError: it lies outside 0 to 1.
     """
-    read = _number_of(version)
+    read = _find_score(version)
     if read is not None and not 0 <= read[0] <= 1:
         raise ParseError(f"{read[0]:g} is not a score from 0 to 1")
     return read
 
 
-def _number_of(version: AnswerVersion) -> tuple[float, str] | None:
+def _find_score(version: AnswerVersion) -> tuple[float, str] | None:
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
-    held = {score for piece in pieces if not piece.is_cut for score in _held(piece.value, 0)}
+    held = {score for piece in pieces if not piece.is_cut for score in _json_scores(piece.value, 0)}
     if held:
         return (held.pop(), "json") if len(held) == 1 else None
     text = re.sub(rf"({_DIGITS})\s*[(（]\s*out of\s*({_DIGITS})\s*[)）]", r"\1/\2", version.text, flags=re.IGNORECASE)
     text = _TURNED_DOWN.sub(" ", _SCALE.sub(" ", text))
     text = re.sub(r"[*_`]", " ", text)
     for rule, found in (
-        ("overall", _after(_WHOLE_SCORE, text)),
-        ("labelled", _after(_NAMED_SCORE, text)),
-        ("concluded", _after(_CONCLUDED, text)),
+        ("overall", _scores_after(_WHOLE_SCORE, text)),
+        ("labelled", _scores_after(_NAMED_SCORE, text)),
+        ("concluded", _scores_after(_CONCLUDED, text)),
     ):
         if found:
             return (found[0], rule) if len(set(found)) == 1 else None
@@ -103,9 +103,9 @@ def _number_of(version: AnswerVersion) -> tuple[float, str] | None:
     if opening is not None and _AND_ANOTHER.match(start, opening.end()):
         return None
     if opening is not None and not re.match(r"\s*(?:=|means\b|(?:points?\s+)?for\b)", start[opening.end() :]):
-        return _value(opening), "first"
+        return _to_score(opening), "first"
     if (last := _LAST_SENTENCE.search(text)) and not _OTHER.search(text, max(0, last.start() - 100), last.start() + 1):
-        return _value(last), "last"
+        return _to_score(last), "last"
     alone = [match for match in _NUMBER.finditer(text) if not match["total"] or len(text.split()) < 5]
     if (
         len(alone) == 1
@@ -113,7 +113,7 @@ def _number_of(version: AnswerVersion) -> tuple[float, str] | None:
         and not _is_other(text, alone[0].start())
         and not re.search(r"\d", text[: alone[0].start()] + text[alone[0].end() :])
     ):
-        return _value(alone[0]), "only"
+        return _to_score(alone[0]), "only"
     return None
 
 
@@ -121,8 +121,8 @@ _ONLY_IF = re.compile(r"\s*,?\s*(?:only )?(?:if|would|when|requires?|unless|wenn
 """What makes the number before it one of another case."""
 
 
-def _after(names: "re.Pattern[str]", text: str) -> list[float]:
-    """Return the scores right after these names, without those of which is said that they are not meant."""
+def _scores_after(names: "re.Pattern[str]", text: str) -> list[float]:
+    """Return the scores right after these names, without those that the reply only supposes or rules out."""
     found = []
     for match in names.finditer(text):
         number = _NUMBER.match(text, match.end())
@@ -132,12 +132,12 @@ def _after(names: "re.Pattern[str]", text: str) -> list[float]:
             continue
         if names is not _CONCLUDED and _is_other(text, match.start()):
             continue
-        found += [_value(number), -1.0] if _AND_ANOTHER.match(text, number.end()) else [_value(number)]
+        found += [_to_score(number), -1.0] if _AND_ANOTHER.match(text, number.end()) else [_to_score(number)]
     return found
 
 
 def _is_other(text: str, position: int) -> bool:
-    """Whether what stands before says that the number is none of the whole, or not the score."""
+    """Whether the text before a number says that it is a part of the whole, or no score."""
     line = text[max(text.rfind("\n", 0, position) + 1, position - 150) : position]
     sentence = re.split(r"[.!?;]\s", line)[-1]
     return bool(_NOT_MEANT.search(sentence) or _OTHER.search(sentence))
@@ -155,7 +155,7 @@ def _is_supposed(text: str, start: int, end: int) -> bool:
     ) or bool(re.search(r"\bnot\b(?:\s+\w+){0,5}\s*$|n['’]t\b(?:\s+\w+){0,3}\s*$", text[start:end], re.IGNORECASE))
 
 
-def _value(match: "re.Match[str]") -> float:
+def _to_score(match: "re.Match[str]") -> float:
     number = _float(match["number"])
     if match["percent"]:
         number /= 100
@@ -169,32 +169,32 @@ def _float(digits: str) -> float:
     return float(digits.replace(",", "."))
 
 
-def _held(value: Value, depth: int) -> Iterator[float]:
+def _json_scores(value: Value, depth: int) -> Iterator[float]:
     """Yield the scores of an object's members, the one that is final alone."""
     if isinstance(value, list) and len(value) == 1:
-        yield from _number(value[0]) if not isinstance(value[0], dict) else _held(value[0], depth + 1)
+        yield from _parse_number(value[0]) if not isinstance(value[0], dict) else _json_scores(value[0], depth + 1)
     if not isinstance(value, dict) or depth > 4:
         return
     members = {plain(key): each for key, each in value.items()}
     for key in _KEYS:
         if key in members:
             each = members[key]
-            found = list(_held(each, depth + 1)) if isinstance(each, dict | list) else list(_number(each))
+            found = list(_json_scores(each, depth + 1)) if isinstance(each, dict | list) else list(_parse_number(each))
             if found:
                 yield found[0]
                 return
     for key in _HOLDERS:
         if isinstance(each := members.get(key), dict):
-            yield from _held(each, depth + 1)
+            yield from _json_scores(each, depth + 1)
             return
         if isinstance(each, str) and each.lstrip().startswith("{"):
             for inner in extract_json(each)[:1]:
-                yield from _held(inner.value, depth + 1)
+                yield from _json_scores(inner.value, depth + 1)
             return
 
 
-def _number(value: Value) -> Iterator[float]:
+def _parse_number(value: Value) -> Iterator[float]:
     if isinstance(value, str):
         match = re.fullmatch(rf"\s*(?:{_NUMBER.pattern})\W*", value, re.IGNORECASE)
         if match:
-            yield _value(match)
+            yield _to_score(match)

@@ -1,4 +1,4 @@
-"""Triples written otherwise than as JSON, line by line or as one text: tables, labels, XML, Cypher, Turtle, pairs."""
+"""Triples in text that is not JSON: tables, labels, XML, Turtle, pairs, and lines."""
 
 import csv
 import html
@@ -111,7 +111,7 @@ _PLAIN_CALL = re.compile(r"[\w ]+\([^()]*\)\s*$")
 
 
 def _groups(line: str, relations: Collection[str]) -> list[str]:
-    """Return the items of a line that holds nothing but triples in brackets and what joins them."""
+    """Return the items of a line that holds only triples in brackets and words that join them."""
     groups, position = [], _BETWEEN.match(line).end()  # type: ignore[union-attr]
     while match := _GROUP.match(line, position):
         groups.append(match[0])
@@ -122,9 +122,11 @@ def _groups(line: str, relations: Collection[str]) -> list[str]:
 
 
 def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
-    """Return the triples of lines; where what parts them occurs in prose too, all items must be triples."""
+    """Return the triples of lines; where the separator also occurs in prose, all items must be triples."""
     lines = [
-        line for line in _without_tables(text).splitlines() if line.strip() and not line.rstrip().endswith((":", "："))
+        line
+        for line in _RULED_TABLE.sub("", text).splitlines()
+        if line.strip() and not line.rstrip().endswith((":", "："))
     ]
     found = [triple for line in lines if _strong(line) and (triple := parse_line(line, relations)) is not None]
     if found:
@@ -135,30 +137,9 @@ def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
 
 
 _EMPTY = re.compile(r"[-–—.…〃\"″]+")
-_OTHER_COLUMN = re.compile(
-    r"\W*(?:#|no\.?|id|entit(?:y|ies)|name|mention|type|class|category|description|definition|notes?|span|start|end|offset"
-    r"|token|tag|lemma|pos|text|value|domain|range|relation|count|example|label|synonyms?|role|date|year|born|died|unit)\W*",
-    re.IGNORECASE,
-)
-
-
-def _without_tables(text: str) -> str:
-    """Return a text without the tables whose heading names other columns than a triple's parts."""
-    kept: list[str] = []
-    heading, skipped = "", False
-    for line in text.splitlines():
-        if max(line.count("|"), line.count("\t")) < 2:
-            heading, skipped = "", False
-        elif not heading:
-            heading = line
-            cells = [cell for cell in re.split(r"[|\t]", line.strip("| ")) if cell.strip()]
-            skipped = all(map(_OTHER_COLUMN.fullmatch, cells))
-        elif re.fullmatch(r"[\s|:=—-]+", line) and kept and kept[-1] == heading:
-            skipped = True
-            kept.pop()
-        if not skipped:
-            kept.append(line)
-    return "\n".join(kept)
+_ROW = r"(?=[^\n|\t]*[|\t])[^\n]*"
+_RULED_TABLE = re.compile(rf"^{_ROW}\n(?=[ \t|:]*[=—-])[ \t|:=—-]+\n(?:{_ROW}(?:\n|$))*", re.MULTILINE)
+"""A table with a rule under its heading; `_tables` parses those that hold triples."""
 
 
 def _strong(line: str) -> bool:
@@ -172,7 +153,7 @@ def _strong(line: str) -> bool:
 
 
 def _commas(line: str) -> Triple | None:
-    """Return the triple of an item `head, relation, tail`: what further commas part belongs to the tail."""
+    """Return the triple of an item `head, relation, tail`; further commas belong to the tail."""
     marker = MARKER.match(line)
     if not marker or not re.search(r"\d", marker[0]):
         return None

@@ -27,10 +27,10 @@ class ToolCall(NamedTuple):
 
 
 class AssistantTurn(NamedTuple):
-    """One reply: the calls in it, in order, what was said beside them, and whether they came in the field for calls."""
+    """One reply: its calls in order, the text beside them, and whether they came in the field for calls."""
 
     calls: tuple[ToolCall, ...]
-    said: str
+    response: str
     in_field: bool = False
 
 
@@ -47,26 +47,26 @@ def parse_tool_calls(text: str, tool_calls: object, names: Collection[str], *, i
     >>> parse_tool_calls("I would finish here.", [], ["finish"]).calls
     ()
     """
-    said = strip_reasoning(text).said.strip()
-    if listed := _listed(tool_calls):
-        return AssistantTurn(tuple(_of_field(each) for each in listed), said, in_field=True)
+    response = strip_reasoning(text).response.strip()
+    if listed := _as_list(tool_calls):
+        return AssistantTurn(tuple(_parse_entry(each) for each in listed), response, in_field=True)
     if not in_text:
-        return AssistantTurn((), said)
-    calls = tuple(_of_text(text, said, names))
-    return AssistantTurn(calls, "" if calls else said)
+        return AssistantTurn((), response)
+    calls = tuple(_calls_in_text(text, response, names))
+    return AssistantTurn(calls, "" if calls else response)
 
 
-def _listed(tool_calls: object) -> list[object]:
+def _as_list(tool_calls: object) -> list[object]:
     return tool_calls if isinstance(tool_calls, list) else [tool_calls] if tool_calls else []
 
 
-def _of_field(entry: object) -> ToolCall:
+def _parse_entry(entry: object) -> ToolCall:
     """Read one entry of `tool_calls`, or the older `function_call`."""
     function = entry.get("function", entry) if isinstance(entry, dict) else None
     if not isinstance(function, dict):
         return ToolCall("", {}, "The call is no JSON object with a function.")
     name = function.get("name")
-    return _call(name if isinstance(name, str) else "", next(_members(function, _ARGUMENTS), None))
+    return _make_call(name if isinstance(name, str) else "", next(_members(function, _ARGUMENTS), None))
 
 
 _NAMES = ("tool", "name", "tool_name", "function")
@@ -75,7 +75,7 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n?(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 def _number(text: str) -> float:
-    """Return a number that JSON can hold; what could not be sent back is refused."""
+    """Return a number that JSON can hold; raise ValueError for NaN and infinities, which cannot be sent back."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text[:20]} is not a number of JSON's")
@@ -89,7 +89,7 @@ def _members(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]
     return (record[name] for name in names if name in record)
 
 
-def _call(name: str, arguments: object) -> ToolCall:
+def _make_call(name: str, arguments: object) -> ToolCall:
     """Return a call; its arguments are an object, or the JSON of one, perhaps in a fence, or absent."""
     name = re.sub(r"^functions[.:]|:\d+$", "", name.strip())[:LONGEST_NAME]
     read = arguments
@@ -143,43 +143,45 @@ _MARKER = re.compile(
     r"</?tool_calls?>|<\|/?tool_call(?:_start|_end)?\|?>|\[/?TOOL_CALLS\]|<\|python_tag\|>|<\|eom_id\|>"
     r"|</?function_calls?>|<\|(?:start|end)_action\|>|functools(?=\[)|```(?:json|tool_call|tool_code|python)?"
 )
-"""What stands around calls that are JSON or Python."""
+"""Markers around calls that are JSON or Python."""
 _OPENED = re.compile(r"<tool_call>|<\|tool_call\|?>|\[TOOL_CALLS\]|<\|python_tag\|>|<function_call>")
 _LONGEST_PYTHON = 4000
 
 
-def _of_text(text: str, said: str, names: Collection[str]) -> Iterator[ToolCall]:
+def _calls_in_text(text: str, response: str, names: Collection[str]) -> Iterator[ToolCall]:
     """Yield the calls that a model wrote; in prose without markers only those of known tools."""
-    source = extract_own_turn(text) if "<|message|>" in text else said
+    source = extract_own_turn(text) if "<|message|>" in text else response
     found = False
     for match in _BEFORE_JSON.finditer(source):
         found = True
-        yield _call(_first(match), _object_at(source, match.end()))
+        yield _make_call(_first_group(match), _decode_at(source, match.end()))
     if not found:
         for match in _TAGGED.finditer(source):
             found = True
             groups = [group for group in match.groups() if group is not None]
-            yield _call(groups[0], _parameters(groups[1] if len(groups) > 1 else ""))
+            yield _make_call(groups[0], _parameters(groups[1] if len(groups) > 1 else ""))
     if found:
         return
-    marked = _OPENED.search(said) is not None
-    bare = _MARKER.sub("\n", said).strip()
+    marked = _OPENED.search(response) is not None
+    bare = _MARKER.sub("\n", response).strip()
     for record in _records(bare):
         name = next(_members(record, _NAMES), None)
         if isinstance(name, dict):
             record, name = name, name.get("name")
         if isinstance(name, str) and (marked or name in names):
             found = True
-            yield _call(name, next(_members(record, _ARGUMENTS), None))
+            yield _make_call(name, next(_members(record, _ARGUMENTS), None))
     if not found:
-        yield from _of_python(bare, names) or ([ToolCall("", {}, "The call holds no JSON object.")] if marked else [])
+        yield from _calls_in_python(bare, names) or (
+            [ToolCall("", {}, "The call holds no JSON object.")] if marked else []
+        )
 
 
-def _first(match: re.Match[str]) -> str:
+def _first_group(match: re.Match[str]) -> str:
     return next(group for group in match.groups() if group is not None)
 
 
-def _object_at(text: str, start: int) -> object:
+def _decode_at(text: str, start: int) -> object:
     """Return the JSON value that starts here; the text itself, which is none, where there is none."""
     try:
         return _DECODER.raw_decode(text, start)[0]
@@ -200,7 +202,7 @@ def _parameters(body: str) -> dict[str, Any]:
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a text that stand in no other one, also those of a list."""
+    """Yield the outermost JSON objects of a text, also those of a list."""
     position, tries = 0, 0
     while (match := re.compile(r"[{\[]").search(text, position)) and tries < 100:
         try:
@@ -214,7 +216,7 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
         yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
 
 
-def _of_python(text: str, names: Collection[str]) -> list[ToolCall]:
+def _calls_in_python(text: str, names: Collection[str]) -> list[ToolCall]:
     """Return calls written in Python, `[search_nodes(query="salt")]`, with plain values by keyword."""
     if len(text) > _LONGEST_PYTHON or not re.match(rf"\[?\s*(?:{'|'.join(map(re.escape, names)) or '$'})\s*\(", text):
         return []

@@ -1,4 +1,4 @@
-"""What the parts of a triple are called, which of three is which, and the marks around them."""
+"""Parts of triples: names of their roles, their order, flags, and the marks around them."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ def plain(name: str) -> str:
 
 
 def role_of(name: str) -> int | None:
-    """Return 0, 1 or 2 for what names a subject, a relation or an object; None for any other name.
+    """Return 0, 1 or 2 for the name of a subject, a relation or an object; None for any other name.
 
     >>> role_of("Predicate"), role_of("tail"), role_of("evidence")
     (1, 2, None)
@@ -50,7 +50,7 @@ def assign_roles(names: Sequence[str]) -> dict[int, str]:
 
 
 def same(relation: str) -> str:
-    """Return what the spellings of a relation have in common.
+    """Return a relation normalized: without case, blanks, underscores and hyphens.
 
     >>> same("cast member") == same("Cast_Member")
     True
@@ -81,12 +81,12 @@ def is_denied(name: str, value: object) -> bool:
 
 
 def split_at_commas(text: str) -> list[str]:
-    """Return what commas part, not those inside a number (`1,234,567`) or before an underscore (`Leiden,_Holland`)."""
+    """Return the parts between commas, but not commas inside a number (`1,234,567`) or before an underscore."""
     return [part.replace("\ue001", ",") for part in _PART_OF_NAME.sub("\ue001", text).split(",")]
 
 
 def is_part_of_name(text: str, comma: int) -> bool:
-    """Whether a comma stands inside a number or before an underscore."""
+    """Whether a comma is inside a number or before an underscore."""
     return _PART_OF_NAME.match(text, comma) is not None
 
 

@@ -1,4 +1,4 @@
-"""The triples that a reply gives: in JSON of any dialect, as calls, tables, arrows, or none, said in words."""
+"""Triples of a reply: in JSON, as calls, tables, arrows or lines, or none in words."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -24,16 +24,16 @@ _TYPE = re.compile(r"\s*[A-Z][A-Z_/ -]*\s*|\s*[A-Z][A-Za-z]+\s*")
 
 
 def parse_triples(
-    reply: str, asked: str = "", relations: Collection[str] = (), *, partial: bool = True, single: bool = False
+    reply: str, source: str = "", relations: Collection[str] = (), *, partial: bool = True, single: bool = False
 ) -> ParsedReply[list[Triple]]:
-    """Return the triples that a reply gives as its answer, each as it was written, in order.
+    """Return the triples of the final answer in a reply, as written, in order.
 
     Args:
         reply: what a model sent.
-        asked: the text that the triples are of; it settles which of several inputs is the model's, and where names
+        source: the text that the triples are of; it settles which of several inputs is the model's, and where names
             with commas end.
         relations: the relations that were asked for, where these are known.
-        partial: whether the whole triples of a list that breaks off count; where their number is what is asked, not.
+        partial: whether the complete triples of a list that breaks off count; not where their number matters.
         single: whether "it is a single fact" says that there are none.
 
     Raises:
@@ -47,15 +47,15 @@ def parse_triples(
     known = frozenset(map(same, relations))
 
     def read(version: AnswerVersion) -> tuple[list[Triple], str] | None:
-        answer = _read(version, asked, known, partial, single)
-        return answer and (_named(answer[0], answer[1], version, asked, known), answer[1])
+        answer = _parse_version(version, source, known, partial, single)
+        return answer and (_resolve_names(answer[0], answer[1], version, source, known), answer[1])
 
     failure = "no triples, and no word that there are none"
-    return parse_final_answer(reply, read, failure, asked=asked, repeated=asked)
+    return parse_final_answer(reply, read, failure, source=source, repeated=source)
 
 
-def _named(
-    triples: list[Triple], rule: str, version: AnswerVersion, asked: str, relations: frozenset[str]
+def _resolve_names(
+    triples: list[Triple], rule: str, version: AnswerVersion, source: str, relations: frozenset[str]
 ) -> list[Triple]:
     """Return triples with the names of nodes in place of their ids.
 
@@ -63,32 +63,32 @@ def _named(
         ParseError: an id has no name, or the only triple is a list of names.
     """
     values = [each.value for each in extract_json(version.whole)] if _LISTS_NODES.search(version.whole) else []
-    named = resolve_node_ids(triples, values, version.whole, asked)
+    named = resolve_node_ids(triples, values, version.whole, source)
     if named is None:
         raise ParseError("triples of nodes by their ids, and no names for these")
-    is_list = len(named) == 1 and rule in ("json", "lines") and _lists_names(named[0], asked, relations)
+    is_list = len(named) == 1 and rule in ("json", "lines") and _lists_names(named[0], source, relations)
     if is_list and not _NESTED.search(version.whole):
         raise ParseError("a list of three names, none of which is a relation")
-    return [(_with_ordinal(subject, version.whole, asked), relation, obj) for subject, relation, obj in named]
+    return [(_add_ordinal(subject, version.whole, source), relation, obj) for subject, relation, obj in named]
 
 
 _NESTED = re.compile(r"\[\s*[\[(]|[\"']?(?:triple|relation|fact)\w*[\"']?\s*[:：=]", re.IGNORECASE)
 
 
-def _lists_names(triple: Triple, asked: str, relations: frozenset[str]) -> bool:
+def _lists_names(triple: Triple, source: str, relations: frozenset[str]) -> bool:
     """Whether three parts are three names of the text, and the middle one is no relation."""
     words = triple[1].split()
     is_name = all(word[:1].isupper() or word[:1].isdigit() or len(word) < 4 for word in words) and words[0][0].isupper()
-    return same(triple[1]) not in relations and is_name and all(part in asked for part in triple)
+    return same(triple[1]) not in relations and is_name and all(part in source for part in triple)
 
 
-def _with_ordinal(name: str, said: str, asked: str) -> str:
+def _add_ordinal(name: str, response: str, source: str) -> str:
     """Return a name with the number that the text has before it (`1. FC Magdeburg`), where the reply has it too."""
-    match = re.search(rf"\b\d{{1,2}}\. ?{re.escape(name)}(?!\w)", asked) if asked and len(name) < 200 else None
-    return match[0] if match and match[0] in said else name
+    match = re.search(rf"\b\d{{1,2}}\. ?{re.escape(name)}(?!\w)", source) if source and len(name) < 200 else None
+    return match[0] if match and match[0] in response else name
 
 
-def _is_no_list(text: str, start: int, relations: frozenset[str]) -> bool:
+def _is_name_list(text: str, start: int, relations: frozenset[str]) -> bool:
     """Whether a value is a list of names (`entities = [...]`), or the arguments of a call named after a relation."""
     before = text[max(0, start - 80) : start]
     if text[start] == "[":
@@ -103,28 +103,28 @@ _NAMES_BEFORE = re.compile(
 
 
 def without_types(triples: Sequence[Triple]) -> list[Triple]:
-    """Return triples whose entities have lost the type behind their last colon.
+    """Return triples without the types behind the last colon of their entities.
 
     >>> without_types([("Bleach: Hell Verse:WORK", "director", "Noriyuki Abe:PERSON")])
     [('Bleach: Hell Verse', 'director', 'Noriyuki Abe')]
     """
-    return [(_untyped(subject), relation, _untyped(obj)) for subject, relation, obj in triples]
+    return [(_strip_type(subject), relation, _strip_type(obj)) for subject, relation, obj in triples]
 
 
-def _untyped(name: str) -> str:
+def _strip_type(name: str) -> str:
     head, colon, kind = name.rpartition(":")
     return head.rstrip() if colon and head.strip() and _TYPE.fullmatch(kind) else name
 
 
-def _read(
-    version: AnswerVersion, asked: str, relations: frozenset[str], partial: bool, single: bool
+def _parse_version(
+    version: AnswerVersion, source: str, relations: frozenset[str], partial: bool, single: bool
 ) -> tuple[list[Triple], str] | None:
     if graph := parse_graph(version.text):
         return graph, "graph"
-    pieces = [piece for piece in version.pieces if not _is_no_list(version.text, piece.start, relations)]
+    pieces = [piece for piece in version.pieces if not _is_name_list(version.text, piece.start, relations)]
     readings = [(piece, json_triples(piece.value, relations)) for piece in pieces]
     readable = [(piece, triples) for piece, triples in readings if triples is not None]
-    chosen = _standing(version, readable) or readable
+    chosen = _standalone_values(version, readable) or readable
     triples: list[Triple] = []
     for _, found in chosen:
         met = set(triples)
@@ -136,7 +136,7 @@ def _read(
         return triples, "json, cut off" if cut else "json"
     text = one_per_line(_JOINED_CALLS.sub("); ", _without_values(version)), relations)
     if not any(piece.stands for piece, _ in chosen):
-        for read in (_calls(text, asked, relations), parse_text_triples(text, relations)):
+        for read in (_parse_call_lines(text, source, relations), parse_text_triples(text, relations)):
             if read[0]:
                 return read
     if chosen:
@@ -146,8 +146,10 @@ def _read(
     return ([], "none, in words") if says_none(text, single=single) else None
 
 
-def _standing(version: AnswerVersion, readable: list[tuple[Piece, list[Triple]]]) -> list[tuple[Piece, list[Triple]]]:
-    """Return the values that stand on their own, and those that only signs join to one of them."""
+def _standalone_values(
+    version: AnswerVersion, readable: list[tuple[Piece, list[Triple]]]
+) -> list[tuple[Piece, list[Triple]]]:
+    """Return the values outside of sentences, and those that only signs join to one of them."""
     chosen: list[tuple[Piece, list[Triple]]] = []
     for each in readable:
         joined = chosen and _JOINED.fullmatch(version.text, chosen[-1][0].end, each[0].start)
@@ -157,7 +159,7 @@ def _standing(version: AnswerVersion, readable: list[tuple[Piece, list[Triple]]]
 
 
 def _without_values(version: AnswerVersion) -> str:
-    """Return the text without the values that are objects or cut off: what is in them is not written otherwise."""
+    """Return the text without the values that are objects or cut off."""
     text = version.text
     for piece in version.pieces:
         if piece.is_cut or (isinstance(piece.value, dict) and piece.stands):
@@ -174,9 +176,9 @@ def says_none(text: str, *, single: bool = False) -> bool:
     if any(re.match(r"\s*(?:[-*•]|\d+[.)])\s+\S+\s+\S", line) for line in text.splitlines()):
         return False
     sentences = [each for each in _SENTENCES.split(text) if each.strip()]
-    said = cues.SINGLE if single else cues.NONE
+    response = cues.SINGLE if single else cues.NONE
     return any(
-        said.search(each) and (single or not cues.OTHERS.search(each)) and not cues.REFUSAL.search(each)
+        response.search(each) and (single or not cues.OTHERS.search(each)) and not cues.REFUSAL.search(each)
         for each in sentences
     )
 
@@ -193,9 +195,9 @@ _REMARK = re.compile(r"\s*(?:#|//|--|[-–—]\s|\(|\[|<!--|%|:|✓|✔|✅|/\*|
 _TRIPLE_NAMES = re.compile(r"(?:triples?t?|fact|relation(?:ship)?|statement|edge)", re.IGNORECASE)
 
 
-def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
+def _parse_call_lines(text: str, source: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
     """Return the triples written as `relation(subject, object)`: in lines of their own, or with a known relation."""
-    text = _whole_calls(_NOT_OF_THE_CALL.sub("", text))
+    text = _drop_cut_call(_NOT_OF_THE_CALL.sub("", text))
     lines: list[str] = []
     named: list[Triple] = []
     goes_on = False
@@ -209,18 +211,18 @@ def _calls(text: str, asked: str, relations: frozenset[str]) -> tuple[list[Tripl
         else:
             continue
         goes_on = bool(lines) and lines[-1].rstrip().endswith((",", "(")) and (goes_on or isinstance(read, str))
-    calls = [each for each in parse_calls("\n".join(lines), asked) if not is_placeholder(each)]
-    return [each for each in calls if not _has_third(each, asked)] + named, "calls"
+    calls = [each for each in parse_calls("\n".join(lines), source) if not is_placeholder(each)]
+    return [each for each in calls if not _has_third(each, source)] + named, "calls"
 
 
-def _has_third(triple: Triple, asked: str) -> bool:
+def _has_third(triple: Triple, source: str) -> bool:
     """Whether a call had a third argument: a subject, an object and a number were taken for two names."""
     subject, _, obj = triple
-    is_pair = ", " in subject and subject not in asked and all(name in asked for name in subject.split(", "))
+    is_pair = ", " in subject and subject not in source and all(name in source for name in subject.split(", "))
     return '", "' in subject + obj or (is_pair and re.fullmatch(r"\d{4}|0?\.\d+|[01](?:\.0)?", obj) is not None)
 
 
-def _whole_calls(text: str) -> str:
+def _drop_cut_call(text: str) -> str:
     """Return a text without the call at its very end that breaks off."""
     line = text.rstrip().rpartition("\n")[2]
     opening = line.rfind("(")

@@ -1,7 +1,7 @@
-"""Yes or no: is a triple supported by its text, can a question be answered from what is given?
+"""Yes-or-no verdicts of a reply: is a triple supported by its text, is a question answerable from its context?
 
-A verdict is the claim that is made, not a word: "no doubt: supported" says yes, "unsupported" no, and what is said of
-another case says nothing. Where a reply says both, or neither, it has no verdict.
+A verdict is a claim, not a word: "no doubt: supported" is yes, "unsupported" is no, and a claim about another case is
+none. A reply that claims both, or neither, has no verdict.
 """
 
 import re
@@ -25,7 +25,7 @@ def _pattern(expression: str) -> "re.Pattern[str]":
 
 _WORD = _pattern(rf"(?:(?P<yes>{_LISTS['yes']})|(?P<no>{_LISTS['no']}))(?![\w'’-])")
 _LAST_WORD = _pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$")
-"""A verdict that is the last sentence, or stands behind a colon or "so" at the end."""
+"""A verdict that is the last sentence, or the end of the text behind a colon or "so"."""
 _BOTH = _pattern(
     rf"\b{_LISTS['yes']}\s*(?:/|\||\bor\b|\boder\b|\bou\b)\s*{_LISTS['no']}\b|^\W*{_LISTS['yes']}\W+{_LISTS['no']}\W*$"
     r"|\b(?:un)?(?:supported|true)\s*(?:/|\||\bor\b)\s*(?:not |un)?(?:supported|false)\b"
@@ -85,11 +85,11 @@ def parse_supported(reply: str) -> ParsedReply[bool]:
     >>> parse_supported("No doubt about it: supported.").answer, parse_supported('{"verdict": "not supported"}').answer
     (True, False)
     """
-    return _read(reply, _SUPPORTED)
+    return _parse_verdict(reply, _SUPPORTED)
 
 
 def parse_answerable(reply: str) -> ParsedReply[str]:
-    """Return "yes" or "no" for whether a reply says that a question can be answered from what was given.
+    """Return "yes" or "no" for whether a reply says that a question can be answered from its context.
 
     Raises:
         ParseError: it does not say, or says both.
@@ -97,15 +97,15 @@ def parse_answerable(reply: str) -> ParsedReply[str]:
     >>> parse_answerable("The table does not contain the year.").answer, parse_answerable('{"answer": true}').answer
     ('no', 'yes')
     """
-    read = _read(reply, _ANSWERABLE)
+    read = _parse_verdict(reply, _ANSWERABLE)
     return ParsedReply("yes" if read.answer else "no", read.rule, read.thought)
 
 
-def _read(reply: str, question: VerdictTask) -> ParsedReply[bool]:
+def _parse_verdict(reply: str, task: VerdictTask) -> ParsedReply[bool]:
     def read(version: AnswerVersion) -> tuple[bool, str] | None:
-        verdicts, rule = _of_values(version, question), "json"
+        verdicts, rule = _json_verdicts(version, task), "json"
         if verdicts is None:
-            verdicts, rule = _of_words(version.text, question)
+            verdicts, rule = _parse_words(version.text, task)
         if verdicts is not None and len(verdicts) != 1:
             raise ParseError(f"no verdict, or two: {version.whole.strip()[:80]!r}")
         return None if verdicts is None else (verdicts.pop(), rule)
@@ -113,10 +113,10 @@ def _read(reply: str, question: VerdictTask) -> ParsedReply[bool]:
     return parse_final_answer(reply, read, "no verdict, or two:", judged=True)
 
 
-def _of_values(version: AnswerVersion, question: VerdictTask) -> set[bool] | None:
-    """Return what the values of a reply say; empty where they say both; None where none has a verdict."""
+def _json_verdicts(version: AnswerVersion, task: VerdictTask) -> set[bool] | None:
+    """Return the verdicts of the values in a reply; empty where they contradict; None where none has a verdict."""
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
-    held = [verdict for piece in pieces for verdict in _held(piece, question)]
+    held = [verdict for piece in pieces for verdict in _piece_verdicts(piece, task)]
     if not held:
         return None
     if None in held or len(set(held)) > 1:
@@ -124,77 +124,79 @@ def _of_values(version: AnswerVersion, question: VerdictTask) -> set[bool] | Non
     return {verdict for verdict in held if verdict is not None}
 
 
-def _held(piece: Piece, question: VerdictTask) -> Iterator[bool | None]:
+def _piece_verdicts(piece: Piece, task: VerdictTask) -> Iterator[bool | None]:
     """Yield the verdicts of a value; None where a member that must hold one holds none, or both."""
     if piece.is_cut:
         return
     if isinstance(piece.value, list):
         if len(piece.value) == 1:
-            yield _verdict(piece.value[0], question)
+            yield _value_verdict(piece.value[0], task)
         return
     if not isinstance(piece.value, dict):
         return
     members = {plain(key): value for key, value in piece.value.items()}
     for key in members:
         inner = members[key]
-        if isinstance(inner, dict) and key not in question.keys:
-            yield from _held(piece._replace(value=inner), question)
-    named = [key for key in members if key in question.keys] or [key for key in members if key in question.turned]
+        if isinstance(inner, dict) and key not in task.keys:
+            yield from _piece_verdicts(piece._replace(value=inner), task)
+    named = [key for key in members if key in task.keys] or [key for key in members if key in task.turned]
     first = next(
-        (key for key in members if key in question.keys and key not in {"response", "output", "value", "result"}), None
+        (key for key in members if key in task.keys and key not in {"response", "output", "value", "result"}), None
     )
     for key in [first] if first else named[:1]:
         value = members[key]
         if isinstance(value, dict):
-            yield from _held(piece._replace(value=value), question)
+            yield from _piece_verdicts(piece._replace(value=value), task)
             continue
-        verdict = _verdict(value, question)
-        yield (not verdict) if key in question.turned and verdict is not None else verdict
+        verdict = _value_verdict(value, task)
+        yield (not verdict) if key in task.turned and verdict is not None else verdict
 
 
-def _verdict(value: Value, question: VerdictTask) -> bool | None:
-    """Return what a member says: a boolean, a word, a phrase, or the one item of a list."""
+def _value_verdict(value: Value, task: VerdictTask) -> bool | None:
+    """Return the verdict of a member: a boolean, a word, a phrase, or the one item of a list."""
     if isinstance(value, bool):
         return value
     if isinstance(value, list):
-        return _verdict(value[0], question) if len(value) == 1 else None
+        return _value_verdict(value[0], task) if len(value) == 1 else None
     if not isinstance(value, str):
         return None
-    found, _ = _of_words(value, question)
+    found, _ = _parse_words(value, task)
     return found.pop() if found is not None and len(found) == 1 else None
 
 
-def _of_words(text: str, question: VerdictTask) -> tuple[set[bool] | None, str]:
-    """Return what a text says, by a label, by its first word, or by what it claims; empty where it says both.
+def _parse_words(text: str, task: VerdictTask) -> tuple[set[bool] | None, str]:
+    """Return the verdicts of a text and the rule: a label, its first word, or its claims; empty where they contradict.
 
     A yes that is limited ("yes, but not the relation", "everything but the last hop") is none, and a first word that
     the sentences after it contradict is none either.
     """
-    found, rule, scope = _stated(text, question)
+    found, rule, scope = _find_statement(text, task)
     if found == {True} and _LIMITED.search(_IDIOMS.sub(" ", scope)):
         return set(), ""
     first = _WORD.match(text.lstrip(" \n\t*_`([{#>'’\"“:：.-–—"))
-    if rule == "first word" and first and found == {said := first["yes"] is not None}:
+    if rule == "first word" and first and found == {is_yes := first["yes"] is not None}:
         rest = (
             first.string[first.end() :]
             if re.match(r"\W*(?:[,.;:!—–\n。，；！]|$)", first.string[first.end() :])
             else ""
         )
-        claims = {claim for each in _sentences(rest) if not _OPPOSITE.search(each) for claim in _claims(each, question)}
-        if claims == {not said} or (said and _UNSAID.search(rest)):
+        claims = {
+            claim for each in _sentences(rest) if not _OPPOSITE.search(each) for claim in _sentence_claims(each, task)
+        }
+        if claims == {not is_yes} or (is_yes and _UNSAID.search(rest)):
             return set(), ""
     return found, rule
 
 
-def _stated(text: str, question: VerdictTask) -> tuple[set[bool] | None, str, str]:
-    """Return what a text says, the rule that tells it, and the words that may limit it."""
+def _find_statement(text: str, task: VerdictTask) -> tuple[set[bool] | None, str, str]:
+    """Return the verdicts of a text, the rule that found them, and the words that may limit them."""
     plain_text = re.sub(r"[*_`\"“”]+", " ", text).strip()
     if _BOTH.search(plain_text):
         return set(), "", ""
     labelled = [
         (verdict, after[:300].partition("\n")[0])
-        for match in question.label.finditer(plain_text)
-        if (verdict := _leading(after := plain_text[match.end() :], question)) is not None
+        for match in task.label.finditer(plain_text)
+        if (verdict := _leading_verdict(after := plain_text[match.end() :], task)) is not None
     ]
     if labelled:
         verdict, scope = labelled[-1]
@@ -206,14 +208,14 @@ def _stated(text: str, question: VerdictTask) -> tuple[set[bool] | None, str, st
         return set(), "", ""
     if last := _LAST_WORD.search(plain_text):
         return {last["yes"] is not None}, "last word", ""
-    leading = _leading(plain_text, question)
-    claims = set(_claims(plain_text, question))
+    leading = _leading_verdict(plain_text, task)
+    claims = set(_sentence_claims(plain_text, task))
     start = plain_text.lstrip(" \n\t([{-–—#>'’:：.")
     if leading is not None and (_WORD.match(start) or _NOT_WHOLLY.match(start)):
         return {leading}, "first word", _first_sentences(plain_text)
     if claims:
         return (claims, "words", plain_text) if not _PARTLY.search(plain_text) else (set(), "", "")
-    if leading is None and question is _ANSWERABLE and says_unanswerable(plain_text):
+    if leading is None and task is _ANSWERABLE and says_unanswerable(plain_text):
         return {False}, "words", ""
     return (None, "", "") if leading is None else ({leading}, "first word", _first_sentences(plain_text))
 
@@ -228,15 +230,15 @@ def _first_sentences(text: str) -> str:
     return f"{first}, {second}" if len(first.split()) < 3 and re.match(rf"\W*{_LISTS['but']}", second, re.I) else first
 
 
-def _leading(text: str, question: VerdictTask) -> bool | None:
+def _leading_verdict(text: str, task: VerdictTask) -> bool | None:
     """Return the verdict that a text begins with: a word, or a claim right at its start."""
     start = text.lstrip(" \n\t([{-–—#>'’:：.,")
-    if question is _ANSWERABLE and cues.COMPLETE.match(start):
+    if task is _ANSWERABLE and cues.COMPLETE.match(start):
         return True
     if _NOT_WHOLLY.match(start):
         return False
     if match := _IDIOMS.match(start):
-        claims = set(_claims(start, question))
+        claims = set(_sentence_claims(start, task))
         return (
             claims.pop()
             if len(claims) == 1
@@ -249,7 +251,7 @@ def _leading(text: str, question: VerdictTask) -> bool | None:
         if (
             re.match(r"\s*(?:/|\||or\b|and\b|oder\b)", rest, re.IGNORECASE)
             or (
-                question is _SUPPORTED
+                task is _SUPPORTED
                 and match[0].lower() in {"no", "right", "correct", "true", "wrong", "incorrect", "false"}
                 and re.match(r"\s(?!(?:as|because|since|it|the|this|that|they|i|there|not|if|in)\b)[a-z]+\b", rest)
             )
@@ -259,31 +261,33 @@ def _leading(text: str, question: VerdictTask) -> bool | None:
         return match["yes"] is not None
     first = re.split(r"[.!?\n。！？,;:—–]", start, maxsplit=1)[0]
     if len(first.split()) <= 4 and start[len(first) : len(first) + 1] != "?":
-        claims = set(_claims(first, question))
+        claims = set(_sentence_claims(first, task))
         if len(claims) == 1:
             return claims.pop()
     return None
 
 
-def _claims(text: str, question: VerdictTask) -> Iterator[bool]:
-    """Yield what the sentences of a text claim; what they only suppose, or say of something else, is left out."""
+def _sentence_claims(text: str, task: VerdictTask) -> Iterator[bool]:
+    """Yield the claims of the sentences of a text, without suppositions and claims about other things."""
     for sentence in _sentences(text):
         if _SUPPOSED.search(sentence) or _OTHER_CLAIM.search(sentence) or cues.REFUSAL.search(sentence):
             continue
         sentence = _CONCEDED.sub(" ", sentence)
-        if question is _ANSWERABLE and cues.COMPLETE.search(sentence):
+        if task is _ANSWERABLE and cues.COMPLETE.search(sentence):
             yield True
             continue
-        for match in question.claim.finditer(sentence):
+        for match in task.claim.finditer(sentence):
             groups = match.groupdict()
             if sentence[match.end() :].startswith(" that "):  # "it is true that ..."
                 continue
             before = _IDIOMS.sub(" ", sentence[max(0, match.start() - 200) : match.start()])
             negated = bool(_NOT.search(before) or _NOTHING_BEFORE.search(before)) or (
-                question is _ANSWERABLE and _far_negation(before, sentence[match.end() :])
+                task is _ANSWERABLE and _far_negation(before, sentence[match.end() :])
             )
-            said = groups.get("against") is None and groups.get("neg") is None
-            yield (said != negated) != bool(_OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()]))
+            is_claimed = groups.get("against") is None and groups.get("neg") is None
+            yield (is_claimed != negated) != bool(
+                _OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()])
+            )
 
 
 def _far_negation(before: str, after: str) -> bool:

@@ -1,6 +1,6 @@
-r"""What an answer is wrapped in: turn tokens, answer tags, boxes, tool calls, code fences, a JSON string.
+r"""Wrappers of answers: turn tokens, answer tags, boxes, tool calls, code fences, a JSON string.
 
-`unwrap` takes these off, so that what is left is the answer with the words around it.
+`unwrap` removes them; the answer and the words around it are left.
 """
 
 import json
@@ -27,70 +27,70 @@ _STRAY = re.compile(
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$|```(?:json|python|text|xml|yaml)?", re.MULTILINE)
 _BOX = re.compile(r"\\boxed\s*\{")
 BESIDE = lazy_pattern(r"(?:[\s,;、$.*_]|\\q?quad|\\[,;])*(?:and|und|et|y|e|和|&)?[\s,;$*_]*", re.IGNORECASE)
-"""What stands between wrappers, or marks, of several answers."""
+"""Text between the wrappers of several answers."""
 _TEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
 
 
-def unwrap(said: str) -> str:
-    r"""Return what was said without what it is wrapped in.
+def unwrap(response: str) -> str:
+    r"""Return a response without its wrappers.
 
-    Of answers in tags the last is meant, or all of them where nothing but blanks stands between.
+    Of several answer tags or boxes the last one counts, or all of a row that only white space or commas separate.
 
     >>> unwrap("So:\n<answer>\nLyon\n</answer><|im_end|>").strip()
     'Lyon'
     >>> unwrap(r'"{\"answer\": [\"Lyon\"]}"'), unwrap(r"Thus \boxed{\text{Lyon}}.")
     ('{"answer": ["Lyon"]}', 'Lyon')
     """
-    said = _TOKENS.sub("\n", said)
-    said = _boxed(_tagged(said))
-    said = _STRAY.sub(" ", said)
-    said = _FENCE.sub("", said)
-    return _of_a_string(said)
+    response = _TOKENS.sub("\n", response)
+    response = _unwrap_boxes(_unwrap_tags(response))
+    response = _STRAY.sub(" ", response)
+    response = _FENCE.sub("", response)
+    return _decode_string(response)
 
 
-def _tagged(said: str) -> str:
-    """Return what the last answer tags hold; what stands after a tag that is never closed; all of it without tags."""
+def _unwrap_tags(response: str) -> str:
+    """Return the text in the last answer tags, or after a tag that is never closed; all of it without tags."""
     held: list[tuple[int, int, int, int]] = []
     opened: dict[str, tuple[int, int]] = {}
-    for tag in _TAG.finditer(said):
+    for tag in _TAG.finditer(response):
         name = tag[2].lower()
         if not tag[1]:
             opened[name] = tag.span()
         elif name in opened:
             start, inner = opened.pop(name)
-            if said[inner : tag.start()].strip(" \n\t.…"):
+            if response[inner : tag.start()].strip(" \n\t.…"):
                 held.append((start, inner, *tag.span()))
     if held:
-        return _last_run(said, held)
+        return _last_run(response, held)
     first = min(opened.values(), default=(0, 0))
-    return said[first[1] :] if not said[: first[0]].strip() else said
+    return response[first[1] :] if not response[: first[0]].strip() else response
 
 
-def _boxed(said: str) -> str:
-    r"""Return what the last `\boxed{...}` holds, or all of it where there is none."""
+def _unwrap_boxes(response: str) -> str:
+    r"""Return the text in the last `\boxed{...}`, or all of it where there is none."""
     boxes: list[tuple[int, int, int, int]] = []
-    for match in list(_BOX.finditer(said))[-20:]:
+    for match in list(_BOX.finditer(response))[-20:]:
         depth, position = 1, match.end()
-        while position < len(said) and depth:
-            depth += {"{": 1, "}": -1}.get(said[position], 0)
+        while position < len(response) and depth:
+            depth += {"{": 1, "}": -1}.get(response[position], 0)
             position += 1
-        if not depth and said[match.end() : position - 1].strip():
+        if not depth and response[match.end() : position - 1].strip():
             boxes.append((match.start(), match.end(), position - 1, position))
-    return _TEX.sub(r"\1", _last_run(said, boxes)) if boxes else said
+    return _TEX.sub(r"\1", _last_run(response, boxes)) if boxes else response
 
 
-def _last_run(said: str, held: list[tuple[int, int, int, int]]) -> str:
-    """Return what the last wrappers in a row hold, a line each; each has a start, inner start, inner end and end."""
+def _last_run(response: str, held: list[tuple[int, int, int, int]]) -> str:
+    """Return the texts in the last row of wrappers, a line each; a span has start, inner start, inner end and end."""
     last = len(held) - 1
-    while last and BESIDE.fullmatch(said, held[last - 1][3], held[last][0]):
+    while last and BESIDE.fullmatch(response, held[last - 1][3], held[last][0]):
         last -= 1
-    return "\n".join(said[start:end].strip() for _, start, end, _ in held[last:])
+    return "\n".join(response[start:end].strip() for _, start, end, _ in held[last:])
 
 
-def _of_a_string(said: str) -> str:
-    """Return what a JSON string holds that is the whole text, once or twice over; else the text."""
+def _decode_string(response: str) -> str:
+    """Return the value of a text that is one JSON string, encoded once or twice; else the text."""
     for _ in range(3):
-        stripped = said.strip()
+        stripped = response.strip()
         if not (len(stripped) > 1 and stripped[0] == stripped[-1] == '"' and "\\" in stripped):
             break
         try:
@@ -99,5 +99,5 @@ def _of_a_string(said: str) -> str:
             break
         if not isinstance(value, str):
             break
-        said = value
-    return re.sub(r'\\"', '"', said) if '\\"' in said and not re.search(r'(?<!\\)"', said) else said
+        response = value
+    return re.sub(r'\\"', '"', response) if '\\"' in response and not re.search(r'(?<!\\)"', response) else response

@@ -232,4 +232,4 @@ def _flat(text: str) -> str:
 
 
 def _objects(reply: str) -> list[dict[str, Any]]:
-    return [found.value for found in extract_json(strip_reasoning(reply).said) if isinstance(found.value, dict)]
+    return [found.value for found in extract_json(strip_reasoning(reply).response) if isinstance(found.value, dict)]

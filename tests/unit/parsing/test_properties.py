@@ -99,7 +99,7 @@ def test_what_was_thought_is_told_apart() -> None:
 
 def test_a_marker_that_is_new_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbbench_hf.parsing.reasoning._OWN", [])
-    assert strip_reasoning("<plan>x</plan>y").said == "<plan>x</plan>y"
+    assert strip_reasoning("<plan>x</plan>y").response == "<plan>x</plan>y"
     add_marker("<plan>", "</plan>")
     assert strip_reasoning("<plan>x</plan>y") == ("x", "y")
 

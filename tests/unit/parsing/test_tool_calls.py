@@ -25,7 +25,7 @@ def field(arguments: object, name: str = "search_nodes") -> list[dict[str, Any]]
 def test_arguments_are_an_object_or_its_json_in_a_text(arguments: object) -> None:
     turn = parse_tool_calls("Let me look.", field(arguments), NAMES)
     assert turn.calls == (SEARCH,)
-    assert turn.said == "Let me look."
+    assert turn.response == "Let me look."
     assert turn.in_field
 
 
