@@ -1,7 +1,6 @@
-"""Dates as values: a year, a month and a day, of which month and day may be unknown, in any usual English writing."""
+"""Dates in English text: find and parse them; names of months and weekdays; ordinals."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,22 +38,22 @@ _FORMS = [
     )
 ]
 _SHORT_YEAR = lazy_pattern(r"(\d\d?-[A-Z][a-z]{2}-)(\d\d)")
-"""A date as spreadsheets write it, 30-Apr-08: of which century, is open."""
+"""A date as spreadsheets write it, 30-Apr-08, without the century."""
 _YEAR_AND_MONTH = lazy_pattern(r"(?P<year>\d{4})-(?P<number>0[1-9]|1[0-2])")
-"""No form to look for in texts, which write seasons so."""
-_APART = [
+"""A whole text only: in running text 2010-11 is a season."""
+_DAY_OF_MONTH = [
     lazy_pattern(form, re.IGNORECASE)
     for form in (rf"\b{_DAY}\s*(?:day\s+)?(?:of\s+)?{_MONTH}", rf"\b{_MONTH},?\s*(?:the\s+)?{_DAY}\b")
 ]
-"""A day of a month without its year, which stands elsewhere."""
+"""A day of a month without its year."""
 _PLACEHOLDER = lazy_pattern(r"(?:00|01 January)\s+(?P<year>\d{3,4})|00 (?P<month>[A-Z][a-z]+) (?P<of>\d{3,4})")
-"""How Wikidata-TekGen writes a date of which it knows the year, or the month and year, alone."""
-_AROUND = lazy_pattern(rf"^(?:(?:on|in|the|(?:{'|'.join(WEEKDAYS)}),?)\s+)+|T00:00(?::00)?Z?$", re.IGNORECASE)
-"""What may stand around a date that is all there is to a text."""
+"""How Wikidata-TekGen writes a date if only the year, or the month and year, are known."""
+_SURROUNDINGS = lazy_pattern(rf"^(?:(?:on|in|the|(?:{'|'.join(WEEKDAYS)}),?)\s+)+|T00:00(?::00)?Z?$", re.IGNORECASE)
+"""Words and a time that may surround the date that is a whole text."""
 
 
 class Date(NamedTuple):
-    """A date; 0 stands for a month or day that is not known."""
+    """A date; an unknown month or day is 0."""
 
     year: int
     month: int = 0
@@ -62,11 +61,11 @@ class Date(NamedTuple):
 
     @property
     def precision(self) -> int:
-        """How many of its parts are known: 1, 2 or 3."""
+        """The number of known parts: 1, 2 or 3."""
         return 1 + bool(self.month) + bool(self.day)
 
     def contradicts(self, other: "Date") -> bool:
-        """Return whether a part that is known of both differs.
+        """Return whether a part that both know differs.
 
         >>> Date(2001, 7, 20).contradicts(Date(2001)), Date(2001, 7, 20).contradicts(Date(2001, 8))
         (False, True)
@@ -76,11 +75,10 @@ class Date(NamedTuple):
 
 @lru_cache(maxsize=2**14)
 def parse_date(text: str) -> tuple[Date, ...]:
-    """Return the dates that a text can mean as a whole, the likeliest first; none where it is no date.
+    """Return the dates that a whole text can mean, the likeliest first; empty if it is no date.
 
-    In figures alone the month comes before the day where either could. `01 January 1988` and `00  1988`, as
-    Wikidata-TekGen writes them, are some day of that year; the first may be New Year's Day as well. A bare number of
-    three figures is no year.
+    In an ambiguous date of digits the month comes first. `01 January 1988` and `00  1988` are some day of that year in
+    Wikidata-TekGen; the first may also be New Year's Day. A bare number of three digits is no year.
 
     >>> parse_date("July 20th, 2001") == parse_date("2001-07-20") == parse_date("20 July 2001") == (Date(2001, 7, 20),)
     True
@@ -88,62 +86,59 @@ def parse_date(text: str) -> tuple[Date, ...]:
     ((Date(year=1997, month=5, day=0),), (Date(year=1988, month=0, day=0), Date(year=1988, month=1, day=1)), ())
     """
     text = " ".join(text.replace("_", " ").strip().strip("\"'").split()).removesuffix(".")
-    text = _AROUND.sub("", text)
+    text = _SURROUNDINGS.sub("", text)
     if unknown := _PLACEHOLDER.fullmatch(text):
         if unknown["year"]:
             year = int(unknown["year"])
             return (Date(year), Date(year, 1, 1)) if text.startswith("01") else (Date(year),)
-        month = unknown["month"].lower()
-        return (Date(int(unknown["of"]), _month(month)),) if month in MONTHS else ()
+        known = unknown["month"].lower() in MONTHS
+        return (Date(int(unknown["of"]), _month(unknown["month"])),) if known else ()
     if short := _SHORT_YEAR.fullmatch(text):
         centuries = ("20", "19") if int(short[2]) < 50 else ("19", "20")
         return tuple(
             date for century in centuries for date in parse_date(f"{short[1]}{century}{short[2]}".replace("-", " "))
         )
     for form in (*_FORMS, _YEAR_AND_MONTH):
-        if (match := form.fullmatch(text)) and (dates := _dates(match)):
+        if (match := form.fullmatch(text)) and (dates := _possible_dates(match)):
             return dates
     return ()
 
 
 @lru_cache(maxsize=2**13)
 def find_dates(text: str) -> tuple[Date, ...]:
-    """Return every date in a text at the precision in which it stands there; a year can be any number of four figures.
+    """Return every date in a text, as precise as the text has it; any number of four digits can be a year.
 
-    A day whose year stands elsewhere goes with each year that stands alone, which then stands for itself too, or else
-    with the years of the other dates.
+    A day without a year is combined with each year that has no month, which remains a date of its own. Without such
+    years it is combined with the years of the other dates.
 
     >>> find_dates("Born in 1942 on January, 1, he left on the 22nd of March, 2009, and died in May 2011.")
     (Date(year=1942, month=1, day=1), Date(year=2009, month=3, day=22), Date(year=2011, month=5, day=0))
     >>> find_dates("In 1989 it opened on 2 May.")
     (Date(year=1989, month=5, day=2), Date(year=1989, month=0, day=0))
     """
-    taken: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     found: list[tuple[int, Date]] = []
-    for form in _FORMS:
-        for match in form.finditer(text):
-            if any(start < match.end() and match.start() < end for start, end in taken):
-                continue
-            if dates := _dates(match):
-                taken.append(match.span())
-                found += [(match.start(), date) for date in dates]
-    apart = list(_days_apart(text, taken))
+    for match in (match for form in _FORMS for match in form.finditer(text)):
+        if not _overlaps(match, spans) and (dates := _possible_dates(match)):
+            spans.append(match.span())
+            found += [(match.start(), date) for date in dates]
+    days = [
+        (_month(match["month"]), _day(match["day"]))
+        for form in _DAY_OF_MONTH
+        for match in form.finditer(text)
+        if not _overlaps(match, spans) and 1 <= _day(match["day"]) <= 31
+    ]
     years = {date.year for _, date in found if date.precision == 1} or {date.year for _, date in found}
     in_order = [date for _, date in sorted(found, key=lambda each: each[0])]
-    return tuple(dict.fromkeys([*(Date(year, *day) for year in sorted(years) for day in apart), *in_order]))
+    return tuple(dict.fromkeys([*(Date(year, *day) for year in sorted(years) for day in days), *in_order]))
 
 
-def _days_apart(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    for form in _APART:
-        for match in form.finditer(text):
-            if not any(start < match.end() and match.start() < end for start, end in taken):
-                day = _day(match["day"])
-                if 1 <= day <= 31:
-                    yield _month(match["month"]), day
+def _overlaps(match: re.Match[str], spans: list[tuple[int, int]]) -> bool:
+    return any(start < match.end() and match.start() < end for start, end in spans)
 
 
-def _dates(match: re.Match[str]) -> tuple[Date, ...]:
-    """Return the dates that what one of the forms found can be; none where it is none, as 2001-13-45 or the year 12."""
+def _possible_dates(match: re.Match[str]) -> tuple[Date, ...]:
+    """Return the dates that a match of one of the forms can be; empty if none is, as of 2001-13-45 or the year 12."""
     parts = match.groupdict()
     year, day = int(parts["year"]), (_day(parts["day"]) if parts.get("day") else 0)
     if not parts.get("number"):

@@ -1,8 +1,9 @@
-"""A name, and a sentence in which names are looked up, as words: where words stand in a row, alone, with a capital."""
+"""Find the words of a name in a sentence: in a row, alone, with a capital."""
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from kbbench_hf.text.dates import Date, find_dates
@@ -12,7 +13,7 @@ from kbbench_hf.text.quantities import Quantity, find_quantities
 from kbbench_hf.text.words import WORD
 
 Span = tuple[int, int]
-"""The position of a first word, and of the word after the last."""
+"""The position of the first word, and of the word after the last."""
 PARTICLES = frozenset("de da di du dos la le van von der den del el al bin ibn o".split())
 """Words in lower case that belong to the family name after them."""
 KINDS = frozenset(
@@ -21,7 +22,7 @@ KINDS = frozenset(
     "narrative newspaper novel party people plant province region river sauce series song soup state style svg team "
     "town village".split()
 )
-"""What the last word of a label may add to a name that is one without it: "Italian language"."""
+"""Last words that a name may have or lack: "Italian language"."""
 NO_FAMILY_NAMES = KINDS | frozenset(
     "academy agency airport army association awards board bridge cathedral centre center championship championships "
     "church college commission committee conference cup dam department election empire federation festival force "
@@ -29,36 +30,36 @@ NO_FAMILY_NAMES = KINDS | frozenset(
     "navy office open organization park prix project race records republic research review road school season service "
     "show society stadium station story street system theatre tour trophy union university war works world".split()
 )
-"""Last words of labels that are no family names."""
+"""Last words of labels that are never family names."""
 
 
 class Label(NamedTuple):
-    """A name to be looked for."""
+    """A name and its words."""
 
     name: str
     written: tuple[str, ...]
-    """Its words."""
+    """The words as written."""
     words: tuple[str, ...]
-    """The same, folded."""
+    """The words, folded."""
 
     @classmethod
     def of(cls, name: str) -> "Label":
-        """Cut a name into words."""
+        """Split a name into words."""
         written = tuple(WORD.findall(name.replace("&", " and ")))
         return cls(name, written, tuple(map(fold, written)))
 
     def part(self, start: int, end: int | None = None) -> "Label":
-        """Return some of its words as a label."""
+        """Return a range of the words as a label."""
         return Label(" ".join(self.written[start:end]), self.written[start:end], self.words[start:end])
 
     @property
     def is_name(self) -> bool:
-        """Whether all its words but small ones have a capital or are numbers."""
+        """Whether all words but small ones are capitalized or numbers."""
         return all(not word[0].islower() for word in self.name.split() if word.lower() not in SMALL_WORDS)
 
     @property
     def is_person(self) -> bool:
-        """Whether it could be a person's name: two to six words with capitals, the last no nation or institution."""
+        """Whether it can be a person's name: two to six capitalized words, the last no nation or institution."""
         middle = {word for word in self.written[1:-1] if word[0].islower()}
         return (
             2 <= len(self.words) <= 6
@@ -71,70 +72,66 @@ class Label(NamedTuple):
 
     @property
     def senses(self) -> list[tuple[str, Span]]:
-        """Its words in the singular, nations in any form as one, without small words and "national"."""
+        """The words in the singular, nations in any form as one, without small words and "national"."""
         return [each for each in _senses(self.written) if each[0] not in SMALL_WORDS and each[0] != "national"]
 
 
 class SentenceWords:
-    """A sentence, in the forms in which names are looked up."""
+    """The words of a sentence, in the forms in which names are found."""
 
     def __init__(self, sentence: str) -> None:
-        """Cut a sentence into words."""
+        """Split a sentence into words."""
         self.sentence = repair_text(sentence).replace("&", " and ")
         matches = list(WORD.finditer(self.sentence))
         self.spans = [match.span() for match in matches]
         self.written = [match[0] for match in matches]
         self.words = [fold(word) for word in self.written]
         self.joined = "".join(self.words)
-        self.starts: dict[int, int] = {}
-        """Where a word begins in `joined` -> its position."""
-        self.ends: dict[int, int] = {}
-        """Where a word ends in `joined` -> the next position."""
-        place = 0
-        for position, word in enumerate(self.words):
-            self.starts[place] = position
-            place += len(word)
-            self.ends[place] = position + 1
+        bounds = [0, *accumulate(map(len, self.words))]
+        self.starts = {start: position for position, start in enumerate(bounds[:-1])}
+        """Start of a word in `joined` -> its position."""
+        self.ends = {end: position for position, end in enumerate(bounds[1:], start=1)}
+        """End of a word in `joined` -> the next position."""
 
     @cached_property
     def keys(self) -> list[str]:
-        """Its words in one of the forms that conventions of spelling allow."""
+        """The words in one form for all conventions of spelling."""
         return [normalize_word(word) for word in self.written]
 
     @cached_property
     def senses(self) -> list[tuple[str, Span]]:
-        """Its words in the singular, nations in any form as one, without "national" and the s of the genitive."""
+        """The words in the singular, nations in any form as one, without "national" and the s of the genitive."""
         return [each for each in _senses(self.written) if each[0] not in ("national", "s")]
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:
-        """The dates in it."""
+        """The dates of the sentence."""
         return find_dates(self.sentence)
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
-        """The numbers in it."""
+        """The numbers of the sentence."""
         return find_quantities(self.sentence)
 
     def quote(self, span: Span) -> str:
-        """Return words as the sentence has them, the last with its dot if it is an initial."""
+        """Return a span as the sentence has it, with the dot of an initial at its end."""
         start, end = self.spans[span[0]][0], self.spans[span[1] - 1][1]
         return self.sentence[
             start : end + (len(self.written[span[1] - 1]) == 1 and self.sentence[end : end + 1] == ".")
         ]
 
     def gap(self, position: int) -> str:
-        """Return what stands between a word and the one before it; a full stop before the first and after the last."""
+        """Return the text between a word and the one before it; a full stop before the first and after the last."""
         if not 0 < position < len(self.spans):
             return "."
         return self.sentence[self.spans[position - 1][1] : self.spans[position][0]]
 
     def has_capital(self, position: int) -> bool:
-        """Return whether there is a word, and it has a capital."""
+        """Return whether a word exists and is capitalized."""
         return position < len(self.written) and self.written[position][0].isupper()
 
     def places(self, label: Label) -> Iterator[Span]:
-        """Yield where words stand in a row, however they are cut: "AC" is "A.C."."""
+        """Yield the spans of words in a row, however they are split: "AC" is "A.C."."""
         sought = "".join(label.words)
         place = self.joined.find(sought)
         while sought and place >= 0:
@@ -144,14 +141,14 @@ class SentenceWords:
             place = self.joined.find(sought, place + 1)
 
     def in_a_row(self, label: Label) -> Span | None:
-        """Return where a label's words stand in a row, alike but for conventions of spelling."""
+        """Return the span of a label's words in a row, in any convention of spelling."""
         for span in self.places(label):
             if self.is_whole(label, span):
                 return span
         return self.row_of([normalize_word(word) for word in label.written], self.keys, label)
 
     def row_of(self, sought: Sequence[str], words: Sequence[str], label: Label) -> Span | None:
-        """Return where keys stand in a row among keys of this sentence's words."""
+        """Return the span of keys in a row among the keys of this sentence's words."""
         n = len(sought)
         for start, word in enumerate(words):
             if word == sought[0] and list(words[start : start + n]) == list(sought):
@@ -161,7 +158,7 @@ class SentenceWords:
         return None
 
     def is_whole(self, label: Label, span: Span) -> bool:
-        """Return whether what is found is the label, and no part of a number or office, and no common word."""
+        """Return whether a span is the label, and not part of a number or office or a common word."""
         start, end = span
         if self.is_deputy(start):
             return False
@@ -173,11 +170,11 @@ class SentenceWords:
         return not common or (self.has_capital(start) and start > 0 and "." not in self.gap(start))
 
     def is_deputy(self, start: int) -> bool:
-        """Return whether what begins here is only the end of another office."""
+        """Return whether the word before makes it the end of another office, such as "vice"."""
         return start > 0 and self.words[start - 1] in ("vice", "deputy", "assistant", "anti", "non")
 
     def is_alone(self, span: Span) -> bool:
-        """Return whether a name here is no part of a longer one, and no description."""
+        """Return whether a name at a span is no part of a longer one, and no description."""
         start, end = span
         before = start - 1
         while before > 0 and self.gap(before) == "-":

@@ -1,4 +1,4 @@
-"""What English does to names: spelling conventions, plurals, nations, nicknames, and words that are no part of one."""
+"""Variants of English names: spelling, plurals, nations, nicknames, qualifiers, and words that are not part of one."""
 
 import re
 from functools import cache, lru_cache
@@ -12,7 +12,7 @@ SMALL_WORDS = frozenset(
     "a al an and at by d da das de del den der des di do dos du el en et for from in into la le les los of on or s "
     "the to un und v van von vs with y zu".split()
 )
-"""Words that a name may have in lower case, and that are left out of acronyms."""
+"""Words that a name may have in lower case, and that acronyms omit."""
 STARTING_WORDS = frozenset(
     "about after again all also although another as at because before both but during each even finally first "
     "following for former from furthermore he hence her here his how however i if in instead it its last later like "
@@ -21,7 +21,7 @@ STARTING_WORDS = frozenset(
     "upon was we were what when where whether which while who whose why with within without yet you your "
     "born released directed written produced based starring".split()
 ).union(MONTHS, WEEKDAYS)
-"""Words that have a capital where a sentence begins, and in dates; a name does not begin with one."""
+"""Capitalized words at the start of sentences and in dates; no name begins with one."""
 TITLES = frozenset(
     "actor actress admiral archbishop astronaut author baron baroness bishop brigadier brother captain cardinal "
     "chancellor coach colonel commander composer congressman corporal count countess dame director doctor dr duchess "
@@ -30,26 +30,26 @@ TITLES = frozenset(
     "rapper representative rev reverend saint secretary senator sergeant sheikh singer sir sister st sultan tsar "
     "viscount writer".split()
 )
-"""Words before a family name that do not make another name of it."""
+"""Words before a family name that are not part of a longer name."""
 _ROMAN = {
     "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11", "XII": "12",
     "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16", "XVII": "17", "XVIII": "18", "XIX": "19", "XX": "20",
 }  # fmt: skip
-"""Those that are no initials; I, V and X could be."""
+"""Roman numerals that are no initials; I, V and X could be."""
 QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 """The parentheses at the end of a name, which tell it apart from others."""
 _QUALIFIER_AND_STOP = re.compile(r"\s*\([^()]*\)\.?$")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?!the\W*$)(?=.*\w)")
 _APOSTROPHE = re.compile(r"\s?'(?=s\b)|'")
 _PUNCTUATION = re.compile(r"(?<![\w+#])[+#]|(?<=[^\W\d])\.|\.(?!\d)|(?<!^)-|-(?!\d)|[^\w\s+#.-]")
-"""What becomes a blank: not a decimal point, the sign of a number, or `+` and `#` inside a word."""
+"""Characters that become blanks: no decimal point, sign of a number, or `+` and `#` inside a word."""
 _INITIALS = re.compile(r"\b[^\W\d](?: [^\W\d]\b)+")
 _ORDINAL = {word: f"{n}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(n, 'th') }" for word, n in ORDINALS.items() if n <= 12}
 
 
 @lru_cache(maxsize=1 << 18)
 def strip_qualifier(text: str) -> str:
-    """Return a text, plainly written, without what stands in parentheses at its end.
+    """Return a text with typography folded, without the parentheses at its end.
 
     >>> strip_qualifier("Skyfall (2012 film)"), strip_qualifier("(35.8)")
     ('skyfall', '(35.8)')
@@ -61,7 +61,7 @@ def strip_qualifier(text: str) -> str:
 
 @lru_cache(maxsize=1 << 18)
 def entity_key(text: str) -> str:
-    """Return what two names of one entity share; itself where nothing but punctuation is in it.
+    """Return the form that names of one entity share; the name itself if it has only punctuation.
 
     >>> entity_key("The Rock ’n’ Roll A. B. Café"), entity_key("Guns & Roses"), entity_key("C++"), entity_key("The")
     ('rock n roll ab cafe', 'guns and roses', 'c++', 'the')
@@ -74,7 +74,7 @@ def entity_key(text: str) -> str:
 
 @lru_cache(maxsize=2**15)
 def normalize_word(word: str) -> str:
-    """Return a word folded, with one form for abbreviations, small numbers, Roman numerals and British spelling.
+    """Return a folded word, with one form for abbreviations, small numbers, Roman numerals and British spelling.
 
     >>> normalize_word("Saint"), normalize_word("second"), normalize_word("II"), normalize_word("Ii")
     ('st', '2nd', '2', 'ii')
@@ -87,7 +87,7 @@ def normalize_word(word: str) -> str:
 
 @lru_cache(maxsize=2**15)
 def singularize(word: str) -> str:
-    """Return a folded word in the singular, as far as its ending tells; final -ie is written -y.
+    """Return the singular of a folded word by its ending; a final -ie becomes -y.
 
     >>> [singularize(word) for word in "sandwiches countries cookie tomatoes glass women is series".split()]
     ['sandwich', 'country', 'cooky', 'tomato', 'glass', 'woman', 'is', 'series']
@@ -104,7 +104,7 @@ def singularize(word: str) -> str:
 
 @lru_cache(maxsize=2**15)
 def strip_ending(word: str) -> str:
-    """Return what a long folded word shares with those for who does, plays or believes it; the word itself if short.
+    """Return a folded word without a derivational ending (-ing, -ist, -ism, -ic, -er, -y); a short word is unchanged.
 
     >>> [strip_ending(word) for word in "singing singers botany botanist guitar guitarist".split()]
     ['sing', 'sing', 'botan', 'botan', 'guitar', 'guitar']
@@ -119,7 +119,7 @@ def strip_ending(word: str) -> str:
 
 
 def find_nicknames(given_name: str) -> frozenset[str]:
-    """Return the names by which bearers of a folded given name are known too.
+    """Return the other names of people with a folded given name.
 
     >>> sorted(find_nicknames("theodore"))
     ['ted', 'teddy']
@@ -129,7 +129,7 @@ def find_nicknames(given_name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2**15)
 def find_country(name: str) -> str:
-    """Return the country that a name, an adjective or a people's name is of; nothing where it is none.
+    """Return the country of a name, an adjective or a people; "" if there is none.
 
     >>> [find_country(name) for name in ("Italian", "the United States", "U S", "Americans", "Turin")]
     ['italy', 'unitedstates', 'unitedstates', 'unitedstates', '']
@@ -139,7 +139,7 @@ def find_country(name: str) -> str:
 
 
 def is_country(name: str) -> bool:
-    """Return whether a name is one of a country, not its adjective or its people.
+    """Return whether a name is that of a country, not of its people, nor an adjective.
 
     >>> is_country("U.S."), is_country("American")
     (True, False)

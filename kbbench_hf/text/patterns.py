@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at their first use: hundreds of them cost a command more than its work."""
+"""Regular expressions compiled at first use: compiling hundreds of them takes longer than a command's work."""
 
 import re
 from typing import Any, cast
@@ -10,12 +10,12 @@ class _LazyPattern:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(re.compile(self.pattern, self._flags), name)
-        setattr(self, name, method)  # found without this function from now on
+        setattr(self, name, method)  # later lookups find the attribute and skip this function
         return method
 
 
 def lazy_pattern(expression: str, flags: int = 0) -> re.Pattern[str]:
-    """Return what `re.compile` returns, compiled when a method of it is first looked up.
+    """Return a pattern that is compiled when one of its methods is first looked up.
 
     >>> lazy_pattern("b+", re.IGNORECASE).sub("-", "aBBc")
     'a-c'

@@ -1,4 +1,4 @@
-"""The Porter stemmer as NLTK runs it (its extensions on), without NLTK: published figures depend on its every rule.
+"""Porter stemmer with NLTK's extensions, without NLTK: published scores depend on every rule.
 
 Source: M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980; the extensions are NLTK's (Apache-2.0).
 """
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 NltkVersion = Literal["3.9", "3.10"]
-"""Whose behaviour: "3.9" stands for NLTK up to 3.9.2, "3.10" for 3.10.0 and later."""
+"""Version of NLTK: "3.9" is any version up to 3.9.2, "3.10" is 3.10.0 and later."""
 
 _IRREGULAR = {"sky": "sky", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie"} | {
     form: form.removesuffix("s") for form in ("inning", "innings", "outing", "outings", "canning", "cannings")
 }
 _IRREGULAR |= {form: form for form in ("news", "howe", "proceed", "exceed", "succeed")}
 
-# In each table the longest suffix that fits decides, whether its condition then holds or not.
+# In each table the longest matching suffix decides, whether its condition holds or not.
 _STEP_2 = (
     ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("bli", "ble"),
     ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"), ("ation", "ate"),
@@ -33,7 +33,7 @@ _STEP_3_SUFFIXES = tuple(suffix for suffix, _ in _STEP_3)
 
 
 class _Letters(dict[int, str]):
-    """Vowels to "v", everything else to "c"; "y" stays, for its kind depends on the letter before it."""
+    """Vowels to "v", everything else to "c"; "y" stays, as its kind depends on the letter before it."""
 
     def __missing__(self, character: int) -> str:
         return "c"
@@ -45,8 +45,8 @@ _LETTERS = _Letters({ord(vowel): "v" for vowel in "aeiou"} | {ord("y"): "y"})
 def stem(word: str, nltk: NltkVersion = "3.9") -> str:
     """Return the stem of a word, in lower case.
 
-    The two versions differ in words like "Sky": NLTK up to 3.9 looks a word up among the irregular ones as it is
-    written and misses it there; 3.10 looks it up in lower case.
+    The versions differ in words like "Sky": NLTK up to 3.9 looks irregular words up with their case and misses them;
+    3.10 looks them up in lower case.
 
     >>> stem("animated"), stem("Sky"), stem("Sky", nltk="3.10"), stem("")
     ('anim', 'ski', 'sky', '')
@@ -122,7 +122,7 @@ def _step_3(word: str) -> str:
 
 
 def _replaced(word: str, table: Iterable[tuple[str, str]]) -> str:
-    """Return the word with its suffix in the table replaced, if what stands before it has a measure."""
+    """Return the word with its suffix in the table replaced, if the part before it has a measure."""
     suffix, replacement = next(entry for entry in table if word.endswith(entry[0]))
     rest = word[: -len(suffix)]
     return rest + replacement if _measure(word[:-3] if suffix == "logi" else rest) > 0 else word

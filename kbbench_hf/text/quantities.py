@@ -42,7 +42,7 @@ _UNITS = {
     "temperature": {1.0: "kelvin k"},
     "density": {1.0: "grampercubiccentimetre g/cm3"},
 }  # fmt: skip
-"""Dimension -> how many of its unit a unit is -> names of that, without blanks."""
+"""Dimension -> size in its base unit -> names of the unit, without blanks."""
 _UNIT = {name: (of, size) for of, units in _UNITS.items() for size, names in units.items() for name in names.split()}
 THOUSANDS = r"(?<=\d),(?=\d{3}(?!\d))"
 """The comma before three digits."""
@@ -59,18 +59,18 @@ _CURRENCY = lazy_pattern(r"^(?:[A-Z]{1,3})?[$£€¥]\s?|\s?(?:%|percent|USD|dol
 
 
 class Quantity(NamedTuple):
-    """A number, its unit (dimension, size) if it has one, and what its last digit is worth."""
+    """A number, its unit (dimension, size) if any, and the value of one in its last digit."""
 
     value: float
     unit: tuple[str, float] | None = None
     step: float = 0.0
 
     def equals(self, other: "Quantity", *, rounded: bool = False) -> bool:
-        """Return whether two quantities are the same number, or the same amount where a unit is known.
+        """Return whether two quantities are the same number, or the same amount if their units are known.
 
-        A number without a unit can be in that of the other, or in the basic one of its dimension (metres, seconds).
-        With `rounded`, what was rounded to a scale (`9.8 million`) or converted is the same within one of its last
-        digit, if it has two or more.
+        A number without a unit can be in the unit of the other, or in the base unit of its dimension (meters, seconds).
+        With `rounded`, a number that was rounded to a scale (`9.8 million`) or converted may differ by less than one in
+        its last digit, if it has at least two digits.
 
         >>> gold = Quantity(252000.0, ("length", 0.001), 0.1)
         >>> gold.equals(Quantity(252.0, ("length", 1.0))), gold.equals(Quantity(252000.0)), gold.equals(Quantity(25.2))
@@ -98,7 +98,7 @@ class Quantity(NamedTuple):
 
 @lru_cache(maxsize=2**14)
 def parse_quantity(text: str) -> Quantity | None:
-    """Return the quantity that a text is as a whole; None where it is none.
+    """Return the quantity that a whole text is; None if it is none.
 
     >>> parse_quantity("$875.4 million"), parse_quantity("1104.1 (kilograms)")
     (Quantity(value=875400000.0, unit=None, step=100000.0), Quantity(value=1104.1, unit=('mass', 1.0), step=0.1))
@@ -117,7 +117,7 @@ def parse_quantity(text: str) -> Quantity | None:
 def find_quantities(text: str) -> tuple[Quantity, ...]:
     """Return every quantity in a text.
 
-    Minutes and seconds are found as one number too, as DBpedia has them: 58 minutes and 41 seconds are 58.41.
+    Minutes and seconds are also one number, as in DBpedia: 58 minutes and 41 seconds are 58.41.
 
     >>> [each.value for each in find_quantities("Its 1,099 men played 58 minutes and 41 seconds over 2.5 km.")]
     [1099.0, 58.0, 41.0, 2.5, 58.41]
@@ -131,7 +131,7 @@ def find_quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def _scan_quantities(text: str) -> Iterator[tuple[Quantity, int, int]]:
-    """Yield each quantity with where it starts and ends."""
+    """Yield each quantity with its start and end."""
     for match in _NUMBER.finditer(text):
         end = match.end()
         if match["words"]:
@@ -175,7 +175,7 @@ _MAGNITUDES = {word + plural: Decimal(10**power) for word, power in _POWERS.item
 _MAGNITUDES |= {"dozen": Decimal(12), "k": _MAGNITUDES["thousand"], "mn": _MAGNITUDES["million"]}
 _MAGNITUDES |= {"mln": _MAGNITUDES["million"], "bn": _MAGNITUDES["billion"], "tn": _MAGNITUDES["trillion"]}
 _OF_MONEY = {"m": _MAGNITUDES["million"], "b": _MAGNITUDES["billion"]}
-"""Letters that are a magnitude after a sum of money only; elsewhere `m` is metres."""
+"""Letters that are a magnitude only after a sum of money; elsewhere `m` is meters."""
 _MONEY = {"$": "$", "us$": "$", "usd": "$", "€": "€", "eur": "€", "£": "£", "gbp": "£", "¥": "¥", "jpy": "¥", "₹": "₹"}
 _MONEY |= {"inr": "₹", "rs": "₹", "c$": "c$", "a$": "a$", "hk$": "hk$"}
 _ANSWER_UNITS = {
@@ -191,10 +191,10 @@ _ANSWER_UNITS = {
     )
     for unit in names.split(", ")
 }  # fmt: skip
-"""Unit -> one name for it, of the units that two answers may not differ in."""
+"""Name of a unit -> its first name. Two answers with different units of these are different."""
 _CAPITAL = lazy_pattern(r"(?<=\d)([MB])\b")
 _ACCOUNTING = lazy_pattern(r"(?P<money>[$€£¥₹]?)\s*\((?P<inside>[^()]*)\)(?P<rest>.*)")
-"""How balance sheets write a negative number."""
+"""A negative number in a balance sheet."""
 _ANSWER = lazy_pattern(
     r"\s*(?:(?P<minus>-|minus\b|negative\b)|\+|#|no\.\s)?\s*"
     r"(?P<money>(?:[a-z]{1,3} ?)?[$€£¥₹]|\b(?:usd|eur|gbp|jpy|inr|rs)\b\.?)?\s*(?P<inner>-)?\s*"
@@ -203,18 +203,18 @@ _ANSWER = lazy_pattern(
 )
 _REST = lazy_pattern(r"[^\W\d]+(?:[23]\b)?|\S")
 _NO_UNIT = frozenset({"or", "and", "to", "than", "plus", "minus", "not", "+", "/", ":", ",", "-", "=", "x"})
-"""What, right after a number, makes it a part of something else."""
+"""Words and signs after a number that make it part of another expression."""
 
 
 class AnswerNumber(NamedTuple):
-    """A number that an answer is, and its unit where that must agree (`km`, `$`, `%`)."""
+    """The number of an answer, and its unit if that must agree (`km`, `$`, `%`)."""
 
     value: Decimal
     unit: str = ""
 
 
 def spell_magnitudes(text: str) -> str:
-    """Return a text with the capitals that are magnitudes written out; in small letters `m` is metres.
+    """Return a text with `M` and `B` after a number as words; a small `m` is meters.
 
     >>> spell_magnitudes("3.5M"), spell_magnitudes("$2B in 2019"), spell_magnitudes("100m")
     ('3.5 million', '$2 billion in 2019', '100m')
@@ -224,7 +224,7 @@ def spell_magnitudes(text: str) -> str:
 
 @lru_cache(maxsize=1 << 18)
 def parse_number(text: str) -> AnswerNumber | None:
-    """Return the one number that an answer is, or None.
+    """Return the number that a whole answer is; None if it is none, or more than one.
 
     >>> parse_number("−$1.2 million"), parse_number("(35.8)"), parse_number("3 or 4")
     (AnswerNumber(value=Decimal('-1200000.0'), unit='$'), AnswerNumber(value=Decimal('-35.8'), unit=''), None)
@@ -253,7 +253,7 @@ def parse_number(text: str) -> AnswerNumber | None:
 
 
 def _replace_number_words(text: str) -> str:
-    """Return a text whose first words are a number, to ninety-nine, with that number in digits."""
+    """Return a text with the number words at its start, up to ninety-nine, as digits."""
     first, *rest = re.split(r"[ -]", text, maxsplit=2)
     if first in ("a", "an") and rest and rest[0] in _MAGNITUDES:
         return " ".join(["1", *rest])

@@ -1,9 +1,9 @@
-"""Tokens and normal forms of text, the same on every machine: NLTK's `word_tokenize` and stemmer without NLTK.
+"""NLTK's `word_tokenize` and Porter-stemmed text without NLTK: published scores depend on both, byte for byte.
 
 `word_tokenize` cuts a text into sentences (Punkt, which needs a trained model) and each sentence into words (rules).
-The rules are here; where Punkt ends a sentence inside a text of a release (Text2KGBench, GenRES) is read from two small
-tables of hashes. Any other text is taken as one sentence, which moves a value only where a full stop inside it would be
-cut off.
+The rules are here. Where Punkt ends sentences inside the texts of two releases (Text2KGBench, GenRES) is stored in two
+small tables of hashes. Any other text is one sentence, which changes a value only if a full stop inside it would be cut
+off.
 """
 
 import json
@@ -65,13 +65,13 @@ _RULES: dict[NltkVersion, list[tuple[re.Pattern[str], str]]] = {"3.9": _rules("3
 _TOUCHED = re.compile(
     r"""["'`«“‘„»”’.:,;@#$%&?!*\[\](){}<>\s\u2012-\u2015]|--|(?i:cannot|gimme|gonna|gotta|lemme|wanna)"""
 )
-"""Finds what some rule acts on; a word without it is its own only token."""
+"""Matches what some rule changes; a word without a match is one token."""
 _CLOSING = "])}>\"'»”’" + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
-"""What may stand between the final period and the end of a sentence."""
+"""Characters that may follow the final period of a sentence."""
 
 
 def tokenize(text: str, nltk: NltkVersion = "3.9") -> list[str]:
-    """Return the tokens of a text: its sentences', one after the other.
+    """Return the tokens of all sentences of a text.
 
     >>> tokenize("The film's director (Abe) cannot: 1,000 words.")
     ['The', 'film', "'s", 'director', '(', 'Abe', ')', 'can', 'not', ':', '1,000', 'words', '.']
@@ -89,7 +89,7 @@ def tokenize(text: str, nltk: NltkVersion = "3.9") -> list[str]:
 def stem_text(text: str, nltk: NltkVersion = "3.9") -> str:
     """Return the stems of a text's tokens, joined without separator, underscores and white space removed.
 
-    This is the form in which Text2KGBench looks an entity up in its sentence. Cached, and safe from many threads.
+    Text2KGBench compares this form of an entity with that of its sentence. Cached, and safe in threads.
 
     >>> stem_text("An_animated  Film (2010)."), stem_text("")
     ('ananimfilm(2010).', '')
@@ -103,9 +103,9 @@ def stem_text(text: str, nltk: NltkVersion = "3.9") -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text: as Punkt cuts it where the text is in the shipped table, else the text itself.
+    """Return the sentences of a text: those of Punkt if the text is in the shipped tables, else the whole text.
 
-    The table holds what the English Punkt model (`punkt_tab`, NLTK 3.9.2) cuts of the texts of Text2KGBench's release.
+    The tables hold the sentences of the English Punkt model (`punkt_tab`, NLTK 3.9.2) in texts of the releases.
 
     >>> split_sentences("One. Two. ")
     ['One. Two.']
@@ -121,7 +121,7 @@ def split_sentences(text: str) -> list[str]:
 
 @cache
 def _sentence_ends() -> dict[str, list[int]]:
-    """Return sha256 of a text (UTF-8, stripped on the right) -> where each sentence but its last one ends."""
+    """Return sha256 of a text (UTF-8, stripped on the right) -> the end of each sentence but the last."""
     table: dict[str, list[int]] = {}
     for name in ("sentence_ends.json", "sentence_ends_genres.json"):
         table.update(json.loads((files(__package__) / "data" / name).read_text("ascii")))
@@ -129,10 +129,10 @@ def _sentence_ends() -> dict[str, list[int]]:
 
 
 def _cut(sentence: str) -> tuple[list[str], str]:
-    """Return the words of a sentence that can be tokenised one by one, and the tail that must be whole.
+    """Return the words of a sentence that can be tokenized one by one, and the tail that must stay whole.
 
-    No rule reaches across a space, with two exceptions: the final period may be followed by closing quotes and
-    brackets (they are the tail), and quotes are read differently at the start (all is tail then).
+    No rule reaches across a space, with two exceptions: closing quotes and brackets may follow the final period (they
+    are the tail), and quotes at the start have rules of their own (then all is tail).
     """
     if sentence.startswith(("''", '""', "\"''")):
         return [], sentence
@@ -149,7 +149,7 @@ def _apply_rules(text: str, nltk: NltkVersion) -> list[str]:
 
 
 def _word_tokens(word: str, nltk: NltkVersion) -> list[str]:
-    """Return the tokens of a word inside a sentence: with a space before it, and another word after it."""
+    """Return the tokens of a word inside a sentence, between a space and another word."""
     if not _TOUCHED.search(word):
         return [word] if word else []
     return _apply_rules(f" {word} x", nltk)[:-1]

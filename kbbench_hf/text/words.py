@@ -1,6 +1,6 @@
-"""Word breaks where blanks do not make them: Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean; marks of vowels.
+"""Words of a text, and word breaks in scripts without blanks: Chinese, Japanese, Thai, Lao, Khmer, Burmese, Korean.
 
-Texts in Latin, Greek and Cyrillic letters are never changed: published scores rest on their words.
+Texts in Latin, Greek and Cyrillic letters are never changed: published scores depend on their words.
 """
 
 import re
@@ -17,7 +17,7 @@ def _marks(*ranges: tuple[int, int]) -> str:
 
 
 MARKS = _marks((0x0900, 0x1AB0), (0x1B00, 0x1D00), (0xA800, 0xAC00)) + "\u200d"
-"""Vowel signs and the like, of Indic scripts say: parts of words, though `\\w` does not match them."""
+"""Vowel signs and other marks, of Indic scripts for example: parts of words that `\\w` does not match."""
 WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 """A word: a run of letters and digits with their marks."""
 _HAN = "々〇〻㐀-䶿一-鿿\U00020000-\U000323af"
@@ -28,15 +28,15 @@ _UNSPACED = (
 )
 """Scripts without blanks between words, and Korean, whose particles follow the word without a blank."""
 _EASTERN = lazy_pattern("[\u0590-\u1cff\u2e80-\ud7ff\uf900-\ufaff\ufb07-\uffef\U00016000-\U0003ffff]+")
-"""What is written in one form first (NFKC), full-width letters and digits among it."""
+"""Characters that are normalized first (NFKC), such as full-width letters and digits."""
 _VOWEL_POINTS = lazy_pattern(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"
 )
-"""Of Hebrew and Arabic, which most texts leave out, and the stroke that stretches an Arabic word."""
+"""Vowel points of Hebrew and Arabic, which most texts omit, and the Arabic tatweel, which stretches a word."""
 _RUN = lazy_pattern(f"[{_UNSPACED}][{_UNSPACED}{MARKS}\u200b]*")
 _UNIT = lazy_pattern(f"[^{MARKS}\u200b][{MARKS}]*")
 _SINGLE = lazy_pattern(f"[{_HAN}]|[\u1000-\u109f\u1780-\u17d3][{MARKS}]+")
-"""What is a word alone often enough to be indexed as one: Chinese characters, Burmese and Khmer syllables."""
+"""Units that are often words: Chinese characters, Burmese and Khmer syllables."""
 _UNSPACED_UNIT = lazy_pattern(f"[ァ-ヺー-ヿㇰ-ㇿ]+|(?![가-힣])[{_UNSPACED}][{MARKS}]*")
 _SEPARATED = lazy_pattern(f"(?:^| )(?![가-힣])[{_UNSPACED}][{MARKS}]* (?![가-힣])[{_UNSPACED}][{MARKS}]*(?: |$)")
 _BLANK = lazy_pattern(f"(?<=[{_UNSPACED}{MARKS}]) +(?=[{_UNSPACED}])")
@@ -46,9 +46,9 @@ _PARTICLES = lazy_pattern(
     "(?:은|는|이|가|을|를|의|에|께|에서|에게|에게서|한테|으로|로|와|과|랑|이랑|하고|부터|까지|처럼|보다|마다|밖에|조차|마저|이나|나|께서|에서부터|으로부터|로부터)?"
     "(?:은|는|도|만|의|이|가|라도|이라도|이다|다|이며|며|이고|고|이었다|였다|입니다|이라는|라는|이라고|라고|인)?"
 )
-"""One or two particles or forms of the copula, as they follow a Korean noun."""
+"""One or two particles or forms of the copula that follow a Korean noun."""
 TERM = rf"\b\w[\w{MARKS}]+|[{_UNSPACED}]"
-"""bm25s's own pattern (`\\b\\w\\w+\\b`) for texts without marks and without these scripts; a word of them is a term."""
+"""The pattern of bm25s (`\\b\\w\\w+\\b`) for other scripts; a character of a script without blanks is a term."""
 
 
 def list_words(text: str) -> list[str]:
@@ -63,8 +63,8 @@ def list_words(text: str) -> list[str]:
 def break_words(text: str) -> str:
     """Return a text with blanks between the words of scripts that are written without blanks.
 
-    Nothing tells where their words end without a dictionary, so each run becomes its overlapping pairs of characters
-    and those of `_SINGLE` as well. All else that blanks separate stays as it is.
+    Their words cannot be found without a dictionary. Therefore each run becomes its overlapping pairs of characters,
+    and the units of `_SINGLE`. Everything else is unchanged.
 
     >>> break_words("iPhone手机壳"), break_words("서울에서"), break_words("ＡＢＣ１２"), break_words("naïve")
     ('iPhone 手机 机壳 手 机 壳 ', ' 서울 울에 에서 ', 'ABC12', 'naïve')
@@ -76,10 +76,10 @@ def break_words(text: str) -> str:
 
 
 def separate_units(text: str) -> str:
-    """Return a text in which names can be looked up at every place where one may begin or end.
+    """Return a text with blanks wherever a name may begin or end.
 
-    Each character of a script without blanks becomes a word, a row of katakana one. Korean words are cut before what
-    can be their particles. All else stays as it is.
+    Each character of a script without blanks becomes a word; a run of katakana is one word. Korean words are split
+    before possible particles. Everything else is unchanged.
 
     >>> [separate_units(text) for text in ("青山灯塔は古い", "サントリーの本社", "서울에서는 BTS를", "naïve")]
     ['青 山 灯 塔 は 古 い', 'サントリー の 本 社', '서울 에서 는 BTS 를', 'naïve']
@@ -91,7 +91,7 @@ def separate_units(text: str) -> str:
 
 
 def is_separated(text: str) -> bool:
-    """Whether `separate_units` has cut a text into single characters."""
+    """Return whether `separate_units` has split a text into single characters."""
     return bool(_SEPARATED.search(text))
 
 
@@ -101,9 +101,9 @@ def remove_blanks(text: str) -> str:
 
 
 def find_shared_part(name: str, text: str) -> str:
-    """Return a part of a name in a script without blanks that tells it, and that a text has; "" where there is none.
+    """Return a distinctive part of a name in a script without blanks that a text contains; "" if there is none.
 
-    That is the whole name, a pair of its Chinese characters, or the first two syllables of a Korean word.
+    It is the whole name, a pair of its Chinese characters, or the first two syllables of a Korean word.
     """
     if not _RUN.search(name):
         return ""
