@@ -1,4 +1,4 @@
-"""The only place that averages. A mean travels with its interval and with how many examples stand behind it."""
+"""Means with 95 % confidence intervals and counts of examples: the only module that averages."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,29 +10,29 @@ from numpy.typing import ArrayLike, NDArray
 from kbbench_hf.metrics.intervals import interval_of_fractions, student_interval
 
 SMALL_N = 20
-"""Of fewer scored examples little can be said: on the real scores of the four benchmarks an interval is .29 wide, on
-average, at 20 examples, .41 at 10 and .58 at 5; one failure in seven stays unseen in 20 one time in twenty."""
+"""Fewer scored examples say little: on real scores of the four benchmarks the mean width of an interval is .29 at 20
+examples, .41 at 10 and .58 at 5. A failure rate of one in seven shows no failure in 20 examples one time in twenty."""
 BORROWED = 2.0
-"""With how many degrees of freedom the variance of a group leans on that of all values."""
+"""Degrees of freedom with which the variance of all values contributes to that of a group."""
 
 
 class Estimate(NamedTuple):
-    """A figure with its 95 % confidence interval and the counts behind it. NaN where nothing was scored."""
+    """A mean with its 95 % confidence interval and counts of examples. NaN if nothing was scored."""
 
     value: float
-    """The mean, in the metric's own unit: a fraction for most, not per cent."""
+    """The mean in the unit of the metric: for most a fraction, not a percentage."""
     ci95: tuple[float, float]
-    """The lower and upper end."""
+    """Lower and upper end."""
     n_scored: int
-    """The examples in the mean."""
+    """Examples in the mean."""
     n_unscored: int
-    """The examples left out of it, whose value is NaN."""
+    """Examples with the value NaN, which are not in the mean."""
     n_missing: int = 0
-    """The examples without a prediction; in the mean, as worst, or left out, as the benchmark's mode says."""
+    """Examples without a prediction. The mode of the benchmark decides whether they count as worst or not at all."""
 
     @property
     def small(self) -> bool:
-        """Whether the examples are too few to say much: fewer than `SMALL_N`."""
+        """Whether there are fewer than `SMALL_N` scored examples."""
         return self.n_scored < SMALL_N
 
 
@@ -45,16 +45,16 @@ def estimate(
 ) -> Estimate:
     """Return the mean of one value per example, or the weighted mean of the group means.
 
-    NaN values were not scored: they leave the mean and are counted. Where all values lie in [0, 1], so does the
-    interval, `intervals.interval_of_fractions`; else it is Student's. With groups the variance is that of a stratified
-    sample, with Welch-Satterthwaite degrees of freedom. That of each group leans on that of all values, the more the
-    fewer examples it has: one alone says nothing of its group's spread.
+    NaN values were not scored: they are counted, but are not in the mean. If all values are in [0, 1], the interval is
+    `intervals.interval_of_fractions`, else Student's. With groups the variance is that of a stratified sample, with
+    Welch-Satterthwaite degrees of freedom. The variance of a group is shrunk toward that of all values, more so for
+    small groups, as one example has no spread.
 
     Args:
-        values: one value per example, NaN where not scored.
-        groups: the group of each example (an ontology, say); the figure is then the mean over groups.
-        weights: the weight of each group, 1 where it is not named.
-        bounded: False for values that can leave [0, 1] even if these do not, such as differences.
+        values: one value per example, shape (n,); NaN if not scored.
+        groups: the group of each example (its ontology, for example); the value is then the mean over groups.
+        weights: the weight of each group; 1 for groups without an entry.
+        bounded: False for values that can be outside [0, 1] even if these are not, such as differences.
 
     >>> estimate([1, 0, 1, 1]).value
     0.75
@@ -85,9 +85,10 @@ def means(
 
     Args:
         values: one value per example of each metric.
-        draws: for metrics whose values are means over draws (seeds, say), those of each, shape (draws, examples). The
-            interval then spans those of all draws. Measured on the 17 systems of GenRES's CDR, with 5 of 20 seeds: it
-            holds the figures of 10 others for 98 % of systems; the interval of the mean alone, for 34 %.
+        draws: for metrics whose values are means over draws (seeds, for example), those of each draw, shape
+            (draws, examples). The interval then spans those of all draws. Measured on the 17 systems of GenRES's CDR
+            with 5 of 20 seeds: it covers the scores of 10 other seeds for 98 % of systems; the interval of the mean
+            alone covers 34 %.
 
     >>> means({"f1": np.array([0.5, 1.0, np.nan])})["f1"].value
     0.75
@@ -109,7 +110,7 @@ class _Moments(NamedTuple):
 
 
 def _moments(values: NDArray[np.float64], groups: NDArray[np.str_] | None, weights: Mapping[str, float]) -> _Moments:
-    """Return the moments of a mean, which is the mean over groups where there is but one."""
+    """Return the moments of a mean over groups; without groups there is one."""
     names, group, counts = np.array([""]), np.zeros(len(values), dtype=np.int64), np.array([len(values)])
     if groups is not None:
         names, group, counts = np.unique(groups, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""How far two judges agree on yes or no, beyond what always saying the same would reach."""
+"""Agreement of two annotators or judges beyond chance: Cohen's kappa and balanced accuracy."""
 
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -7,24 +7,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _STEPS = np.arange(1, 20) / 20
-"""The thresholds that are tried: finer ones follow the chance of a sample."""
+"""Candidate thresholds: finer ones would fit the noise of a sample."""
 
 
 class Agreement(NamedTuple):
-    """Agreement on `n` items: NaN where there is none, or the truth says the same of all."""
+    """Agreement with reference labels on `n` items. NaN if there are none, or all have the same label."""
 
     n: int
     yes: float
-    """The share of which the truth says yes."""
+    """Share of items with the label yes."""
     accuracy: float
     balanced_accuracy: float
-    """The mean of the shares of yes and of no that were met; .5 for whoever always says the same."""
+    """Mean recall of yes and no; .5 for a constant verdict."""
     kappa: float
-    """Cohen's: 1 for the truth itself, 0 for whoever always says the same."""
+    """Cohen's kappa: 1 for the labels themselves, 0 for a constant verdict."""
 
 
-def agreement(truth: ArrayLike, said: ArrayLike) -> Agreement:
-    """Return how far answers agree with the truth, item by item.
+def agreement(truth: ArrayLike, verdicts: ArrayLike) -> Agreement:
+    """Return the agreement of verdicts with labels, item by item.
 
     Source: Cohen, "A Coefficient of Agreement for Nominal Scales", 1960.
 
@@ -33,7 +33,7 @@ def agreement(truth: ArrayLike, said: ArrayLike) -> Agreement:
     >>> agreement([True, True, True, False], [True] * 4)[2:]
     (0.75, 0.5, 0.0)
     """
-    wanted, found = np.asarray(truth, dtype=np.bool_), np.asarray(said, dtype=np.bool_)
+    wanted, found = np.asarray(truth, dtype=np.bool_), np.asarray(verdicts, dtype=np.bool_)
     if not len(wanted):
         return Agreement(0, np.nan, np.nan, np.nan, np.nan)
     n, yes, right = len(wanted), int(wanted.sum()), int((wanted == found).sum())
@@ -41,13 +41,13 @@ def agreement(truth: ArrayLike, said: ArrayLike) -> Agreement:
         return Agreement(n, yes / n, right / n, np.nan, np.nan)
     true_yes, says = int((wanted & found).sum()), int(found.sum())
     true_no = right - true_yes
-    chance = yes * says + (n - yes) * (n - says)  # n² times the agreement that the shares of yes alone would reach
+    chance = yes * says + (n - yes) * (n - says)  # n² times the agreement by chance
     balanced = (true_yes / yes + true_no / (n - yes)) / 2
     return Agreement(n, yes / n, right / n, balanced, (n * right - chance) / (n * n - chance))
 
 
 def constant_agreement(truth: ArrayLike) -> Agreement:
-    """Return the agreement of saying of every item what the truth says of most.
+    """Return the agreement of the most frequent label as a constant verdict.
 
     >>> constant_agreement([False, False, True])[2:]
     (0.6666666666666666, 0.5, 0.0)
@@ -56,23 +56,23 @@ def constant_agreement(truth: ArrayLike) -> Agreement:
     return agreement(wanted, np.full(len(wanted), wanted.mean() >= 0.5 if len(wanted) else False))
 
 
-def self_agreement(items: Sequence[Hashable], said: ArrayLike) -> Agreement:
-    """Return how far a judge agrees with itself: of each item judged more than once, its first two answers.
+def self_agreement(items: Sequence[Hashable], verdicts: ArrayLike) -> Agreement:
+    """Return the agreement of a judge with itself: the first two verdicts on each item judged more than once.
 
-    It is a ceiling: nobody can agree more with a judge than it does itself. Repeated items are easier than others.
+    It is an upper bound for the agreement of others with the judge. Repeated items are easier than others.
 
     >>> self_agreement(["a", "b", "a", "b", "c", "a"], [True, False, True, True, True, False]).n
     2
     """
     answers: dict[Hashable, list[bool]] = {}
-    for item, answer in zip(items, np.asarray(said, dtype=np.bool_).tolist(), strict=True):
+    for item, answer in zip(items, np.asarray(verdicts, dtype=np.bool_).tolist(), strict=True):
         answers.setdefault(item, []).append(answer)
     twice = np.array([each[:2] for each in answers.values() if len(each) > 1], dtype=np.bool_).reshape(-1, 2)
     return agreement(twice[:, 0], twice[:, 1])
 
 
 def agreeing_threshold(truth: ArrayLike, scores: ArrayLike) -> float:
-    """Return the score from which yes agrees best with the truth, by kappa: the lowest of every twentieth in (0, 1).
+    """Return the threshold with the highest kappa: the lowest of every twentieth in (0, 1).
 
     >>> agreeing_threshold([True, True, False, False], [0.9, 0.72, 0.68, 0.1])
     0.7
@@ -83,20 +83,20 @@ def agreeing_threshold(truth: ArrayLike, scores: ArrayLike) -> float:
 
 
 class Kappa(NamedTuple):
-    """Cohen's kappa of two people on `n` items, NaN where both always say the same one thing."""
+    """Cohen's kappa of two annotators on `n` items. NaN if both give one and the same label to all."""
 
     n: int
     agreed: float
-    """The share of items on which they say the same."""
+    """Share of items with equal labels."""
     value: float
     ci95: tuple[float, float]
-    """The middle 95 % of kappa over items drawn anew; NaN where kappa is."""
+    """The middle 95 % of kappa over resampled items; NaN if kappa is."""
 
 
 def nominal_kappa(one: Sequence[Hashable], other: Sequence[Hashable], n_resamples: int = 2000, seed: int = 42) -> Kappa:
-    """Return how far two people agree beyond chance, in whatever categories, with a bootstrap interval over items.
+    """Return the agreement of two annotators beyond chance, in any categories, with a bootstrap interval over items.
 
-    A sample in which both always say one thing says nothing of kappa, and is left out of the interval.
+    A resample in which both give one label to all items has no kappa and is left out of the interval.
 
     Source: Cohen, "A Coefficient of Agreement for Nominal Scales", 1960; Efron's percentile bootstrap, 1979.
 
@@ -106,7 +106,7 @@ def nominal_kappa(one: Sequence[Hashable], other: Sequence[Hashable], n_resample
     (3, 1.0, nan)
     """
     known = {value: n for n, value in enumerate(dict.fromkeys([*one, *other]))}
-    a, b = (np.array([known[value] for value in said], dtype=np.int64) for said in (one, other))
+    a, b = (np.array([known[value] for value in labels], dtype=np.int64) for labels in (one, other))
     n, k = len(a), len(known)
     if not n:
         return Kappa(0, np.nan, np.nan, (np.nan, np.nan))

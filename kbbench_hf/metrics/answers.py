@@ -1,7 +1,7 @@
-"""Answer lists and answerability: how SKA-Bench, WikiTableQuestions and KGQA compare what was said with what is right.
+"""F1, exact match and hit@1 of answer lists, and rejection of unanswerable questions (SKA-Bench, WikiTableQuestions).
 
 SKA-Bench reports macro-F1 "between the predicted answer list and the gold answer list" (arXiv 2507.17178, section 4.1)
-and does not say how two answers are compared; no released code was at hand to settle it. Hence named modes.
+without defining equal answers, and without released code. Therefore there are modes.
 """
 
 import re
@@ -31,7 +31,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScores(NamedTuple):
-    """One example's scores, or an array of each for many."""
+    """The scores of one example."""
 
     answer_f1: float
     precision: float
@@ -41,7 +41,7 @@ class AnswerScores(NamedTuple):
 
 
 def squad_normal(answer: str) -> str:
-    """Return the answer as SQuAD's script compares it: lower case, no punctuation, no articles, single blanks.
+    """Return an answer as SQuAD's script compares it: lower case, no punctuation, no articles, single blanks.
 
     >>> squad_normal("The  Beatles!")
     'beatles'
@@ -51,10 +51,10 @@ def squad_normal(answer: str) -> str:
 
 @lru_cache(maxsize=1 << 20)
 def wtq_normal(answer: str) -> str:
-    """Return the answer as WikiTableQuestions' evaluator compares it, before it looks for numbers.
+    """Return an answer as WikiTableQuestions' evaluator compares it, before it looks for numbers.
 
-    Accents go, typographic quotes and dashes become plain; trailing citations, footnote marks and parentheses and
-    outer quotes are stripped until nothing changes; one final full stop goes; white space folds; lower case.
+    Accents are removed, and typographic quotes and dashes replaced. Trailing citations, footnote marks, parentheses and
+    outer quotes are stripped until nothing changes, then one final full stop. White space is folded; lower case.
 
     >>> wtq_normal("“Café  Müller”[3] (live)")
     'cafe muller'
@@ -68,7 +68,7 @@ def wtq_normal(answer: str) -> str:
 
 
 def wtq_number(answer: str) -> float | None:
-    """Return the number that an answer is, thousands separators, `$` and `%` aside, or None if it is not one.
+    """Return the number that an answer is, without thousands separators, `$` and `%`; None if it is not one.
 
     >>> wtq_number("$12,467"), wtq_number("12 apples")
     (12467.0, None)
@@ -83,11 +83,11 @@ def _wtq_key(answer: str) -> Hashable:
 
 
 KEYS: dict[str, Callable[[str], Hashable]] = {"squad": squad_normal, "exact": str.strip, "wtq": _wtq_key}
-"""Mode -> what two answers must share to be the same answer."""
+"""Mode -> the form in which two answers must be equal."""
 
 MODES = (*KEYS, "rog", "typed")
-"""`squad` (default) and `exact` and `wtq` compare sets of normalised answers; `rog` is reasoning-on-graphs' metric;
-`typed`, ours, compares entities, numbers and dates as what they are (`typed_answers`)."""
+"""`squad` (default), `exact` and `wtq` compare sets of normalized answers. `rog` is the metric of reasoning-on-graphs.
+`typed`, ours, compares entities, numbers and dates by value (`typed_answers`)."""
 
 
 def answer_scores(
@@ -99,12 +99,12 @@ def answer_scores(
 ) -> AnswerScores:
     """Return F1, precision, recall, exact match and hit@1 of one predicted answer list.
 
-    `squad`, `exact`, `wtq`: set measures over normalised answers; an answer given twice counts once. Hit@1 asks whether
-    the first predicted answer is a gold one. `rog`: a gold answer is found if its normal form is a substring of the
-    joined predictions; precision = found / number of predictions, so that one long prediction that holds several gold
-    answers has a precision, and an F1, above 1, as upstream. `typed`: predictions are matched to gold answers one to
-    one, each gold answer known under its aliases, too; an answer given twice, under whatever name, counts once. An
-    empty prediction scores 0; without gold answers nothing is scored (NaN).
+    `squad`, `exact`, `wtq`: set measures over normalized answers; a repeated answer counts once. Hit@1 is 1 if the
+    first predicted answer is a gold one. `rog`: a gold answer is found if its normal form is a substring of the joined
+    predictions; precision = found / number of predictions. One long prediction with several gold answers therefore has
+    a precision, and an F1, above 1, as upstream. `typed`: predictions are matched one to one to gold answers and their
+    aliases; an answer that is repeated, under any name, counts once. An empty prediction scores 0; without gold answers
+    nothing is scored (NaN).
 
     Source: arXiv 2507.17178, section 4.1 (macro-F1); reasoning-on-graphs' `eval_f1` (arXiv 2310.01061) for `rog`.
 
@@ -116,12 +116,12 @@ def answer_scores(
     0.5
 
     Args:
-        predicted: what was said.
+        predicted: the predicted answers.
         gold: the gold answers.
         mode: one of `MODES`.
-        type: `entity`, `number` or `date`, for `typed` alone; where it is None, what the first gold answer looks like
+        type: `entity`, `number` or `date`, for `typed` only; if None, the type of the first gold answer by its form
             (four digits: a year or a number).
-        aliases: of each gold answer its other names, for `typed` alone; empty where none has one.
+        aliases: the other names of each gold answer, for `typed` only; empty if there are none.
 
     Raises:
         UsageError: an unknown mode or type.
@@ -181,8 +181,8 @@ def score_answers(
 ) -> dict[str, NDArray[np.float64]]:
     """Return one value per example for each measure of `AnswerScores`, and `parse_failure_rate`.
 
-    None stands for a response from which no answer could be read: it scores 0 and is a parse failure; it never leaves
-    the denominator. `types` and `aliases` are for the mode `typed`: per example, those of `answer_scores`.
+    None is a response without a parsed answer: it scores 0, is a parse failure, and stays in the denominator. `types`
+    and `aliases` are for the mode `typed`: per example, those of `answer_scores`.
 
     >>> score_answers([["x"], None], [["x"], ["y"]])["answer_f1"].tolist()
     [1.0, 0.0]
@@ -199,11 +199,11 @@ def score_rejections(
     verdicts: Sequence[str | None],
     answerable: Sequence[bool],
 ) -> dict[str, NDArray[np.float64]]:
-    """Return per example whether an unanswerable question was rejected, and whether the verdict was right at all.
+    """Return per example whether an unanswerable question was rejected, and whether the verdict was right.
 
-    `rejection_rate`: 1 where the question cannot be answered and the verdict is "no", NaN where it can be answered.
-    `acceptance_rate`: the mirror image on answerable questions. `balanced_accuracy`: 1 where the verdict is right; its
-    figure is `balanced_accuracy`'s. None, a verdict that could not be read, is neither "yes" nor "no" and always wrong.
+    `rejection_rate`: 1 if the question is unanswerable and the verdict is "no", NaN if it is answerable.
+    `acceptance_rate`: the same of answerable questions and "yes". `balanced_accuracy`: 1 if the verdict is right;
+    aggregate it with `balanced_accuracy`. None, an unparsed verdict, is neither "yes" nor "no" and always wrong.
 
     Source: arXiv 2507.17178, table 5 (count of "no" / n). Always saying "no" has a rejection rate of 1 there; the
     balanced accuracy, ours, is then 1/2.
@@ -224,13 +224,13 @@ def score_rejections(
 
 
 def balanced_accuracy(right: NDArray[np.float64], groups: Sequence[str]) -> Estimate:
-    """Return the mean over answerable and unanswerable questions of how many verdicts are right.
+    """Return the mean of the accuracies on answerable and unanswerable questions.
 
-    Not scored without questions of both kinds: always giving one answer would be right.
+    Not scored without questions of both kinds: a constant verdict would be right.
 
     Args:
-        right: 1 where the verdict on a question is right, 0 where not.
-        groups: the kind of each question, as `question_kinds` says it.
+        right: 1 if the verdict on a question is right, else 0.
+        groups: the kind of each question, from `question_kinds`.
 
     >>> balanced_accuracy(np.array([1.0, 1.0, 0.0]), question_kinds([False, False, True])).value
     0.5
@@ -241,7 +241,7 @@ def balanced_accuracy(right: NDArray[np.float64], groups: Sequence[str]) -> Esti
 
 
 def question_kinds(answerable: Sequence[bool]) -> list[str]:
-    """Return the kind of each question.
+    """Return the kind of each question: answerable or unanswerable.
 
     >>> question_kinds([True, False])
     ['answerable', 'unanswerable']

@@ -1,4 +1,4 @@
-"""How varied a set of questions is: Shannon entropy and type-token ratio, as Wu et al. (NeurIPS 2024) measure them."""
+"""Diversity of questions: Shannon entropy of words and type-token ratio (STaRK, NeurIPS 2024)."""
 
 import math
 import string
@@ -14,9 +14,9 @@ _CONTRACTIONS = frozenset(
 
 
 def shannon_entropy(texts: Iterable[str]) -> float:
-    """Return the entropy of the distribution of words, in bits; NaN where there are none.
+    """Return the entropy of the distribution of words, in bits; NaN without words.
 
-    Words are what white space separates, with case and punctuation: STaRK's published figures follow from this to two
+    Words are separated by white space and keep case and punctuation: this gives STaRK's published values to two
     decimals (10.39, 10.25, 9.63).
 
     >>> shannon_entropy(["a b", "a c"])  # 1/2 * 1 + 2 * 1/4 * 2
@@ -28,7 +28,7 @@ def shannon_entropy(texts: Iterable[str]) -> float:
 
 
 def type_token_ratio(texts: Iterable[str]) -> float:
-    """Return the share of distinct words among all words that are no stop words; NaN where there are none.
+    """Return the share of distinct words among all words but stop words; NaN without words.
 
     A word is compared with NLTK's 179 English stop words in lower case and without punctuation at its ends. Published:
     0.179, 0.180 and 0.143; this gives 0.1788, 0.1796 and 0.1406 (no definition tried gives all three).

@@ -1,7 +1,7 @@
-"""Whether subjects and objects are of the concepts that a relation's domain and range ask for.
+"""Domain and range conformance of extracted triples (Text2KGBench's future work).
 
-The paper leaves this to future work. Types of entities are not annotated; they are learnt from gold, where each triple
-tells that its subject is of the relation's domain and its object of its range.
+Types of entities are not annotated. They follow from gold triples: a subject is of the relation's domain, an object of
+its range.
 """
 
 import re
@@ -15,13 +15,13 @@ from typing import NamedTuple
 from kbbench_hf.metrics.triples import Triple, name_key, relation_key
 
 _LITERALS = {"number": re.compile(r"[+-]?\d"), "date": re.compile(r"\d{4}"), "year": re.compile(r"\d{4}")}
-"""Ranges that are no concepts but kinds of literal -> what such a literal holds."""
+"""Ranges that are kinds of literal, not concepts -> pattern that such a literal contains."""
 _ANYTHING = {"", "string"}
-"""Domains and ranges that rule nothing out."""
+"""Domains and ranges that allow every entity."""
 
 
 class Signature(NamedTuple):
-    """A relation's label, and its domain and range: concepts, kinds of literal, or "" where there is none."""
+    """A relation's label, and its domain and range: concepts, kinds of literal, or "" if there is none."""
 
     relation: str
     domain: str
@@ -30,19 +30,19 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True)
 class TypedOntology:
-    """Relations with domain and range, and what gold tells of the types of entities."""
+    """Relations with domain and range, and gold triples, from which the types of entities follow."""
 
     signatures: Sequence[Signature]
     gold: Iterable[Triple]
     broader: Mapping[str, frozenset[str]]
     """Concept -> all concepts above it."""
     overlapping: bool = False
-    """Whether concepts that gold has one entity of do not exclude each other: being of one says nothing of the other.
-    Gold of other sentences knows only some of an entity's types."""
+    """Whether concepts that share an entity in gold do not exclude each other. Gold of other sentences has only some of
+    an entity's types."""
 
     @cached_property
     def _slots(self) -> dict[str, tuple[set[str], set[str]]]:
-        """Loose relation -> its domains and ranges; a label that stands twice has those of both."""
+        """Key of a relation -> its domains and ranges, those of all signatures with its label."""
         slots: dict[str, tuple[set[str], set[str]]] = {}
         for signature in self.signatures:
             domains, ranges = slots.setdefault(relation_key(signature.relation), (set(), set()))
@@ -52,7 +52,7 @@ class TypedOntology:
 
     @cached_property
     def _types(self) -> dict[str, set[str]]:
-        """Folded entity -> the concepts that gold has it as."""
+        """Key of an entity -> its concepts in gold."""
         types: dict[str, set[str]] = {}
         for subject, relation, obj in self.gold:
             slots = self._slots.get(relation_key(relation), ((), ()))
@@ -65,8 +65,8 @@ class TypedOntology:
     def conformance(self, predicted: Sequence[Triple]) -> tuple[float, float]:
         """Return the share of subjects that are of the domain, and of objects that are of the range.
 
-        Judged are entities that gold knows, and literals by their form, under relations that the ontology has with a
-        domain (a range). NaN where none can be judged: an entity that gold never names is neither right nor wrong.
+        Entities in gold and literals (by their form) are judged, under relations of the ontology with a domain (a
+        range). NaN if none can be judged: an entity that is not in gold is neither right nor wrong.
 
         >>> signatures = [Signature("director", "film", "human"), Signature("genre", "film", "genre")]
         >>> typed = TypedOntology(signatures, [("Up", "director", "Pete Docter"), ("Up", "genre", "comedy")], {})
@@ -81,7 +81,7 @@ class TypedOntology:
         return _share(subjects), _share(objects)
 
     def _is_one_of(self, entity: str, concepts: set[str]) -> bool | None:
-        """Return whether an entity is of one of the concepts; None where that cannot be told."""
+        """Return whether an entity is of one of the concepts; None if unknown."""
         forms = [pattern for concept in concepts if (pattern := _LITERALS.get(concept.lower()))]
         if forms:
             return any(pattern.search(entity) for pattern in forms)
@@ -94,7 +94,7 @@ class TypedOntology:
 
     @cached_property
     def _overlaps(self) -> frozenset[tuple[str, str]]:
-        """The pairs of concepts that gold has some entity of both of; none where concepts exclude each other."""
+        """Pairs of concepts that share an entity in gold; empty if concepts exclude each other."""
         if not self.overlapping:
             return frozenset()
         return frozenset(pair for known in self._types.values() for pair in product(known, known))

@@ -1,12 +1,12 @@
-"""GenRES: scores for generative relation extraction, where a right triple may be worded in many ways.
+"""GenRES scores of relation extraction: topical similarity, uniqueness, factualness, granularity, completeness.
 
-Jiang et al., "GenRES: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language Models",
-NAACL 2024. Every function returns one value per document. What needs a model (topics, vectors, verdicts, splits) comes
-in as that model's output.
+Source: Jiang et al., "GenRES: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language
+Models", NAACL 2024. Every function returns one value per document. Outputs of models (topics, vectors, verdicts,
+splits) are arguments.
 
-Two modes say what is measured. `reference` is the behaviour of the authors' release. `fixed` gives an empty answer zero
-on every score, drops malformed and repeated triples, looks at the direction of a relation, and measures completeness
-only where there is gold. `EMPTY_SCORES` and `triple_lists.select_triples` are those rules.
+There are two modes. `reference` is the behavior of the authors' release. `fixed` gives an empty answer zero on every
+score, drops malformed and repeated triples, considers the direction of a relation, and measures completeness only if
+there is gold. `EMPTY_SCORES` and `triple_lists.select_triples` implement them.
 """
 
 import math
@@ -19,7 +19,7 @@ from kbbench_hf.text.porter import NltkVersion
 
 MODES = ("reference", "fixed")
 WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10"}
-"""Whose rules cut texts into words. The authors' stored token counts and dictionaries are NLTK 3.9.2's."""
+"""Mode -> version of the tokenizer. The authors' stored token counts and dictionaries are NLTK 3.9.2's."""
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +42,8 @@ EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
     )
     | {"tokens_per_triple": math.nan},
 }
-"""What a document without a predicted triple scores. In `reference` its topical similarity comes from the topic model,
-which answers an empty text with equal shares. The last five are descriptions or the hard-match baseline."""
+"""Scores of a document without predicted triples. In `reference` its topical similarity comes from the topic model,
+which gives an empty text equal shares. The last five are descriptions or the hard-match baseline."""
 
 
 def topical_similarity(source: Floats, triples: Floats) -> Floats:
@@ -69,12 +69,12 @@ def topical_similarity(source: Floats, triples: Floats) -> Floats:
 def uniqueness(vectors: Iterable[NDArray[np.floating] | None], threshold: float, *, empty: float) -> Floats:
     """Return US per document: the share of pairs of triples whose cosine is below the threshold.
 
-    One triple alone has no pair and scores 1.
+    A single triple has no pair and scores 1.
 
     Args:
         vectors: per document, one row per triple (the sum of its elements' vectors), shape (triples, dimension); None
-            where the document is not scored. Made on the way, they need not fit into memory together.
-        threshold: the cosine from which two triples say the same. It belongs to the embedder.
+            if the document is not scored. A generator, they need not fit into memory together.
+        threshold: the cosine from which two triples are equivalent. It depends on the embedder.
         empty: the value of a document without triples.
 
     >>> a, b = [1.0, 0.0], [0.0, 1.0]
@@ -99,10 +99,10 @@ def _uniqueness(rows: NDArray[np.floating], threshold: float, empty: float) -> f
 def factualness(verdicts: Sequence[Sequence[float | None] | None], *, empty: float) -> Floats:
     """Return FS per document: the mean verdict on its triples, 1 for a fact that the text supports.
 
-    A triple without a verdict (None: the judge failed on it) leaves the mean; a document without any is not scored.
+    A triple without a verdict (None: the judge failed) is not in the mean; a document without verdicts is not scored.
 
     Args:
-        verdicts: per document, one verdict per triple; None where the document is not scored.
+        verdicts: per document, one verdict per triple; None if the document is not scored.
         empty: the value of a document without triples.
 
     >>> factualness([[1, 0, None], [], [None]], empty=0.0)
@@ -114,10 +114,10 @@ def factualness(verdicts: Sequence[Sequence[float | None] | None], *, empty: flo
 def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) -> Floats:
     """Return GS per document: the mean of exp(-n), n the number of sub-triples that a triple splits into.
 
-    A split into a single sub-triple is none. A triple without a count (None) leaves the mean.
+    A single sub-triple counts as no split. A triple without a count (None) is not in the mean.
 
     Args:
-        splits: per document, one number of sub-triples per triple; None where the document is not scored.
+        splits: per document, one number of sub-triples per triple; None if the document is not scored.
         empty: the value of a document without triples.
 
     >>> granularity([[0, 1, 2]], empty=0.0)  # (1 + 1 + exp(-2)) / 3
@@ -130,9 +130,9 @@ def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) 
 
 
 def count_pairs(reply: str) -> int:
-    """Return the number of sub-triples in a judge's reply as the release reads it: its pairs of brackets.
+    """Return the number of sub-triples in a judge's response as the release counts it: its pairs of brackets.
 
-    A bracket inside an entity counts as well.
+    A bracket inside an entity counts too.
 
     >>> count_pairs('["a", "r", "b"] ["a", "r", "[SOD1]"] Granularity: 2')
     3
@@ -141,13 +141,13 @@ def count_pairs(reply: str) -> int:
 
 
 def completeness(similarities: Iterable[NDArray[np.floating] | None], threshold: float) -> Floats:
-    """Return CS per document: the share of gold triples that some predicted triple reaches the threshold with.
+    """Return CS per document: the share of gold triples with a predicted triple at or above the threshold.
 
     Args:
-        similarities: per document, the cosines of gold (rows) and predicted triples (columns); None where the document
+        similarities: per document, the cosines of gold (rows) and predicted triples (columns); None if the document
             is not scored. A document without predicted triples has rows and no columns and scores 0; one without gold
             is not scored.
-        threshold: the cosine from which two triples say the same. It belongs to the embedder.
+        threshold: the cosine from which two triples are equivalent. It depends on the embedder.
 
     Differs from upstream: there, a gold list that is present but empty scores 1; the release has none.
 
@@ -166,7 +166,7 @@ def completeness(similarities: Iterable[NDArray[np.floating] | None], threshold:
 
 
 def all_cosines(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Return the cosines of gold (rows) and predicted triples (columns); 0 where a vector has no length.
+    """Return the cosines of gold (rows) and predicted triples (columns); 0 for a vector of length 0.
 
     >>> all_cosines(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
     array([[1., 0., 0.]])
@@ -178,9 +178,9 @@ def all_cosines(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> 
 
 
 def find_reversed(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return which predicted triples (columns) fit which gold triples (rows) better with head and tail exchanged.
+    """Return which predicted triples (columns) are closer to which gold triples (rows) with head and tail exchanged.
 
-    A triple's vector is the sum of its elements', which is blind to direction: [a, r, b] and [b, r, a] are the same.
+    A triple's vector is the sum of its elements', which has no direction: those of [a, r, b] and [b, r, a] are equal.
 
     Args:
         gold: element vectors, shape (gold triples, 3, dimension): head, relation, tail.

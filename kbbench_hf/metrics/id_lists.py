@@ -1,4 +1,4 @@
-"""Lists of ids for many queries, end to end in one array: what rankings and gold are before they are compared."""
+"""Lists of ids per query in one array, with offsets: rankings and gold of many queries."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ Ids = NDArray[np.int64]
 Lists = Sequence[Sequence[Id]] | Sequence[Ids] | Ids
 
 _BLOCK = 1 << 14
-"""Ids looked at together: small enough for a core's cache."""
+"""Ids processed together: small enough for the cache of a core."""
 _LARGE = 1 << 40
 
 
 @dataclass(frozen=True)
 class IdLists:
-    """One list of ids per query, end to end: list i is `ids[offsets[i]:offsets[i + 1]]`.
+    """One list of ids per query: list i is `ids[offsets[i]:offsets[i + 1]]`.
 
     `ids` is (total,), not negative; `offsets` is (n + 1,). A query without ids has an empty list.
     """
@@ -28,11 +28,11 @@ class IdLists:
     ids: Ids
     offsets: Ids
     names: Sequence[Id] | None = None
-    """What each id is called, where the ids are numbers given by `number_ids`."""
+    """The user's name of each id, if the ids are numbers from `number_ids`."""
 
     @classmethod
     def of(cls, lists: Lists) -> "IdLists":
-        """Return lists of integers, or the rows of an (n, k) array whose short rows end in -1, as `IdLists`.
+        """Return lists of integers, or the rows of an (n, k) array padded with -1, as `IdLists`.
 
         Raises:
             DataError: an id is negative or not an integer.
@@ -63,18 +63,18 @@ class IdLists:
 
     @property
     def rows(self) -> Ids:
-        """For each id, the list it stands in."""
+        """The list of each id."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def blocks(self) -> Iterator[tuple[int, int, Ids]]:
-        """Yield the first list, the end and the ids of runs of lists that fit in a core's cache."""
+        """Yield the first list, the end and the ids of each run of lists that fits in the cache of a core."""
         cuts = np.searchsorted(self.offsets, np.arange(0, len(self.ids), _BLOCK), side="right") - 1
         cuts = distinct(np.append(cuts, len(self)))
         for first, last in pairwise(cuts.tolist()):
             yield first, last, self.ids[self.offsets[first] : self.offsets[last]]
 
     def name(self, number: int) -> Id:
-        """Return what a user calls an id."""
+        """Return the user's name of an id."""
         return int(number) if self.names is None else self.names[number]
 
     def row_of(self, position: int) -> int:
@@ -85,8 +85,8 @@ class IdLists:
 def number_ids(*groups: Sequence[Sequence[Id]]) -> tuple[IdLists, ...]:
     """Return groups of lists (rankings, gold) with ids of any kind as `IdLists` over the same integers.
 
-    Small integers stay as they are; strings and larger integers are numbered in their own order, so that ties are
-    broken alike.
+    Small integers stay as they are. Strings and larger integers are numbered in their sort order, which keeps the order
+    of ties.
 
     Raises:
         DataError: integers and strings are mixed, or an id is negative or neither.
@@ -126,6 +126,6 @@ def _integers(lists: Lists) -> Ids:
 
 
 def distinct(values: Ids) -> Ids:
-    """Return the distinct values in order; by sorting, which is faster here than `np.unique`."""
+    """Return the distinct values in ascending order, faster than `np.unique` here."""
     values = np.sort(values)
     return values[np.append(True, values[1:] != values[:-1])] if len(values) else values

@@ -1,7 +1,7 @@
-"""The form in which a sentence names an entity: word for word, shortened, under another name, as another number, ...
+"""Find how a sentence mentions an entity: verbatim, short, as an alias, inflected, as a date or number (Text2KGBench).
 
-`mentions` is the older test, by which the modes before `repaired-2` judge names. This one was made for gold triples: it
-says how, finds the words, and knows more ways. A pronoun or a description ("the film") names nothing.
+The modes before `repaired-2` use the older rules of `mentions`. These rules also return the form and the words, and
+know more forms. A pronoun or a description ("the film") is no mention.
 """
 
 from collections.abc import Sequence
@@ -18,29 +18,29 @@ from kbbench_hf.text.words import is_separated
 
 
 class Mention(NamedTuple):
-    """The form in which a sentence names an entity, and the words of the sentence that do, where they are its name."""
+    """The form in which a sentence mentions an entity, and the words of the mention if they are a name."""
 
     form: Form
     words: str = ""
 
     @property
     def found(self) -> bool:
-        """Whether it names the entity at all."""
+        """Whether the sentence mentions the entity."""
         return self.form != "absent"
 
 
 @lru_cache(maxsize=2**15)
 def find_mention(sentence: str, entity: str) -> Mention:
-    """Return how a sentence names an entity; an entity without words is named word for word.
+    """Return how a sentence mentions an entity; an entity without words is `verbatim`.
 
-    - `verbatim`: the same words in a row, whatever their case, accents, blanks, hyphens, quotation marks and the dots
-      of abbreviations; what stands in brackets at the end of a label tells it apart and need not be there.
+    - `verbatim`: the same words in a row, in any case, with any accents, blanks, hyphens, quotation marks and dots of
+      abbreviations, with or without the parentheses at the end of the label.
     - `short`: a family or regnal name, an acronym (or what it stands for), "Austin" for "Austin, Texas", one part of a
       title in parts, a name without its kind ("Italian" for "Italian language").
     - `alias`: a longer or other name: with middle names, in another order, of a country, misspelt in one letter.
     - `inflected`: in the plural or singular, or of the same root; a country by its people or its adjective.
-    - `date_form`, `number_form`: the same date or number in other writing. A day of which the sentence has the month or
-      the year alone is absent.
+    - `date_form`, `number_form`: the same date or number in another form. A day is absent if the sentence has only its
+      month or year.
 
     >>> sentence = "On 20th July 2001 the late Italian Ingrid Anna Conrad's club AC Turin, of 1,099 men, met Austin's."
     >>> for name in ("A.C._Turin", "Austin,_Texas", "Ingrid Conrad", "Italy", "2001-07-20", "1099.0", "Texas"):
@@ -67,7 +67,7 @@ def find_mention(sentence: str, entity: str) -> Mention:
     if quantity := parse_quantity(name):
         same = any(quantity.equals(each, rounded=True) for each in text.quantities)
         return Mention("number_form" if same else "absent")
-    if is_separated(bare):  # the rules are about words, and its words are characters
+    if is_separated(bare):  # the rules compare words, and these are characters
         return Mention("absent")
     for form, rule in RULES:
         for label in reversed(labels):
@@ -77,9 +77,9 @@ def find_mention(sentence: str, entity: str) -> Mention:
 
 
 def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
-    """Return how a sentence names the subject and the object of a triple.
+    """Return how a sentence mentions the subject and the object of a triple.
 
-    A subject that stands only inside the object's longer name is absent.
+    A subject that occurs only inside the object's longer name is absent.
 
     >>> [each.form for each in find_mentions("Its neighbour is Scafell Pike.", "Scafell", "Scafell Pike")]
     ['absent', 'verbatim']
@@ -97,7 +97,7 @@ index_sentence = lru_cache(maxsize=2**13)(SentenceWords)
 
 
 def label_dates(label: str) -> tuple[Date, ...]:
-    """Return the dates that a label can mean: as `parse_date`, and DBpedia's first of January can be any day of a year.
+    """Return the dates that a label can mean: those of `parse_date`; a 1 January of DBpedia can be any day of the year.
 
     >>> label_dates("1942-01-01")
     (Date(year=1942, month=1, day=1), Date(year=1942, month=0, day=0))
@@ -107,7 +107,7 @@ def label_dates(label: str) -> tuple[Date, ...]:
 
 
 def is_stated(date: Date, found: Sequence[Date]) -> bool:
-    """Return whether a date is among those found, with all its parts.
+    """Return whether a date is among the dates of a text, with all its parts.
 
     >>> is_stated(Date(2001), [Date(2001, 7)]), is_stated(Date(2001, 7, 20), [Date(2001, 7)])
     (True, False)

@@ -1,4 +1,4 @@
-"""The ways in which a sentence names an entity otherwise than word for word: each rule finds the words that do."""
+"""Rules that find the words by which a sentence mentions an entity in a form that is not verbatim."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ from kbbench_hf.text.name_variants import (
 
 Form = Literal["verbatim", "short", "alias", "inflected", "date_form", "number_form", "absent"]
 _LANDSCAPE = frozenset("river creek mountains mountain islands desert glacier".split())
-"""Kinds that a name in a landscape is used without, after an article: "the Enco"."""
+"""Kinds that names of landscapes omit after an article: "the Enco"."""
 _FORM = r"(?:A\.?F\.?C|F\.?C|A\.?C|A\.?S|S\.?C|S\.?V|C\.?F|N\.?V|A\.?G|S\.?p\.?A|GmbH|Inc|Ltd|LLC|Co|Corp)\b\.?"
 _COMPANY = re.compile(rf"^{_FORM}\s+|,?\s+{_FORM}$")
-"""What says that a name is a club's or a company's."""
+"""Words that mark the name of a club or company."""
 _WORKS = frozenset("album book episode film films game games movie novel season sequel series song".split())
 
 
@@ -34,7 +34,7 @@ def _inflected(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _longer(text: SentenceWords, label: Label) -> Span | None:
-    """Find all words in order with others between them: "Stanislav Yevgrafovich Petrov"; or without middle ones."""
+    """Find all words in order with others between them ("Stanislav Yevgrafovich Petrov"), or without middle ones."""
     if len(label.words) < 2:
         return None
     keys, first = [normalize_word(word) for word in label.written], label.words[0]
@@ -50,7 +50,7 @@ def _longer(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _end_of_longer(text: SentenceWords, label: Label, keys: Sequence[str], start: int) -> int:
-    """Return where a name ends that begins here: all its words follow, or its last one does; 0 if it does not."""
+    """Return the end of a name that starts here, by all its words or its last one; 0 if neither follows."""
     is_event = len(keys) > 2 and re.fullmatch(r"(?:18|19|20)\d\d", keys[0])
     wanted, skipped, position = 1, 0, start + 1
     while position < len(text.words) and wanted < len(keys) and skipped < 4:
@@ -181,7 +181,7 @@ def _nation(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _regnal(text: SentenceWords, label: Label) -> Span | None:
-    """Find "Elizabeth" for "Elizabeth II", "John Paul" for "John Paul II"; of works a sequel is another thing."""
+    """Find "Elizabeth" for "Elizabeth II", "John Paul" for "John Paul II"; but no work for its sequel."""
     if not _WORKS.isdisjoint(text.words):
         return None
     for i, word in enumerate(label.written[1:], start=1):
@@ -193,7 +193,7 @@ def _regnal(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _family_name(text: SentenceWords, label: Label) -> Span | None:
-    """Find the last word alone, of a label that could be a person's name."""
+    """Find the last word alone, of a label that can be a person's name."""
     numbered = label.words[-1] in ("jr", "sr") or re.fullmatch(r"[IVX]+", label.written[-1])
     person = label.part(0, -1) if numbered and len(label.words) > 2 else label
     if not person.is_person:
@@ -210,7 +210,7 @@ def _family_name(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _title_part(text: SentenceWords, label: Label) -> Span | None:
-    """Find one part of a title that has several: "A New Hope" for "Star Wars: A New Hope"."""
+    """Find one part of a title in parts: "A New Hope" for "Star Wars: A New Hope"."""
     parts = re.split(r"\s*[:–—;]\s+|\s+[-:/]\s+", label.name)
     for part in map(Label.of, parts if len(parts) > 1 else ()):
         if len("".join(part.words)) < 4 or part.words[0].isdigit():
@@ -274,7 +274,7 @@ def _nearest(first: Span, others: Sequence[Sequence[Span]]) -> Span | None:
 
 
 def _misspelt(text: SentenceWords, label: Label) -> Span | None:
-    """Find the words with one letter more, less or other in those of five letters or more, as in transliterations."""
+    """Find the words with one letter added, removed or replaced in words of at least five, as in transliterations."""
     n = len(label.words)
     if sum(map(len, label.words)) < 7:
         return None
@@ -309,4 +309,4 @@ RULES: tuple[tuple[Form, Callable[[SentenceWords, Label], Span | None]], ...] = 
     ("alias", _scattered),
     ("alias", _misspelt),
 )
-"""The form that a rule finds, and the rule; the first that finds something is believed."""
+"""Form -> its rule, in order: the first rule that finds a span decides."""

@@ -1,4 +1,4 @@
-"""Whether a sentence mentions an entity, by any of the ways in which the same thing is written."""
+"""Test whether a sentence mentions an entity (Text2KGBench, modes `reference`, `paper` and `repaired`)."""
 
 import re
 from functools import lru_cache
@@ -13,16 +13,16 @@ _SMALL = frozenset({"a", "an", "and", "de", "for", "in", "of", "on", "the", "to"
 
 
 def is_mentioned(sentence: str, entity: str) -> bool:
-    """Return whether a sentence mentions an entity under its name or another way to write it.
+    """Return whether a sentence mentions an entity by its name or another form of it.
 
-    Names are compared word by word, without case, accents and punctuation; underscores are spaces. Also mentioned are:
+    Names are compared word by word, without case, accents and punctuation; underscores are spaces. Other forms are:
 
-    - a name without what tells it apart: `Totoro (film)`, `"Totoro"`;
-    - an acronym of words in a row (`UN`), and words of whose initials the sentence has the acronym (`U.S.`);
+    - a name without its qualifier or quotes: `Totoro (film)`, `"Totoro"`;
+    - an acronym of words in a row (`UN`), and words for their acronym (`U.S.`);
     - a number by its value: `1099.0`, `23.27 (square kilometres)`;
-    - a date by its parts, in any order: `1989-05-02`, `02 May 1989`. Where day and month are 00 or 01 January, which
-      stand for unknown ones in TekGen, by its year;
-    - a person or place by a family name or last word alone, if it is written with a capital and so is the whole name.
+    - a date by its parts, in any order: `1989-05-02`, `02 May 1989`. If day and month are 00 or 01 January, which are
+      unknown in TekGen, by its year;
+    - a person or place by a family name or last word alone, if it and the whole name are capitalized.
 
     An entity without words is always mentioned.
 
@@ -30,7 +30,7 @@ def is_mentioned(sentence: str, entity: str) -> bool:
     >>> [is_mentioned(sentence, entity) for entity in ("United_States", "1099.0", "1989-05-02", "Nasa (agency)", "ESA")]
     [True, True, True, True, False]
     """
-    text = _text(sentence)
+    text = _sentence_forms(sentence)
     name = entity.replace("_", " ").strip().strip('"')
     plain = re.sub(r"\s*\([^()]*\)$", "", name)
     words = _words(name)
@@ -45,12 +45,12 @@ def is_mentioned(sentence: str, entity: str) -> bool:
     )
 
 
-class _Text:
-    """A sentence, in the forms that names are looked up in."""
+class _SentenceForms:
+    """A sentence, in the forms in which names are found."""
 
     def __init__(self, sentence: str) -> None:
         self.written = [stripped for word in sentence.split() if (stripped := re.sub(r"^\W+|(?:'s)?\W*$", "", word))]
-        """The words as written, without punctuation around them."""
+        """The words as written, without surrounding punctuation."""
         self.words = _words(sentence)
         self.numbers = frozenset(float(match.replace(",", "")) for match in re.findall(NUMERAL, sentence))
         self.joined = f" {' '.join(self.words)} "
@@ -98,7 +98,7 @@ class _Text:
         return False
 
 
-_text = lru_cache(maxsize=2**13)(_Text)
+_sentence_forms = lru_cache(maxsize=2**13)(_SentenceForms)
 
 
 def _words(text: str) -> tuple[str, ...]:

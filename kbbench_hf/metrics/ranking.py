@@ -1,20 +1,20 @@
-"""Hit@k, Recall@k, Precision@k, MRR, MAP, nDCG and R-precision of ranked candidates, read from the ranks of the gold.
+"""Hit@k, Recall@k, Precision@k, MRR, MAP, nDCG and R-precision from the ranks of the gold candidates.
 
-Two modes. `reference` has the definitions behind STaRK's published figures: its evaluator calls torchmetrics' retrieval
-functions, here as they were before release 1.7.4. `standard` has trec_eval's definitions with our rule for ties. They
-differ in two measures:
+There are two modes. `reference` has the definitions of STaRK's published scores: its evaluator calls torchmetrics'
+retrieval functions, here as they were before release 1.7.4. `standard` has trec_eval's definitions with our rule for
+ties. They differ in two measures:
 
 - `map_at_k` divides by the gold found in the first k in `reference`, by all gold in `standard`;
 - `ndcg` shares the gain of a tie among its members in `reference`; in `standard` ties are broken by id.
 
-Among equal scores the lowest id is first here, in both modes; trec_eval takes the id that is last in the alphabet first
-(of 9, 10 and 100 the 9). Its figures are ours where no scores are equal, as in what `kbbench export --as trec` writes.
+Among equal scores the lowest id is first in both modes; trec_eval puts the alphabetically last id first (of 9, 10 and
+100 the 9). Without equal scores its values are ours, for example for the files of `kbbench export --as trec`.
 
-Differs from upstream: scores of zero or below count like any others (torchmetrics since 1.7.4 takes such answers for
-not retrieved); every measure reads the same ranks (upstream sorts anew for each, and ties fall differently); scores are
-compared as they are (upstream rounds them to float32); an unknown measure is an error (upstream repeats the last one).
+Differs from upstream: scores of zero or below count like any others (torchmetrics since 1.7.4 treats such candidates
+as not retrieved); every measure uses the same ranks (upstream sorts again for each, with other orders of ties); scores
+are compared unrounded (upstream rounds to float32); an unknown measure is an error (upstream repeats the last one).
 
-A query without gold among the candidates scores 0 in both modes, as in both sources.
+A query without gold among the candidates scores 0 in both modes, as upstream.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ DEFAULT_KS = (1, 3, 5, 10, 20, 50, 100)
 
 
 def metric_names(ks: Iterable[int] = DEFAULT_KS) -> list[str]:
-    """Return the names of all measures, those that need a cutoff once for each k.
+    """Return the names of all measures, those with a cutoff once for each k.
 
     Raises:
         UsageError: a cutoff is below 1 or no integer.
@@ -50,9 +50,9 @@ def metric_names(ks: Iterable[int] = DEFAULT_KS) -> list[str]:
 
 
 def measure(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") -> dict[str, Values]:
-    """Return one value per query for each metric, shape (n,); NaN where the rankings do not determine it.
+    """Return one value per query for each metric, shape (n,); NaN if the rankings do not determine it.
 
-    A value is not determined where gold stands in a tail of unknown order and the value depends on that order.
+    A value is not determined if gold is in a tail of unknown order and the value depends on that order.
 
     Raises:
         UsageError: a metric or mode is unknown, or a cutoff is below 1.
@@ -71,10 +71,10 @@ def measure(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") 
 
 
 def lower_bounds(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") -> dict[str, Values]:
-    """Return for each metric a value that no order of the tail falls below: `measure`'s where it is determined.
+    """Return for each metric the lowest value of any order of the tail: that of `measure` if it is determined.
 
-    Each has shape (n,). A mean over queries that leaves out what is not determined would leave out the failures; a mean
-    of these cannot flatter.
+    Each has shape (n,). A mean without the undetermined queries would leave out failures; a mean of these values cannot
+    be too high.
     """
     return _measure(ranks, ranks.worst, metrics, mode)
 
@@ -88,11 +88,11 @@ def _measure(gold: GoldRanks, ranks: Ranks, metrics: Sequence[str], mode: Mode) 
 
 @dataclass(frozen=True)
 class _RankLists:
-    """The gold's ranks of n queries, ascending within each, in one of the orders that the tail allows."""
+    """Ranks of the gold of n queries, ascending within each, in one possible order of the tail."""
 
     ranks: Ranks
     best: Ranks
-    """The best possible ranks; they say which answers may be found, and one more can lower a mean over those found."""
+    """The best possible ranks decide which gold counts as found; one more can lower a mean over found gold."""
     offsets: Ids
     tie_first: Ranks | None
     tie_last: Ranks | None

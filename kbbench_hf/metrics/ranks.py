@@ -1,7 +1,7 @@
-"""Scores become ranks here, once: every ranking measure reads the ranks of the gold and nothing else.
+"""Ranks of gold candidates from scores: the only input of the ranking measures.
 
-The rule is one: score descending, then candidate id ascending, integers as integers. Sign, scale and the order in which
-a dictionary was filled can then never change a figure.
+There is one order: score descending, then candidate id ascending, integers as integers. Sign, scale and the order of a
+dictionary therefore never change a value.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Ranks = NDArray[np.float64]
 Missing = Literal["tail", "zero"]
 
 _FILTER_BITS = 20
-"""Size of the filter that sorts out what cannot be gold: 2**20 flags, one megabyte."""
+"""Size of the filter that excludes ids that cannot be gold: 2**20 flags, one megabyte."""
 _MIX_ID, _MIX_ROW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
@@ -27,7 +27,7 @@ class RankedLists:
 
     lists: IdLists
     tied: NDArray[np.bool_] | None
-    """For each entry, whether it has the score of the entry before it in the same list; None without ties."""
+    """For each entry, whether its score equals that of the entry before it in the same list; None without ties."""
 
 
 def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> RankedLists:
@@ -71,7 +71,7 @@ def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> RankedList
 
 def _refuse_duplicates(lists: IdLists) -> None:
     lengths = lists.lengths
-    if len(lists.ids) and (lengths == lengths[0]).all():  # the common case: short rows sort fastest
+    if len(lists.ids) and (lengths == lengths[0]).all():  # the common case: sorting short rows is fastest
         in_order = np.sort(lists.ids.reshape(len(lists), -1), axis=1)
         repeated = in_order[:, 1:] == in_order[:, :-1]
         if repeated.any():
@@ -102,28 +102,28 @@ def _span(n_lists: int, *ids: Ids) -> int:
 
 @dataclass(frozen=True)
 class GoldRanks:
-    """Where the gold of each query stands: all that a measure needs to know.
+    """Ranks of the gold of each query: the input of all measures.
 
-    The ranks of query i are `ranks[offsets[i]:offsets[i + 1]]`, from 1, ascending, infinite for gold that is never
-    retrieved. Gold of one query whose rank is open has its best possible rank in `ranks`, its worst in `worst`.
+    The ranks of query i are `ranks[offsets[i]:offsets[i + 1]]`, from 1, ascending, infinite for gold that was not
+    retrieved. Gold of unknown rank has its best possible rank in `ranks` and its worst in `worst`.
     """
 
     ranks: Ranks
     offsets: Ids
     worst: Ranks
-    """Equal to `ranks` (the same array) where every rank is known."""
+    """The same array as `ranks` if every rank is known."""
     tie_first: Ranks | None
-    """First rank of the tie in which each gold stands, its own rank outside ties; None where nothing is tied."""
+    """First rank of the tie of each gold candidate, its own rank outside ties; None without ties."""
     tie_last: Ranks | None
 
     @property
     def n_gold(self) -> Ids:
-        """How many gold candidates each query has."""
+        """Number of gold candidates of each query."""
         return np.diff(self.offsets)
 
     @property
     def n_tied(self) -> int:
-        """How many gold candidates share their score with another candidate."""
+        """Number of gold candidates that share their score with another candidate."""
         return 0 if self.tie_first is None or self.tie_last is None else int((self.tie_first < self.tie_last).sum())
 
 
@@ -137,17 +137,17 @@ def locate(
 ) -> GoldRanks:
     """Return the ranks of the gold of every query.
 
-    Gold named twice counts once. An empty ranking retrieves nothing, whatever `missing` says.
+    Repeated gold counts once. An empty ranking retrieves nothing, for any value of `missing`.
 
     Args:
         rankings: the ranked candidates of n queries.
         gold: the relevant candidates of the same n queries.
-        missing: where gold stands that is not in the ranking. "zero": nowhere, it was not retrieved. "tail": behind the
-            ranking, which upstream fills up with all other candidates at one score: in order of id. None: behind the
-            ranking, which was cut off, in an order that nobody knows; so too for "tail" without `candidates`. A value
-            that depends on an unknown order is not determined.
-        candidates: the ids of all candidates. Gold that is none of them is dropped.
-        n_candidates: how many candidates there are, where their ids are not at hand.
+        missing: rank of gold that is not in the ranking. "zero": none, it was not retrieved. "tail": after the ranking,
+            in order of id, as upstream appends all other candidates with one score. None: after the ranking, which was
+            cut off, in an unknown order; this also applies to "tail" without `candidates`. A value that depends on an
+            unknown order is not determined.
+        candidates: the ids of all candidates. Gold that is not among them is dropped.
+        n_candidates: the number of candidates, if their ids are not known.
 
     Raises:
         DataError: a ranking holds an id that is no candidate, or more ids than there are candidates.
@@ -204,10 +204,10 @@ def locate(
 
 
 def _find(lists: IdLists, keys: Ids, span: int) -> tuple[Ids, Ids]:
-    """Return where gold stands in the lists (positions in `lists.ids`), and which of the sorted `keys` each is.
+    """Return the positions of gold in `lists.ids`, and the index of each in the sorted `keys`.
 
-    Almost no retrieved candidate is gold, so a filter of one hash per (query, id) pair sorts most of them out while
-    they pass through the cache; what is left is compared exactly.
+    Almost no retrieved candidate is gold. Therefore a filter of one hash per (query, id) pair excludes most of them
+    block by block; the others are compared exactly.
     """
     if not len(keys) or not len(lists.ids):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -241,7 +241,7 @@ def _hash(ids: Ids, rows: Ids, lengths: Ids | None = None) -> NDArray[np.uint64]
 
 
 def _tie_bounds(tied: NDArray[np.bool_], positions: Ids, ranks: Ranks) -> tuple[Ranks, Ranks]:
-    """Return the first and last rank of the tie that holds each position; `tied` marks ties with the entry before."""
+    """Return the first and last rank of the tie at each position; `tied` marks ties with the entry before."""
     heads = np.flatnonzero(~tied)
     group = np.searchsorted(heads, positions, side="right") - 1
     ends = np.append(heads[1:], len(tied)) - 1

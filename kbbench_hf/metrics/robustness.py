@@ -1,4 +1,4 @@
-"""How a score changes with the setting (over budgets and over orders), and with the kind of knowledge."""
+"""Robustness of scores over budgets, orders and kinds of knowledge: drops, standard deviations, intervals."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.aggregate import estimate
 
 DRAWS = 1000
-"""How many resamples an interval rests on."""
+"""Number of resamples of an interval."""
 SEED = 42
 
 Column = Mapping[int | str, float]
-"""Example -> its value in one setting; examples that a setting lacks are absent."""
+"""Example -> its value in one setting; examples that are not in the setting are absent."""
 
 
 class Curve(NamedTuple):
-    """A score over growing budgets, and what is lost on the way."""
+    """A score over growing budgets, and its relative drop."""
 
     budgets: tuple[int, ...]
     values: tuple[float, ...]
     relative_drop: float
-    """(first - last) / first; NaN where the first is 0."""
+    """(first - last) / first; NaN if the first is 0."""
 
 
 def curve(by_budget: Mapping[int, float]) -> Curve:
@@ -47,17 +47,17 @@ def curve(by_budget: Mapping[int, float]) -> Curve:
 
 
 def population_std(values: ArrayLike) -> float:
-    """Return the standard deviation over settings, divided by n: the paper's tables have settings, not samples of them.
+    """Return the population standard deviation over settings: the paper's tables have all settings, not a sample.
 
     >>> round(population_std([55.12, 58.19, 60.23]), 2)  # table 7, KG, Llama-3.1-8B: 2.1
     2.1
     """
     array = np.asarray(values, dtype=np.float64)
-    return float(np.std(array)) if np.ptp(array) else 0.0  # not 1e-16, as the mean of equal values is rounded
+    return float(np.std(array)) if np.ptp(array) else 0.0  # 0 and not 1e-16 for equal values, whose mean is rounded
 
 
 def worst_order_drop(by_order: Mapping[str, float], reference: str = "random") -> float:
-    """Return how much the worst order loses against a reference order; 0 where that one is the worst.
+    """Return the difference of a reference order and the worst order; 0 if the reference is the worst.
 
     >>> round(worst_order_drop({"prefix": 0.85, "random": 0.74, "suffix": 0.7}), 6)
     0.04
@@ -73,8 +73,8 @@ def worst_order_drop(by_order: Mapping[str, float], reference: str = "random") -
 def resampled_means(columns: Sequence[Column], seed: int = SEED) -> NDArray[np.float64]:
     """Return the mean of every setting under resamples of the examples, the same ones for all: shape (draws, settings).
 
-    Settings are paired: an example that several of them have is drawn for all of them together, so what makes it hard
-    in each of them does not widen their differences. NaN where a resample holds no example of a setting.
+    Settings are paired: an example is drawn for all settings together, so its difficulty does not widen their
+    differences. NaN if a resample has no example of a setting.
 
     >>> resampled_means([{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}]).sum(axis=1).tolist()[:3]
     [1.0, 1.0, 1.0]
@@ -96,14 +96,13 @@ def resampled_means(columns: Sequence[Column], seed: int = SEED) -> NDArray[np.f
 def std_interval(groups: Sequence[Sequence[Column]]) -> tuple[float, float]:
     """Return a 95 % interval of the standard deviation over settings; of several groups, that of their mean deviation.
 
-    Means of samples differ even where the settings do not, and resampling adds to that once more: the percentiles of a
-    resampled deviation lie above a true 0 always. So the interval is the deviation, plus or minus what 95 % of the
-    resamples move the settings apart (their means' changes, without what is common to all settings, have that standard
-    deviation; a deviation cannot change by more). It covers in 94 to 99 of 100 samples of 60 and 240 examples in 3 and
-    4 settings, equal or different; percentiles in none to 95.
+    Means of samples differ even between equal settings, and resampling adds to it: percentiles of a resampled deviation
+    are always above a true 0. Therefore the interval is the deviation plus or minus the 95 % quantile of the deviation
+    over settings of the resampled changes; a deviation cannot change by more. It covers in 94 to 99 of 100 samples of
+    60 and 240 examples in 3 and 4 settings, equal or different; percentiles in 0 to 95.
 
     Args:
-        groups: for each group of examples (a subset, say) the values of each example in each setting.
+        groups: for each group of examples (a subset, for example), the value of each example in each setting.
 
     >>> alike = {n: float(n % 2) for n in range(100)}
     >>> std_interval([[alike, alike]])
@@ -119,9 +118,9 @@ def std_interval(groups: Sequence[Sequence[Column]]) -> tuple[float, float]:
 
 
 def mean_interval(groups: Sequence[Sequence[Column]]) -> tuple[float, float]:
-    """Return a 95 % interval of the mean over settings, that of each example's mean over the settings that it has.
+    """Return a 95 % interval of the mean over settings, from the mean of each example over its settings.
 
-    Of several groups, the interval of the mean of their means; arguments as in `std_interval`.
+    For several groups, the interval of the mean of their means; arguments as in `std_interval`.
 
     >>> [round(end, 2) for end in mean_interval([[{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}]])]
     [0.27, 0.73]
@@ -136,7 +135,7 @@ def mean_interval(groups: Sequence[Sequence[Column]]) -> tuple[float, float]:
 
 
 def rank_correlation(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    """Return Spearman's rank correlation over the last axis, ties sharing their mean rank; NaN without any spread.
+    """Return Spearman's rank correlation over the last axis, with mean ranks of ties; NaN without any spread.
 
     The result has the shape of `a` without its last axis.
 

@@ -1,4 +1,4 @@
-"""Is the difference real? Paired tests over the same examples, and ranks that say when they cannot tell."""
+"""Paired randomization tests, Holm's correction, rank groups and minimum detectable effects."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,25 +13,25 @@ ALPHA = 0.05
 N_RESAMPLES = 10_000
 SEED = 42
 _ROWS = 2_000
-"""How many sign patterns are drawn at once, a divisor of N_RESAMPLES."""
+"""Number of sign patterns drawn at once, a divisor of N_RESAMPLES."""
 EXACT_LIMIT = 13
 """Up to this many differing pairs, all sign patterns are enumerated: 2**13 is less than N_RESAMPLES."""
 FEWEST_PAIRS = 6
-"""With fewer differing pairs no test at 5 % finds anything, however they differ: 2 of 2**5 sign patterns are 6 %."""
+"""With fewer differing pairs no test at 5 % is significant: 2 of 2**5 sign patterns are 6 %."""
 ROUNDING = 1e-12
-"""What values and sums may differ by and still be the same, relative to the magnitude of their terms."""
+"""Relative difference up to which values and sums are equal, by the magnitude of their terms."""
 Array = NDArray[np.float64]
 
 
 class PairedTest(NamedTuple):
-    """Two systems on the same examples: mean of a - b, its 95 % interval, p-value, and who won how often."""
+    """Two systems on the same examples: mean of a - b, its 95 % interval, p-value, wins, ties and losses."""
 
     difference: float
-    """The mean of a - b, in the metric's own unit; NaN without pairs."""
+    """The mean of a - b in the unit of the metric; NaN without pairs."""
     ci95: tuple[float, float]
-    """The lower and upper end of its interval."""
+    """Lower and upper end of its interval."""
     p_value: float
-    """Two-sided, not corrected for further tests: see `holm`."""
+    """Two-sided, not corrected for multiple tests: see `holm`."""
     wins: int
     """Pairs in which a is greater; in a comparison, better."""
     ties: int
@@ -40,7 +40,7 @@ class PairedTest(NamedTuple):
 
     @property
     def small(self) -> bool:
-        """Whether too few pairs differ for the test to find anything: fewer than `FEWEST_PAIRS`."""
+        """Whether fewer than `FEWEST_PAIRS` pairs differ, so that the test cannot be significant."""
         return self.wins + self.losses < FEWEST_PAIRS
 
 
@@ -52,20 +52,20 @@ def paired_test(
     *,
     level: float = ALPHA,
 ) -> PairedTest:
-    """Test whether two systems differ, with the paired randomisation test (Fisher's sign flips, two-sided).
+    """Test whether two systems differ, with the paired randomization test (Fisher's sign flips, two-sided).
 
-    Pairs in which either value is NaN are left out. With `groups` the statistic is the (weighted) mean over groups of
-    the mean difference, as in `aggregate.estimate`. Up to 13 differing pairs the test is exact; beyond that it draws
-    10,000 sign patterns with a fixed seed and never returns less than 1 / 10,001. Differences, and sums of them, that
-    differ by rounding only are equal.
+    Pairs with a NaN are left out. With `groups` the statistic is the (weighted) mean over groups of the mean
+    difference, as in `aggregate.estimate`. Up to 13 differing pairs the test is exact; beyond that it draws 10,000 sign
+    patterns with a fixed seed, and p is at least 1 / 10,001. Differences, and sums of them, that differ only by
+    rounding are equal.
 
-    The interval holds the differences that the same sign patterns do not reject at `level`. It leaves out 0 where p is
-    at most that level (0.05 by default) and nowhere else: its ends are quantiles of the means of the subsets that the
-    patterns flip (Hartigan 1969). Systems that are alike on every example differ by 0, in [0, 0]. Too few pairs leave
-    every difference open, which is those between -1 and 1 where all values lie in [0, 1].
+    The interval contains the differences that the same sign patterns do not reject at `level`. It excludes 0 exactly if
+    p is at most that level (0.05 by default): its ends are quantiles of the means of the subsets that the patterns flip
+    (Hartigan 1969). Systems with equal values on every example differ by 0, in [0, 0]. With too few pairs no difference
+    is rejected; if all values are in [0, 1], the interval is then [-1, 1].
 
-    Values that rest on draws (seeds, say) come as one row for each, shape (draws, examples). A difference is there
-    where it is in every draw: p is the greatest, the interval spans theirs, the rest is of the mean over draws.
+    Values from several draws (seeds, for example) have one row per draw, shape (draws, examples). A difference must be
+    in every draw: p is the largest, the interval spans those of all draws, the rest is of the mean over draws.
 
     >>> test = paired_test([1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1])
     >>> test.wins, test.ties, test.losses, test.p_value  # 2 of 2**5 sign patterns are as extreme
@@ -114,7 +114,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_levels(p_values: Sequence[float]) -> list[float]:
-    """Return the level of each test's interval at which it leaves out 0 exactly where `holm` gives at most 5 %.
+    """Return the level at which each test's interval excludes 0 exactly if its p-value by `holm` is at most 5 %.
 
     >>> [round(level, 4) for level in holm_levels([0.01, 0.04, 0.03])]  # .05 / 3, then .05 / 2
     [0.0167, 0.025, 0.025]
@@ -129,16 +129,15 @@ def holm_levels(p_values: Sequence[float]) -> list[float]:
 
 
 def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> list[int]:
-    """Return the rank group of each system, best first: those of a group cannot be told from its first one.
+    """Return the rank group of each system, best first: systems of a group do not differ significantly from its first.
 
-    Each system is tested against the first of its group; where it differs, it begins the next group. If Holm's
-    correction over all these tests leaves one of the beginnings open, groups are made again with half the level, so
-    that what was left open is tested against the first of the group in which it now stands.
+    Each system is tested against the first of its group; if it differs, it starts the next group. If such a difference
+    is not significant after Holm's correction over all these tests, groups are formed again with half the level, which
+    tests the system against the first of its new group.
 
     Args:
         names: the systems, best first.
-        p_value: the p-value of a paired test between two of them; NaN where there is nothing to test, which begins a
-            group of its own.
+        p_value: the p-value of a paired test of two systems; NaN without a test, which starts a new group.
 
     >>> p_values = {("good", "same"): 0.8, ("good", "bad"): 0.001}
     >>> rank_groups(["good", "same", "bad"], lambda a, b: p_values[a, b])
@@ -155,15 +154,15 @@ def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> l
                 leaders.append(position)
         tested = [position for position, p in enumerate(tests) if not math.isnan(p)]
         corrected = dict(zip(tested, holm([tests[position] for position in tested]), strict=True))
-        if all(corrected.get(leader, 0.0) <= ALPHA for leader in leaders):  # at the latest where level is ALPHA / n
+        if all(corrected.get(leader, 0.0) <= ALPHA for leader in leaders):  # at the latest if level is ALPHA / n
             return [sum(leader <= position for leader in leaders) for position in range(len(names))]
         level /= 2
 
 
 def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> float:
-    """Return the smallest true mean difference that a paired test at 5 % would find with the given power.
+    """Return the smallest true mean difference that a paired test at 5 % detects with the given power.
 
-    Normal approximation: (1.96 + z_power) * sd / sqrt(n). NaN where fewer than two pairs were scored.
+    Normal approximation: (1.96 + z_power) * sd / sqrt(n). NaN with fewer than two scored pairs.
 
     >>> round(minimum_detectable_effect([0.1, -0.1] * 50), 4)  # 2.8016 * 0.1005 / 10
     0.0282
@@ -178,7 +177,7 @@ def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> flo
 
 
 def _shares(groups: Sequence[str] | NDArray[np.str_] | None, weights: Mapping[str, float] | None, n: int) -> Array:
-    """Return the share of each example in the statistic: a mean of group means is a weighted mean of examples."""
+    """Return the weight of each example in the statistic, as a mean of group means is a weighted mean of examples."""
     if groups is None:
         return np.full(n, 1 / n)
     names, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
@@ -187,11 +186,11 @@ def _shares(groups: Sequence[str] | NDArray[np.str_] | None, weights: Mapping[st
 
 
 def _flip_signs(differences: Array, shares: Array, level: float) -> tuple[float, tuple[float, float]]:
-    """Return the p-value of a weighted mean of differences, and the interval of those that are not rejected.
+    """Return the p-value of a weighted mean of differences, and the interval of differences that are not rejected.
 
-    Flipping the signs of a subset makes the mean as extreme or more, on the side of its sign, if the differences that
-    are flipped sum to 0 or less. A shift of all differences is therefore rejected by the patterns that reject 0 for the
-    shifted ones: those whose subset has a mean beyond it.
+    Flipping the signs of a subset makes the mean as extreme or more, on the side of its sign, if the flipped
+    differences sum to 0 or less. Therefore a shift of all differences is rejected by the patterns that reject 0 for the
+    shifted differences: those with a subset whose mean is beyond the shift.
     """
     moved = differences != 0
     if not moved.any():
@@ -202,13 +201,13 @@ def _flip_signs(differences: Array, shares: Array, level: float) -> tuple[float,
     total, tolerance = math.fsum(terms), ROUNDING * float(np.abs(terms).sum())
     extreme = np.abs(total - 2 * flipped) >= abs(total) - 2 * tolerance
     p_value = float(extreme.mean()) if exact else (int(extreme.sum()) + 1) / (len(flipped) + 1)
-    # each pattern and its opposite; the subset without examples rejects no shift, the one with all of them all
+    # each pattern and its opposite; the empty subset rejects no shift, the whole one rejects all
     sums, sizes = np.append(flipped, total - flipped), np.append(flipped_shares, 1.0 - flipped_shares)
     sums[np.abs(sums) <= tolerance] = 0.0
     empty = sizes <= ROUNDING
     subset_means = sums / np.where(empty, 1.0, sizes)
     lows, highs = np.where(empty, -math.inf, subset_means), np.where(empty, math.inf, subset_means)
-    if not exact:  # the pattern as observed, as in the p-value
+    if not exact:  # the observed pattern, as in the p-value
         lows, highs = np.append(lows, [-math.inf, total]), np.append(highs, [math.inf, total])
     outside = math.floor(level / 2 * len(lows))
     low = np.partition(lows, outside)[outside]
@@ -217,7 +216,7 @@ def _flip_signs(differences: Array, shares: Array, level: float) -> tuple[float,
 
 
 def _enumerated(terms: Array, shares: Array, tied: Array) -> tuple[Array, Array]:
-    """Return the sum of terms and of shares of every subset; ties beside it are drawn, as often as it takes."""
+    """Return the sums of terms and of shares of every subset, repeated with drawn ties if there are any."""
     patterns = (np.arange(2 ** len(terms))[:, None] >> np.arange(len(terms))) & 1
     flipped, flipped_shares = patterns @ terms, patterns @ shares
     if not len(tied):
@@ -227,9 +226,9 @@ def _enumerated(terms: Array, shares: Array, tied: Array) -> tuple[Array, Array]
 
 
 def _drawn(terms: Array, shares: Array, tied: Array) -> tuple[Array, Array]:
-    """Return the sum of terms and of shares of `N_RESAMPLES` subsets, each example in it or not by a fair coin.
+    """Return the sums of terms and of shares of `N_RESAMPLES` subsets with each example by a fair coin.
 
-    Eight coins are one byte, and what a byte adds to both sums is looked up.
+    Eight coins are one byte, and a table has what each byte adds to both sums.
     """
     generator = np.random.Generator(np.random.PCG64(SEED))
     n_bytes = (len(terms) + 7) // 8
@@ -246,7 +245,7 @@ def _drawn(terms: Array, shares: Array, tied: Array) -> tuple[Array, Array]:
 
 
 def _drawn_ties(tied: Array, times: int) -> Array:
-    """Return the shares of random subsets of the ties; of those with equal shares the number is drawn at once."""
+    """Return the shares of random subsets of the ties; the number of ties with equal shares is one binomial draw."""
     generator = np.random.Generator(np.random.PCG64(SEED + 1))
     drawn = np.zeros(times)
     for share, count in zip(*np.unique(tied, return_counts=True), strict=True):

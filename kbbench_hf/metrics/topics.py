@@ -1,4 +1,4 @@
-"""The words that GenRES's topic model sees, of a source text and of triples read as one text."""
+"""Words of source texts and triples for GenRES's topic model, and NLTK's stop words."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ STOP_WORDS = frozenset(
     this those through to too under until up ve very was wasn we were weren what when where which while who whom why
     will with won wouldn y you your yours yourself yourselves""".split()
 )
-"""NLTK's English stop words (from the Snowball stemmer's list, BSD) that are alphanumeric; others are no words here.
-Compared with case, as the release does: "The" stays."""
+"""NLTK's English stop words (from the Snowball stemmer's list, BSD) that are alphanumeric, as words are here. Compared
+with case, as in the release: "The" stays."""
 
 
 def content_words(text: str, mode: str) -> list[str]:
-    """Return the tokens of a text (by the rules that `WORDS` has for a mode) that are alphanumeric and no stop word.
+    """Return the alphanumeric tokens of a text without stop words; `WORDS` has the tokenizer of each mode.
 
     >>> content_words("The effects of 5 - HT on rats .", "reference")
     ['The', 'effects', '5', 'HT', 'rats']
@@ -31,8 +31,8 @@ def content_words(text: str, mode: str) -> list[str]:
 def join_triples(triples: Iterable[Triple], mode: str) -> str:
     """Return triples as one text, each "head relation tail .".
 
-    The release joins them without a space, which glues the full stop to the next head: ".Head" is no word, so the first
-    word of every head but the first is lost. `fixed` puts the space.
+    The release joins them without a space. ".Head" is no word, so the first word of every head but the first is lost.
+    `fixed` adds the space.
 
     >>> join_triples([["a", "r", "b"], ["c", "r", "d"]], "reference")
     'a r b .c r d .'

@@ -1,6 +1,6 @@
-"""Lists of extracted triples: which of them count, how many there are, and how many match the gold literally.
+"""GenRES scores that need no model: number and length of extracted triples, and literal matches with gold.
 
-The part of GenRES that needs no model; the five qualities are in `generative_re`.
+The other scores are in `generative_re`.
 """
 
 import math
@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Triple = Sequence[object]
-"""[head, relation, tail]; what a model wrote may hold anything else, and any number of elements."""
+"""[head, relation, tail]; the output of a model may have other types and any number of elements."""
 Floats = NDArray[np.float64]
 
 
 def select_triples(answer: Sequence[Triple], mode: str) -> list[Triple]:
-    """Return the triples of an answer that a mode looks at.
+    """Return the triples of an answer that a mode scores.
 
-    `reference` takes the answer as it is. `fixed` keeps lists of three elements, each a string that is not blank or a
-    number; strings are stripped, numbers written out, and of equal triples the first is kept.
+    `reference` keeps the answer unchanged. `fixed` keeps lists of three elements, each a number or a string that is not
+    blank. Strings are stripped, numbers become strings, and the first of equal triples is kept.
 
     >>> select_triples([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
     [('a', 'r', 'b'), ('b', 'in', '1961')]
@@ -32,7 +32,7 @@ def select_triples(answer: Sequence[Triple], mode: str) -> list[Triple]:
 
 
 def keep_well_formed(answer: Sequence[object]) -> list[tuple[str, str, str]]:
-    """Return the triples of three strings or numbers, stripped and written out, repeated ones included.
+    """Return the triples of three strings or numbers, as stripped strings, repeated ones included.
 
     >>> keep_well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
     [('a', 'r', 'b'), ('a', 'r', 'b')]
@@ -41,7 +41,7 @@ def keep_well_formed(answer: Sequence[object]) -> list[tuple[str, str, str]]:
     for triple in answer:
         if isinstance(triple, str) or not isinstance(triple, Sequence) or len(triple) != 3:
             continue
-        head, relation, tail = (_written(element) for element in triple)
+        head, relation, tail = (_to_text(element) for element in triple)
         if head and relation and tail:
             kept.append((head, relation, tail))
     return kept
@@ -59,7 +59,7 @@ def triples_per_document(answers: Sequence[Sequence[object]]) -> Floats:
 def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str], int], *, empty: float) -> Floats:
     """Return the mean number of tokens of each document's triples.
 
-    A triple with an element that is no string has none.
+    A triple with an element that is no string has no tokens.
 
     Args:
         answers: the triples of each document.
@@ -81,8 +81,8 @@ def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str]
 def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float) -> Floats:
     """Return precision, recall and F1 of literally equal triples per document, shape (3, documents).
 
-    Case and the difference of `_` and space do not matter. Precision counts every predicted triple, repeated ones
-    included; recall every gold triple.
+    Case is ignored, and `_` is a space. Precision counts every predicted triple, repeated ones included; recall counts
+    every gold triple.
 
     Args:
         answers: the predicted triples of each document.
@@ -107,7 +107,7 @@ def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Trip
     return scores
 
 
-def _written(element: object) -> str:
+def _to_text(element: object) -> str:
     if isinstance(element, str):
         return element.strip()
     return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""

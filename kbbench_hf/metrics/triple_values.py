@@ -1,8 +1,7 @@
-"""Triples compared by meaning: names in any writing, dates and numbers by value (Text2KGBench, `repaired-2` and `-3`).
+"""Scores of triples by value: names in any form, dates, numbers (Text2KGBench, modes `repaired-2` and `repaired-3`).
 
-The second and third version of our own mode. Where the sentence does not name a gold triple's subject or object, no
-reader of the sentence can write it; such triples are left out of precision, recall and F1, which are given over all
-triples as well.
+The second and third version of our own mode. A gold triple cannot be extracted if the sentence does not mention its
+subject or object. Precision, recall and F1 leave out such triples, and are given over all triples as well.
 """
 
 import re
@@ -30,15 +29,15 @@ from kbbench_hf.text.tokens import stem_text
 from kbbench_hf.text.words import separate_units
 
 _COUNTED = re.compile(r"[^\d]{0,4}[\d,.]+(?: [a-z]+){0,5}|\w+(?: (?:and )?[a-z0-9]+){0,7}")
-"""A number with what it counts: "248 pages", "58 minutes and 41 seconds"."""
+"""A number and the counted things: "248 pages", "58 minutes and 41 seconds"."""
 
 
 _PLACE = re.compile(r"([^,]*[^,\s])(?:, ?[A-Z][^,]*){1,2}")
-"""A name with where it is: "Faversham, Kent, England"."""
+"""A name with its location: "Faversham, Kent, England"."""
 
 
 class GoldTriple(NamedTuple):
-    """A gold triple, and how its sentence names its subject and object."""
+    """A gold triple, and how its sentence mentions its subject and object."""
 
     triple: Triple
     subject: Mention
@@ -46,22 +45,22 @@ class GoldTriple(NamedTuple):
 
     @property
     def is_mentioned(self) -> bool:
-        """Whether the sentence names both."""
+        """Whether the sentence mentions both."""
         return self.subject.found and self.object.found
 
 
 class ValueScores(NamedTuple):
-    """The values of a sentence: those over gold triples that it names, and three over all; NaN where not scored."""
+    """The values of a sentence over the gold triples that it mentions, and three over all; NaN if not scored."""
 
     mentioned: TripleScores
     all_triples: tuple[float, float, float]
     """Precision, recall and F1."""
     n_not_named: int
-    """Gold triples whose subject or object the sentence does not name."""
+    """Number of gold triples whose subject or object the sentence does not mention."""
 
 
 def find_gold_mentions(sentence: str, gold: Sequence[Triple]) -> list[GoldTriple]:
-    """Return gold triples with how the sentence names their ends.
+    """Return gold triples with the mentions of their subjects and objects in the sentence.
 
     >>> [each.object.form for each in find_gold_mentions("Heat is by Mann.", [("Heat", "director", "Michael Mann")])]
     ['short']
@@ -72,12 +71,12 @@ def find_gold_mentions(sentence: str, gold: Sequence[Triple]) -> list[GoldTriple
 def score_repaired_3(
     predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology
 ) -> ValueScores:
-    """Return the values of one sentence by what triples say; our own mode, version 3.
+    """Return the values of one sentence with triples compared by value; our own mode, version 3.
 
     Differs from `repaired-2`: `normalize_name` replaces RDF literals and typographic characters in predictions, gold
     and sentence. Names are found in sentences without blanks (`separate_units`). A subject or object is never
-    hallucinated where the prediction matches a gold triple whose subject or object the sentence names: no triple counts
-    both as right and as hallucinated.
+    hallucinated if the prediction matches a gold triple whose subject or object the sentence mentions: no triple is
+    both right and hallucinated.
 
     >>> ontology = Ontology(("film",), ("director",))
     >>> sentence, gold = "Ocean's Eleven is by Hans.", [("Ocean's Eleven", "director", "Hans")]
@@ -101,15 +100,15 @@ def score_repaired_3(
 def score_repaired_2(
     predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology
 ) -> ValueScores:
-    """Return the values of one sentence by what triples say; our own mode, version 2.
+    """Return the values of one sentence with triples compared by value; our own mode, version 2.
 
     Differs from upstream, beyond what `score_repaired` does:
 
-    - Subjects and objects are the same if `same_entity` says so; relations in any case and cut into words anyhow.
-    - Precision, recall and F1 are over the gold triples whose subject and object the sentence names. A prediction that
-      says another gold triple is neither right nor wrong. All three are NaN where the sentence names no gold triple.
-    - Predictions that say the same gold triple count once.
-    - A date or number whose value the sentence has is no hallucination.
+    - Subjects and objects are compared by `same_entity`; relations without case, blanks and underscores.
+    - Precision, recall and F1 are over the gold triples whose subject and object the sentence mentions. A prediction
+      of another gold triple is neither right nor wrong. All three are NaN if the sentence mentions no gold triple.
+    - Predictions of the same gold triple count once.
+    - A date or number with a value in the sentence is no hallucination.
 
     >>> ontology = Ontology(("film",), ("publication date", "director"))
     >>> gold = [("Totoro", "publication date", "01 January 1988"), ("Kiki", "director", "Hayao Miyazaki")]
@@ -124,32 +123,28 @@ def score_repaired_2(
 def _score_by_value(
     predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology, *, trust_matches: bool
 ) -> ValueScores:
-    read = find_gold_mentions(sentence, gold)
-    mentioned = {position for position, each in enumerate(read) if each.is_mentioned}
-    everything = set(range(len(read)))
+    golds = find_gold_mentions(sentence, gold)
+    mentioned = {position for position, each in enumerate(golds) if each.is_mentioned}
+    n_not_named = len(golds) - len(mentioned)
     distinct = list(dict.fromkeys(predicted))
-    said = [(triple, _gold_said(triple, read, sentence)) for triple in distinct]
-    of_mentioned, of_all = (_matched(said, read, wanted) for wanted in (mentioned, everything))
+    matches = [(triple, _match_gold(triple, golds, sentence)) for triple in distinct]
+    of_mentioned, of_all = (_score_matches(matches, golds, wanted) for wanted in (mentioned, range(len(golds))))
     if not distinct:
-        return ValueScores(
-            EMPTY_ANSWER._replace(precision=of_mentioned[0], recall=of_mentioned[1], f1=of_mentioned[2]),
-            of_all,
-            len(read) - len(mentioned),
-        )
+        return ValueScores(TripleScores(*of_mentioned, *EMPTY_ANSWER[3:]), of_all, n_not_named)
     context = stem_text(f"{repair_text(sentence)} {ontology.stripped_concepts}".replace("_", " "))
     conformance = sum(name_key(relation) in ontology.folded_relations for _, relation, _ in distinct) / len(distinct)
     subjects = objects = 0.0
-    for (subject, _, obj), positions in said:
-        matches = [read[position] for position in positions] if trust_matches else []
-        subjects += not (any(each.subject.found for each in matches) or _is_said(subject, sentence, context))
-        objects += not (any(each.object.found for each in matches) or _is_said(obj, sentence, context))
+    for (subject, _, obj), positions in matches:
+        trusted = [golds[position] for position in positions] if trust_matches else []
+        subjects += not (any(each.subject.found for each in trusted) or _is_supported(subject, sentence, context))
+        objects += not (any(each.object.found for each in trusted) or _is_supported(obj, sentence, context))
     subjects, objects = subjects / len(distinct), objects / len(distinct)
     values = TripleScores(*of_mentioned, conformance, subjects, 1 - conformance, objects)
-    return ValueScores(values, of_all, len(read) - len(mentioned))
+    return ValueScores(values, of_all, n_not_named)
 
 
-def _gold_said(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> frozenset[int]:
-    """Return the positions of the gold triples that a prediction says."""
+def _match_gold(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> frozenset[int]:
+    """Return the positions of the gold triples that a prediction matches."""
     subject, relation, obj = triple
     return frozenset(
         position
@@ -160,15 +155,15 @@ def _gold_said(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> fro
     )
 
 
-def _matched(
-    said: Sequence[tuple[Triple, frozenset[int]]], gold: Sequence[GoldTriple], wanted: Collection[int]
+def _score_matches(
+    matches: Sequence[tuple[Triple, frozenset[int]]], gold: Sequence[GoldTriple], wanted: Collection[int]
 ) -> tuple[float, float, float]:
-    """Return precision, recall and F1 over the wanted gold triples; NaN where there are none."""
+    """Return precision, recall and F1 over the wanted gold triples; NaN if there are none."""
     if not wanted:
         return nan, nan, nan
     relations = {name_key(gold[position].triple[1]) for position in wanted}
     right, wrong = set(), set()
-    for triple, positions in said:
+    for triple, positions in matches:
         if hits := positions.intersection(wanted):
             right.add(hits)
         elif name_key(triple[1]) in relations and not positions:
@@ -182,16 +177,15 @@ def _matched(
 
 @lru_cache(maxsize=2**15)
 def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> bool:
-    """Return whether a predicted subject or object is a gold one, of which `mention` is how the sentence names it.
+    """Return whether a predicted subject or object equals a gold one that the sentence mentions as `mention`.
 
-    - Dates are, if no part that both know differs, and the predicted one knows what both the gold and the sentence
-      know: "2001" for "20 July 2001" where the sentence has the year alone, but not where it has the day.
-    - Numbers are, if they have one value: "1,099" for "1099.0", "252 m" for "252000.0 (millimetres)"; a rounded one
-      only where the sentence has no other.
-    - Names are, if they differ only in case, accents, punctuation, underscores, quotation marks, plural or spelling; in
-      the bracket at their end or what follows their comma, or with the family name first; in an adjective for its
-      country, where the sentence has not the gold name; or if the predicted one is the words by which the sentence
-      names the gold one.
+    - Dates are equal if no common part differs and the predicted date has every part that both gold and sentence have:
+      "2001" equals "20 July 2001" if the sentence has only the year, but not if it has the day.
+    - Numbers are equal if they have one value: "1,099" and "1099.0", "252 m" and "252000.0 (millimetres)". A rounded
+      number is equal only if the sentence has no exact one.
+    - Names are equal if they differ only in case, accents, punctuation, underscores, quotation marks, plural or
+      spelling; in the qualifier at their end, the part after a comma, or the order of family and given name; as the
+      adjective of a country, if the sentence does not have the gold name; or if the prediction is the mention.
 
     >>> same_entity("Austin", "Austin,_Texas", "In Austin.", Mention("short", "Austin"))
     True
@@ -213,8 +207,8 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
         return key in (_key(label), _key(bare))
     if key == _key(label) or (mention.words and key == _key(mention.words)):
         return True
-    told_apart = QUALIFIER.search(guess) and bare != label
-    if not told_apart and _key(QUALIFIER.sub("", guess)) == _key(bare):
+    both_qualified = QUALIFIER.search(guess) and bare != label
+    if not both_qualified and _key(QUALIFIER.sub("", guess)) == _key(bare):
         return True
     last_first = re.fullmatch(r"([^,]+), ([^,]+)", guess)
     if last_first and _key(f"{last_first[2]} {last_first[1]}") == _key(label):
@@ -231,7 +225,7 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
 
 
 def _key(name: str) -> str:
-    """Return the letters and digits of a name, folded; a name of hardly any as it is, folded."""
+    """Return the folded letters and digits of a name; of a name with at most two of them, its `name_key`."""
     words = "".join(Label.of(repair_text(name).replace("_", " ")).words)
     return words if len(words) > 2 else name_key(repair_text(name))
 
@@ -248,15 +242,15 @@ def _same_date(predicted: str, gold: str, sentence: str) -> bool:
 
 def _same_quantity(predicted: str, gold: Quantity, sentence: str) -> bool:
     whole = parse_quantity(predicted)
-    said = (whole,) if whole else find_quantities(predicted) if _COUNTED.fullmatch(predicted) else ()
+    found = (whole,) if whole else find_quantities(predicted) if _COUNTED.fullmatch(predicted) else ()
     exact = any(gold.equals(each) for each in find_quantities(sentence))
-    same = any(gold.equals(each, rounded=not exact) for each in said)
+    same = any(gold.equals(each, rounded=not exact) for each in found)
     dates = parse_date(predicted) if not same else ()
     return same or any(date.precision == 1 and date.year == gold.value for date in dates)
 
 
-def _is_said(entity: str, sentence: str, context: str) -> bool:
-    """Return whether a sentence with the concepts has an entity's stems in a row, or its value."""
+def _is_supported(entity: str, sentence: str, context: str) -> bool:
+    """Return whether a sentence with the concepts has the stems of an entity, or its date or number."""
     return entity_form(repair_text(entity).replace("_", " ")) in context or find_mention(sentence, entity).form in (
         "date_form",
         "number_form",

@@ -1,7 +1,7 @@
-"""Triples extracted from a sentence against gold triples, an ontology and the sentence itself (Text2KGBench).
+"""Scores of extracted triples against gold triples, ontology and sentence (Text2KGBench, `reference` and `repaired`).
 
 Source: Mihindukulasooriya et al., "Text2KGBench", ISWC 2023, and its release (cenguix/Text2KGBench at 50a3d25), whose
-script is the mode "reference": where paper and script differ, the script made the published figures.
+script is the mode "reference": where paper and script differ, the script produced the published scores.
 """
 
 import re
@@ -21,39 +21,39 @@ Triple = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Ontology:
-    """The labels of an ontology's concepts and relations, verbatim: a blank at the end of a label counts."""
+    """The labels of an ontology's concepts and relations, verbatim: a blank at the end of a label matters."""
 
     concepts: tuple[str, ...]
     relations: tuple[str, ...]
 
     @cached_property
     def relation_names(self) -> frozenset[str]:
-        """The relations as prompts write them and the reference expects them: a space is an underscore."""
+        """The relations with underscores for spaces, as in prompts and in the reference."""
         return frozenset(map(underscore_spaces, self.relations))
 
     @cached_property
     def loose_relations(self) -> dict[str, str]:
-        """Loose name -> the relation's name as prompts write it, the first where two are alike."""
+        """Key of a relation -> its name in prompts, the first of equal keys."""
         return {relation_key(label): underscore_spaces(label) for label in reversed(self.relations)}
 
     @cached_property
     def folded_relations(self) -> frozenset[str]:
-        """The relations as `name_key` has them, by which those cut into words in another way are recognised."""
+        """The keys of the relations by `name_key`, which ignores how they are split into words."""
         return frozenset(map(name_key, self.relations))
 
     @cached_property
     def joined_concepts(self) -> str:
-        """The concepts as the reference appends them to a sentence."""
+        """The text of the concepts that the reference appends to a sentence."""
         return " ".join(self.concepts)
 
     @cached_property
     def stripped_concepts(self) -> str:
-        """The concepts as the repaired mode appends them to a sentence."""
+        """The text of the concepts that the repaired modes append to a sentence."""
         return " ".join(label.strip() for label in self.concepts).replace("_", " ")
 
 
 class TripleScores(NamedTuple):
-    """The seven values of a sentence, in the order of the paper's tables; NaN where not scored."""
+    """The seven values of a sentence, in the order of the paper's tables; NaN if not scored."""
 
     precision: float
     recall: float
@@ -65,13 +65,13 @@ class TripleScores(NamedTuple):
 
 
 EMPTY_ANSWER = TripleScores(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
-"""An answer without triples finds nothing, and says nothing that could be wrong."""
+"""Values of a prediction without triples: nothing found, nothing hallucinated."""
 ALL_ZERO = TripleScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-"""What the release's averages make of a missing answer: it is never scored, but counts in the divisor."""
+"""Values of a missing prediction in the release's averages: not scored, but counted in the divisor."""
 
 
 def underscore_spaces(relation: str) -> str:
-    """Return a relation's label as prompts write it.
+    """Return a relation's label with underscores for spaces, as in prompts.
 
     >>> underscore_spaces("cast member")
     'cast_member'
@@ -81,7 +81,7 @@ def underscore_spaces(relation: str) -> str:
 
 @lru_cache(maxsize=2**12)
 def relation_key(relation: str) -> str:
-    """Return a relation by which near misses are recognised: lower case, one space for spaces and underscores.
+    """Return a relation in lower case with single spaces for spaces and underscores, by which near misses are found.
 
     >>> relation_key("Cast_member ")
     'cast member'
@@ -91,7 +91,7 @@ def relation_key(relation: str) -> str:
 
 @lru_cache(maxsize=2**15)
 def name_key(text: str) -> str:
-    """Return a text in lower case without white space and underscores: what two names must share to be the same.
+    """Return a text in lower case without white space and underscores: equal names have equal keys.
 
     >>> name_key("My_Neighbor  Totoro")
     'myneighbortotoro'
@@ -100,7 +100,7 @@ def name_key(text: str) -> str:
 
 
 def triple_key(triple: Triple) -> str:
-    """Return the folded subject, relation and object in one string, by which triples are compared."""
+    """Return the keys of subject, relation and object in one string, by which triples are compared."""
     subject, relation, obj = triple
     return name_key(subject) + name_key(relation) + name_key(obj)
 
@@ -110,10 +110,10 @@ def score_reference(
 ) -> TripleScores:
     """Return the values of one sentence as the release's script computes them.
 
-    - Precision, recall and F1 compare sets, after predictions whose relation the gold of this sentence does not use
-      (character for character, spaces written as underscores) are left out. All are 0 where none is left.
-    - Ontology conformance is the share of predicted triples, duplicates counted, whose relation the ontology has,
-      character for character; relation hallucination is the rest.
+    - Precision, recall and F1 compare sets, without predictions whose relation is not in the gold of this sentence
+      (exact match, spaces as underscores). All are 0 if none is left.
+    - Ontology conformance is the share of predicted triples, with duplicates, whose relation is in the ontology (exact
+      match); relation hallucination is the rest.
     - A subject or object is hallucinated if its stems do not occur in the stems of the sentence followed, without a
       separator, by the concepts. White space is ignored, and so is "01 January" in an entity.
 
@@ -146,11 +146,11 @@ def score_reference(
 def score_repaired(
     predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology
 ) -> TripleScores:
-    """Return the values of one sentence with the script's accidents repaired; version 1.
+    """Return the values of one sentence without the bugs of the script; version 1.
 
-    Differs from upstream: relations are compared without regard to case, and to underscores or spaces; a triple said
-    twice counts once; underscores are read as spaces, in entities and in the text; a space stands before the concepts,
-    whose labels are stripped; precision, recall and F1 are NaN where there is no gold.
+    Differs from upstream: relations are compared without case, and with underscores as spaces; a repeated triple counts
+    once; underscores are spaces, in entities and in the text; a space precedes the concepts, whose labels are stripped;
+    precision, recall and F1 are NaN without gold.
 
     >>> ontology = Ontology(("film ",), ("publication date", "director"))
     >>> predicted = [("Totoro", "Director", "Hayao_Miyazaki"), ("Totoro", "Director", "Hayao_Miyazaki")]
@@ -175,7 +175,7 @@ def score_repaired(
 
 
 def precision_recall_f1(predicted: Collection[str], gold: Collection[str]) -> tuple[float, float, float]:
-    """Return precision, recall and F1 of a set against a set; all 0 where either is empty.
+    """Return precision, recall and F1 of a set against a set; all 0 if either is empty.
 
     >>> precision_recall_f1({"a", "b"}, {"a", "c", "d"})  # 1/2, 1/3, 2 * (1/6) / (5/6)
     (0.5, 0.3333333333333333, 0.4)
@@ -188,12 +188,12 @@ def precision_recall_f1(predicted: Collection[str], gold: Collection[str]) -> tu
 
 
 def count_defects(predicted: Sequence[Triple], gold: Sequence[Triple], ontology: Ontology) -> dict[str, int]:
-    """Return what the values of a sentence do not show.
+    """Return counts of defects of a prediction that its values do not show.
 
-    - `n_empty`: 1 if there are no triples. Such an answer conforms and hallucinates nothing.
-    - `n_filtered_out`: 1 if there are triples, but none with a relation that the gold of this sentence uses.
-    - `n_duplicate_triples`: triples that came before in the same answer.
-    - `n_near_miss_relations`: triples whose relation is one of the ontology's but for case, spaces or underscores.
+    - `n_empty`: 1 if there are no triples. Such a prediction conforms and hallucinates nothing.
+    - `n_filtered_out`: 1 if there are triples, but none with a relation in the gold of this sentence.
+    - `n_duplicate_triples`: triples that repeat an earlier one of the prediction.
+    - `n_near_miss_relations`: triples whose relation differs from the ontology's only in case, spaces or underscores.
 
     >>> ontology = Ontology((), ("cast member",))
     >>> count_defects([("Totoro", "Cast member", "Miyazaki")], [("Totoro", "cast member", "Miyazaki")], ontology)
@@ -213,7 +213,7 @@ def count_defects(predicted: Sequence[Triple], gold: Sequence[Triple], ontology:
 
 @lru_cache(maxsize=2**15)
 def entity_form(entity: str) -> str:
-    """Return the form in which the reference looks an entity up in a sentence: "01 January" is deleted.
+    """Return the stems of an entity as the reference compares them with a sentence, without "01 January".
 
     >>> entity_form("01 January 1988")
     '1988'
@@ -231,7 +231,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 
 @lru_cache(maxsize=2**15)
 def normalize_name(text: str) -> str:
-    """Return a text with typewriter quotes, hyphens and blanks, an RDF literal without its tag or datatype.
+    """Return a text with typewriter quotes, dashes and single blanks; an RDF literal without its tag or datatype.
 
     >>> [normalize_name(text) for text in ('"Hans"@de', '"41.0"^^xsd:double', "+2001-04-25T00:00:00Z", "Jean‑Luc’s")]
     ['Hans', '41.0', '2001-04-25', "Jean-Luc's"]

@@ -1,8 +1,8 @@
-"""When two answers are the same one, of entities, numbers and dates: what a careful reader says, as rules.
+"""Equality of answers by type: entities, numbers and dates (SKA-Bench, mode `typed`).
 
-Text measures merge what differs (`10.0` and `100` without punctuation) and part what is the same (`November 30, 1955`
-and `1955-11-30`). Here an answer is read as what it is. An answer that cannot be read as its type is compared as an
-entity, so that every gold answer is the same as itself.
+Text measures merge different answers (`10.0` and `100` without punctuation) and separate equal ones (`November 30,
+1955` and `1955-11-30`). Here answers are parsed by their type. An answer that does not parse as its type is compared as
+an entity, so that every gold answer equals itself.
 """
 
 import re
@@ -28,15 +28,15 @@ _ERA = re.compile(r"(?:ad )?(\d{1,4})(?: (bce?|ad|ce))?")
 def is_same_answer(prediction: str, gold: str, *, type: str = "entity", aliases: Sequence[str] = ()) -> bool:
     """Return whether a prediction is the gold answer or one of its aliases.
 
-    *entity*: case, marks, kinds of quotes and dashes, apostrophes, punctuation and blanks do not count, but `+` and `#`
-    in a word do, and `&` is "and"; initials are joined; one leading article and one trailing ` (...)` may be left out,
-    the latter not where both have one. A part of a name is not the name.
+    *entity*: case, accents, kinds of quotes and dashes, apostrophes, punctuation and blanks are ignored, but `+` and
+    `#` in a word are not, and `&` is "and". Initials are joined. A leading article and a trailing ` (...)` may be
+    omitted, the latter only if not both have one. A part of a name is not the name.
 
-    *number*: sign, decimal point and magnitude count; separators of thousands and a unit or currency that only one of
-    them writes do not. A percent sign may be left out, but not added. Two numbers are no answer.
+    *number*: sign, decimal point and magnitude matter. Thousands separators, and a unit or currency that only one of
+    them has, are ignored. A percent sign may be omitted, but not added. Two numbers are no answer.
 
-    *date*: one day, month, year or season, equally precise. A date in digits is read year first (ISO), or where only
-    one order of day and month is possible.
+    *date*: a day, month, year or season, equally precise. A date in digits must have the year first (ISO) or only one
+    possible order of day and month.
 
     >>> is_same_answer("j. r. r. tolkien", "J.R.R. Tolkien"), is_same_answer("Paris, Texas", "Paris")
     (True, False)
@@ -59,7 +59,7 @@ def is_same_answer(prediction: str, gold: str, *, type: str = "entity", aliases:
 
 
 def answer_type(answer: str) -> str:
-    """Return the type that an answer looks like: a date, season or year in four digits, a number, else an entity.
+    """Return the type of an answer by its form: a date, season or year in four digits, a number, else an entity.
 
     >>> [answer_type(each) for each in ("1994-95", "1955", "12,467", "-3.5%", "3 goals", "3 Ninjas", "Halo 3", "147")]
     ['date', 'date', 'number', 'number', 'number', 'entity', 'entity', 'number']
@@ -83,16 +83,16 @@ def answer_types(answer: str) -> tuple[str, ...]:
 def match_answers(
     predicted: Sequence[str], gold: Sequence[str], type: str | Sequence[str], aliases: Sequence[Sequence[str]]
 ) -> list[int]:
-    """Return of each prediction the number of the gold answer that it is, -1 where it is none.
+    """Return for each prediction the index of the gold answer that it equals; -1 if there is none.
 
-    As many gold answers as possible are found, each prediction standing for one at most. A second prediction of a gold
-    answer, under whatever name, has that answer's number too.
+    The matching is a largest one: each prediction stands for one gold answer at most. A second prediction of a gold
+    answer, under any name, has the index of that answer too.
 
     Args:
-        predicted: what was said.
+        predicted: the predicted answers.
         gold: the gold answers.
-        type: the type of all of them; where there are several, one in which they are the same is enough.
-        aliases: of each gold answer its other names; empty where none has one.
+        type: the type of all answers; of several types, equality in one is enough.
+        aliases: the other names of each gold answer; empty if there are none.
 
     >>> match_answers(["NYC", "Mercury", "new york", "Oslo"], ["Mercury (planet)", "New York"], "entity", [[], ["NYC"]])
     [1, 0, 1, -1]
@@ -110,9 +110,9 @@ def match_answers(
 
 
 def _matching(fits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return of each column the number of its row in a largest matching, -1 where it has none."""
+    """Return for each column the index of its row in a largest matching; -1 if it has none."""
     if fits.ndim == 2 and fits.size and fits.sum(axis=0).max() <= 1 and fits.sum(axis=1).max() <= 1:
-        return np.where(fits.any(axis=0), fits.argmax(axis=0), -1)  # the only one; the import below takes 0.3 s
+        return np.where(fits.any(axis=0), fits.argmax(axis=0), -1)  # unique; the import below takes 0.3 s
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -145,15 +145,15 @@ def _same_date(prediction: str, gold: str) -> bool:
 
 
 TYPES: dict[str, Callable[[str, str], bool]] = {"entity": _same_entity, "number": _same_number, "date": _same_date}
-"""Answer type -> whether two answers, plainly written, are the same one."""
+"""Answer type -> whether two answers with folded typography are equal."""
 
 
 @lru_cache(maxsize=1 << 18)
 def parse_answer_dates(text: str) -> frozenset[tuple[int, ...]]:
-    """Return the dates that an answer may be: one, none, or two where `2010-11` is a month and a season.
+    """Return the dates that an answer may be: one, none, or two as of `2010-11`, a month and a season.
 
-    A date is (year, month, day), 0 where it says nothing; a season or span of years is (first year, last year). A year
-    before Christ is negative. Figures alone that could be two dates are none.
+    A date is (year, month, day), with 0 for unknown parts; a season or span of years is (first year, last year). A year
+    before Christ is negative. Digits that could be two dates are none.
 
     >>> parse_answer_dates("Nov. 30, 1955"), parse_answer_dates("10/08/1991"), sorted(parse_answer_dates("2010-11"))
     (frozenset({(1955, 11, 30)}), frozenset(), [(2010, 11, 0), (2010, 2011)])

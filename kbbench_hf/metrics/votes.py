@@ -1,4 +1,4 @@
-"""Votes on pairs of systems: how far a metric votes as people do, and how strong votes make each system."""
+"""Votes on pairs of systems: agreement of a metric with people, and Bradley-Terry strengths."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ Vote = Literal["a", "b", "tie"]
 
 
 class Decided(NamedTuple):
-    """Of pairs that people decide, on how many a metric says the same, and the opposite; on the others it says tie.
+    """Pairs that people decided, and how often a metric votes the same or the opposite; its other votes are ties.
 
-    Agreement that counts a tie as half rewards whoever never decides.
+    Agreement that counts a tie as half rewards a metric that never decides.
     """
 
     n: int
@@ -23,10 +23,10 @@ class Decided(NamedTuple):
 
 
 def vote(a: float, b: float, margin: float = 0.2) -> Vote:
-    """Return which of two scores is higher by at least a margin; a tie where neither is, or where one is missing.
+    """Return which of two scores is higher by at least a margin; a tie if neither is, or if one is missing.
 
-    Source: GenRES (commit 7824249), whose margin this is. Like there, 1.0 and 0.8 are a tie: as floating-point numbers
-    they differ by less than 0.2.
+    Source: GenRES (commit 7824249), with its margin. As there, 1.0 and 0.8 are a tie: as floating-point numbers they
+    differ by less than 0.2.
 
     >>> vote(1.0, 0.8), vote(0.5, 0.6), vote(0.1, 0.9), vote(0.75, 0.5)
     ('tie', 'tie', 'b', 'a')
@@ -37,22 +37,22 @@ def vote(a: float, b: float, margin: float = 0.2) -> Vote:
 
 
 def decided_votes(people: Sequence[Vote], metric: Sequence[Vote]) -> Decided:
-    """Return how a metric votes where people decide.
+    """Return how a metric votes on the pairs that people decided.
 
     >>> decided_votes(["a", "b", "tie", "a"], ["a", "a", "b", "tie"])
     Decided(n=4, decided=3, same=1, opposite=1)
     """
-    pairs = [(his, its) for his, its in zip(people, metric, strict=True) if his != "tie"]
-    same = sum(his == its for his, its in pairs)
-    ties = sum(its == "tie" for _, its in pairs)
+    pairs = [(human, other) for human, other in zip(people, metric, strict=True) if human != "tie"]
+    same = sum(human == other for human, other in pairs)
+    ties = sum(other == "tie" for _, other in pairs)
     return Decided(len(people), len(pairs), same, len(pairs) - same - ties)
 
 
 def bradley_terry(votes: Sequence[tuple[str, str, Vote]]) -> Mapping[str, float]:
-    """Return the strength of each system, with a mean of 0: one point more makes a vote for it e times as probable.
+    """Return the strength of each system, with mean 0: one point more makes a vote for it e times as probable.
 
-    Unlike Elo it does not depend on the order of votes. Strengths are held by a weak normal prior (standard deviation
-    3), so that a system that always wins has one.
+    Unlike Elo ratings, strengths do not depend on the order of votes. A weak normal prior (standard deviation 3) gives
+    a finite strength to a system that always wins.
 
     Source: Davidson, "On Extending the Bradley-Terry Model to Accommodate Ties", 1970: a wins, b wins and a tie are as
     probable as exp(a), exp(b) and v exp((a + b) / 2).
@@ -72,7 +72,7 @@ def bradley_terry(votes: Sequence[tuple[str, str, Vote]]) -> Mapping[str, float]
         return {}
     row = {name: place for place, name in enumerate(names)}
     first, second = (np.array([row[pair[side]] for pair in votes]) for side in (0, 1))
-    won = np.array([("a", "b", "tie").index(said) for _, _, said in votes])
+    won = np.array([("a", "b", "tie").index(each) for _, _, each in votes])
 
     def loss(parameters: NDArray[np.float64]) -> float:
         a, b, tie = parameters[first], parameters[second], parameters[-1]
