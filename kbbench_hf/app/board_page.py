@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbbench_hf.app.board_table import board_problem, more_html, plot_html, table_html
-from kbbench_hf.app.boards import Boards, dataset_label, setting_label
+from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label
 from kbbench_hf.app.html import ON_CLICK, Listener, markup
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.benchmarks import Place, as_place, benchmark
@@ -34,34 +34,17 @@ def board_tab(boards: Boards) -> BoardTab:
     import gradio as gr
 
     families = boards.families()
-    menu = [str(places[0]) for places in families.values()][:1]  # programs read here how places are written
     with gr.Tabs(elem_id="families", selected=OVERVIEW) as family_tabs:
         with gr.Tab(OVERVIEW, id=OVERVIEW):
             overview = markup("", "overview")
         for name in families:
             gr.Tab(name, id=name)
     with gr.Column(visible=False) as one_board:
-        with gr.Row(elem_id="choices"):
-            dataset = _menu("Dataset", [], "dataset", scale=3, min_width=240)
-            place = _menu("Subset and split", menu, "place", scale=2, min_width=150)
-            search = gr.Textbox(
-                label="Search", placeholder="name, type, license", scale=2, min_width=150, elem_id="search"
-            )
-            origin = gr.Dropdown(
-                [(label, value) for value, label in ORIGINS.items()],
-                value=ALL, label="Origin", scale=1, min_width=110, elem_id="origin",
-            )  # fmt: skip
-            kind = gr.Dropdown([ALL], value=ALL, label="Type", scale=1, min_width=130, elem_id="type")
-            size = gr.Dropdown([ALL], value=ALL, label="Size", scale=1, min_width=110, elem_id="size")
-        table = gr.HTML(label="table", elem_id="board", js_on_load=ON_CLICK, apply_default_css=False)
-        with gr.Accordion("Columns", open=False):
-            shown = gr.CheckboxGroup([], show_label=False, elem_id="columns")
-        more = gr.HTML(elem_id="board-more", js_on_load=None, apply_default_css=False)
-        plot = gr.HTML(elem_id="plot", js_on_load="kbbench.axes(element, trigger)", apply_default_css=False)
+        dataset, place, search, origin, kind, size = _choices([str(places[0]) for places in families.values()][:1])
+        table, shown, more, plot = _table_and_plot()
     sort, page = gr.Textbox(visible=False), gr.Number(1, label="page", precision=0, visible=False)
-    outputs = [
-        *(one_board, overview, dataset, place, search, origin, kind, size, sort, page, shown, table, more, plot),
-    ]
+    head = [one_board, overview, dataset, place, search, origin, kind, size]
+    outputs = [*head, sort, page, shown, table, more, plot]
 
     def find(
         place: str,
@@ -95,21 +78,13 @@ def board_tab(boards: Boards) -> BoardTab:
         type: str,
     ) -> object:
         """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
-        what, value = event.value if isinstance(event.value, list) and len(event.value) == 2 else ("", "")
-        if what == "sort":
-            sort, page = str(value), 1
-        elif what == "page" and str(value).isdecimal() and len(str(value)) < 7:
-            page = int(value)
-        else:
+        wanted = _clicked_view(event.value, sort, page)
+        if wanted is None:
             return gr.skip(), gr.skip(), gr.skip()
-        return *find(place, search, origin, sort, shown, page, size, type), sort
+        return *find(place, search, origin, wanted[0], shown, wanted[1], size, type), wanted[0]
 
     def drawing(event: gr.SelectData, place: str) -> object:
-        try:
-            x, y = map(str, event.value)
-            return plot_html(boards.board(as_place(place)), as_place(place), x, y)
-        except (KBBenchError, TypeError, ValueError):
-            return gr.skip()
+        return _plot_of_axes(boards, place, event.value) or gr.skip()
 
     def show(place: str, query: Mapping[str, str]) -> list[object]:
         """Return the values of `outputs` for one place, with the view that the query requests."""
@@ -119,26 +94,7 @@ def board_tab(boards: Boards) -> BoardTab:
         except KBBenchError as error:
             problem = {table: board_problem(error), one_board: gr.Column(visible=True), more: "", plot: ""}
             return [problem.get(each, gr.skip()) for each in outputs]
-        view, columns = found.view(query), found.headings(query)
-        filters = [
-            gr.Dropdown(choices, value=value, visible=len(choices) > 2)
-            for choices, value in ((types(found.rows), view.type), (sizes(found.rows), view.size))
-        ]
-        places = boards.families().get(benchmark(where.benchmark).facts.family, [])
-        return [
-            gr.Column(visible=True),
-            gr.skip(),
-            *_menus(places if where in places else [*places, where], where),
-            view.search,
-            view.origin,
-            *filters,
-            view.sort,
-            view.page,
-            gr.CheckboxGroup([column.heading for column in found.columns], value=columns),
-            table_html(found, where, view, columns),
-            gr.HTML(below := more_html(boards, found, where), visible=bool(below)),
-            plot_html(found, where, query.get("x", ""), query.get("y", "")),
-        ]
+        return _board_values(boards, found, where, query)
 
     def show_overview() -> list[object]:
         shown = {one_board: gr.Column(visible=False), overview: overview_html(boards), place: None}
@@ -150,14 +106,8 @@ def board_tab(boards: Boards) -> BoardTab:
 
     def pick_dataset(dataset: str, place: str) -> object:
         """Go to another dataset, to the same subset and split of it if it has them."""
-        places = [each for group in boards.families().values() for each in group if dataset_label(each) == dataset]
-        if not places:
-            return [gr.skip()] * len(outputs)
-        try:
-            wanted = setting_label(as_place(place))
-        except KBBenchError:
-            wanted = ""
-        return show(str(next((each for each in places if setting_label(each) == wanted), places[0])), {})
+        found = _same_setting(boards, dataset, place)
+        return [gr.skip()] * len(outputs) if found is None else show(str(found), {})
 
     def start(query: Mapping[str, str]) -> list[object]:
         where = boards.requested_place(query)
@@ -175,11 +125,104 @@ def board_tab(boards: Boards) -> BoardTab:
     searched: Listener = {**at_once, "trigger_mode": "always_last"}
     inputs = [place, search, origin, sort, shown, page, size, kind]
     table.select(clicked, inputs, [table, page, sort], api_visibility="private", **at_once)
-    filters = [search.change, origin.input, size.input, kind.input]
-    gr.on(filters, find, inputs, [table, page], js="kbbench.filters", api_name="board", **searched)
+    gr.on(
+        [search.change, origin.input, size.input, kind.input],
+        find,
+        inputs,
+        [table, page],
+        js="kbbench.filters",
+        api_name="board",
+        **searched,
+    )
     shown.input(find, inputs, [table, page], js="kbbench.columns", api_visibility="private", **searched)
     plot.select(drawing, place, plot, api_visibility="private", **at_once)
     return BoardTab(place, table, start, [family_tabs, *outputs])
+
+
+def _table_and_plot() -> "tuple[gr.HTML, gr.CheckboxGroup, gr.HTML, gr.HTML]":
+    """Lay out the table, the choice of its columns, the part below it and the plot."""
+    import gradio as gr
+
+    table = gr.HTML(label="table", elem_id="board", js_on_load=ON_CLICK, apply_default_css=False)
+    with gr.Accordion("Columns", open=False):
+        shown = gr.CheckboxGroup([], show_label=False, elem_id="columns")
+    more = gr.HTML(elem_id="board-more", js_on_load=None, apply_default_css=False)
+    plot = gr.HTML(elem_id="plot", js_on_load="kbbench.axes(element, trigger)", apply_default_css=False)
+    return table, shown, more, plot
+
+
+def _plot_of_axes(boards: Boards, place: str, axes: object) -> str:
+    """Return the plot of the chosen axes, a list of two names; an empty string if there is no such plot."""
+    if not isinstance(axes, list) or len(axes) != 2:
+        return ""
+    try:
+        return plot_html(boards.board(as_place(place)), as_place(place), *map(str, axes))
+    except KBBenchError:
+        return ""
+
+
+def _clicked_view(value: object, sort: str, page: float) -> tuple[str, float] | None:
+    """Return the sorting and the page that a click on the table requests; None for a click on a row."""
+    what, wanted = value if isinstance(value, list) and len(value) == 2 else ("", "")
+    if what == "sort":
+        return str(wanted), 1
+    if what == "page" and str(wanted).isdecimal() and len(str(wanted)) < 7:
+        return sort, int(wanted)
+    return None
+
+
+def _choices(menu: list[str]) -> "tuple[gr.components.Component, ...]":
+    """Lay out the menus; that of places begins with `menu`, where programs read how places are written."""
+    import gradio as gr
+
+    with gr.Row(elem_id="choices"):
+        return (
+            _menu("Dataset", [], "dataset", scale=3, min_width=240),
+            _menu("Subset and split", menu, "place", scale=2, min_width=150),
+            gr.Textbox(label="Search", placeholder="name, type, license", scale=2, min_width=150, elem_id="search"),
+            gr.Dropdown(
+                [(label, value) for value, label in ORIGINS.items()],
+                value=ALL, label="Origin", scale=1, min_width=110, elem_id="origin",
+            ),
+            gr.Dropdown([ALL], value=ALL, label="Type", scale=1, min_width=130, elem_id="type"),
+            gr.Dropdown([ALL], value=ALL, label="Size", scale=1, min_width=110, elem_id="size"),
+        )  # fmt: skip
+
+
+def _board_values(boards: Boards, found: Board, where: Place, query: Mapping[str, str]) -> list[object]:
+    """Return the values of the tab's outputs for one board, with the view that the query requests."""
+    import gradio as gr
+
+    view, columns = found.view(query), found.headings(query)
+    filters = [
+        gr.Dropdown(choices, value=value, visible=len(choices) > 2)
+        for choices, value in ((types(found.rows), view.type), (sizes(found.rows), view.size))
+    ]
+    places = boards.families().get(benchmark(where.benchmark).facts.family, [])
+    return [
+        gr.Column(visible=True),
+        gr.skip(),
+        *_menus(places if where in places else [*places, where], where),
+        view.search,
+        view.origin,
+        *filters,
+        view.sort,
+        view.page,
+        gr.CheckboxGroup([column.heading for column in found.columns], value=columns),
+        table_html(found, where, view, columns),
+        gr.HTML(below := more_html(boards, found, where), visible=bool(below)),
+        plot_html(found, where, query.get("x", ""), query.get("y", "")),
+    ]
+
+
+def _same_setting(boards: Boards, dataset: str, place: str) -> Place | None:
+    """Return the place of a dataset with the subset and split of `place`, else its first; None without any."""
+    places = [each for group in boards.families().values() for each in group if dataset_label(each) == dataset]
+    try:
+        wanted = setting_label(as_place(place))
+    except KBBenchError:
+        wanted = ""
+    return next((each for each in places if setting_label(each) == wanted), places[0] if places else None)
 
 
 def _menu(label: str, choices: list[str], elem_id: str, **layout: int) -> "gr.Dropdown":

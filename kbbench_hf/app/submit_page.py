@@ -34,26 +34,14 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     """Lay out the tab; it opens with the benchmark that the board has `shown` last."""
     import gradio as gr
 
-    if no_login := login.problem():
-        gr.Markdown(
-            f"Sign-in is not available here: {no_login}. Files are checked and scored, but not stored. {LOCAL}",
-            elem_id="no-login",
-        )
-    else:
-        remember(login)
-        gr.LoginButton(size="sm")
+    no_login = _login_button(login)
     seen = gr.State("")
     first = {each.benchmark: each for each in reversed(boards.open_places())}  # one each: the page's config stays small
     menu = list(map(str, first.values()))[-2:]  # programs read here how places are written
     place = gr.Dropdown(menu, value=None, label="Benchmark", elem_id="submit-place", allow_custom_value=True)
     form = gr.Markdown()
-    files = gr.File(
-        label=PREDICTIONS,
-        file_types=[".jsonl", ".gz", ".parquet"],
-        file_count="multiple",
-        elem_id="file",
-        height=130,
-    )
+    kinds = [".jsonl", ".gz", ".parquet"]
+    files = gr.File(label=PREDICTIONS, file_types=kinds, file_count="multiple", elem_id="file", height=130)
     report = gr.Markdown(label="report", elem_id="report")
     with gr.Row():
         name = gr.Textbox(label="System", placeholder="display name on the leaderboard", elem_id="name", min_width=200)
@@ -66,14 +54,8 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     notes = gr.Textbox(label="Notes", lines=2, elem_id="notes")
     send = gr.Button("Submit", variant="primary", elem_id="send")
     receipt = gr.Markdown(label="receipt", elem_id="receipt")
-    with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own-rows") as own_rows:
-        mine = gr.Dropdown([], label="Submission", elem_id="mine", allow_custom_value=True)
-        with gr.Row():
-            changing = gr.Button("Update with the values above", size="sm", elem_id="change")
-            withdrawing = gr.Button("Withdraw it from the board", size="sm", elem_id="withdraw")
-            returning = gr.Button("Put it back", size="sm", elem_id="return")
-        changed = gr.Markdown(elem_id="changed")
     quotas, store = Quotas(boards.index), boards.index.store
+    mine, own_rows = _own_rows(boards, quotas, [link, licence, size, latency, cost, notes])
 
     def choose(place: str | None, on_board: str, seen: str, profile: gr.OAuthProfile | None) -> object:
         """Choose the place of the board where it is another one than last time, and keep what was chosen otherwise."""
@@ -85,14 +67,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
                 places += [where] * (where not in places)  # another split, or another mode
         choices = [(place_label(each), str(each)) for each in places]
         form = describe(place) if place else (closed_text(on_board), gr.File(label=PREDICTIONS))
-        return gr.Dropdown(choices, value=place or None), *form, *theirs(profile), on_board
-
-    def theirs(profile: gr.OAuthProfile | None) -> tuple[object, object]:
-        """Return the menu of the visitor's own submissions, and whether there is one."""
-        boards.index.update()
-        found = boards.index.of_submitter(profile.username) if profile else []
-        choices = [(_own_label(record, withdrawn), record.id) for record, withdrawn in found]
-        return gr.Dropdown(choices, value=None), gr.Accordion(visible=bool(found))
+        return gr.Dropdown(choices, value=place or None), *form, *_rows_of(boards, profile), on_board
 
     def describe(place: str) -> tuple[str, object]:
         return _format(place), gr.File(label=ANNOTATED if _takes_annotations(place) else PREDICTIONS)
@@ -111,19 +86,6 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             return preview_text(await checks.check(upload, who, profile is not None, remedy))
         except KBBenchError as error:
             return _failure("Not accepted", error)
-
-    def described(
-        name: str,
-        link: str | None,
-        licence: str | None,
-        size: float | None,
-        latency: float | None,
-        cost: float | None,
-        notes: str | None,
-    ) -> System:
-        numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
-        said = {key: value for key, value in numbers.items() if value}
-        return checked_system(System(name or "", link or "", licence or "", notes=notes or "", **said))
 
     async def submit(
         profile: gr.OAuthProfile | None,
@@ -149,7 +111,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
                     f"Sign-in is not available here: {no_login}. Store the file on a board of your own: {command}\n"
                     "Then show it: kbbench serve"
                 )
-            system, upload = described(name, link, licence, size, latency, cost, notes), _upload(place, files)
+            system, upload = described_system(name, link, licence, size, latency, cost, notes), _upload(place, files)
             with quotas.storing(profile.username):
                 read = await checks.check(upload, profile.username, logged_in=True)
                 stored = await asyncio.to_thread(
@@ -158,6 +120,45 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             return await asyncio.to_thread(receipt_text, boards, upload.place, stored)
         except KBBenchError as error:
             return _failure("Not stored", error)
+
+    inputs = [place, files, name, link, licence, size, latency, cost, notes]
+    reading: Listener = {"concurrency_id": "read", "concurrency_limit": WAITING}
+    quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
+    tab.select(choose, [place, shown, seen], [place, form, files, mine, own_rows, seen], **quiet)
+    place.input(describe, place, [form, files], **quiet)
+    gr.on([files.change, place.input], check, [place, files], report, api_name="validate", **reading)
+    send.click(submit, inputs, receipt, api_name="submit", **reading)
+
+
+def _login_button(login: Login) -> str:
+    """Lay out the button to sign in; without sign-in, return and show why there is none."""
+    import gradio as gr
+
+    if problem := login.problem():
+        gr.Markdown(
+            f"Sign-in is not available here: {problem}. Files are checked and scored, but not stored. {LOCAL}",
+            elem_id="no-login",
+        )
+    else:
+        remember(login)
+        gr.LoginButton(size="sm")
+    return problem
+
+
+def _own_rows(
+    boards: Boards, quotas: Quotas, description: "list[gr.components.Component]"
+) -> "tuple[gr.Dropdown, gr.Accordion]":
+    """Lay out the menu and the buttons of the visitor's own submissions; a change stores `description`."""
+    import gradio as gr
+
+    with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own-rows") as own_rows:
+        mine = gr.Dropdown([], label="Submission", elem_id="mine", allow_custom_value=True)
+        with gr.Row():
+            changing = gr.Button("Update with the values above", size="sm", elem_id="change")
+            withdrawing = gr.Button("Withdraw it from the board", size="sm", elem_id="withdraw")
+            returning = gr.Button("Put it back", size="sm", elem_id="return")
+        changed = gr.Markdown(elem_id="changed")
+    store = boards.index.store
 
     def change(profile: gr.OAuthProfile | None, row: str | None, do: Callable[[str, str], None], done: str) -> object:
         """Change one of the visitor's own rows; return the outcome and the menu after it."""
@@ -168,7 +169,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
                 )
             quotas.changing(profile.username)
             do(row, profile.username)
-            return f"**{done}** `{row}`.", *theirs(profile)
+            return f"**{done}** `{row}`.", *_rows_of(boards, profile)
         except KBBenchError as error:
             return _failure("Not changed", error), gr.skip(), gr.skip()
 
@@ -190,21 +191,44 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     ) -> object:
         def do(row: str, actor: str) -> None:
             name = store.record(row).system.name
-            store.edit(row, described(name, link, licence, size, latency, cost, notes), actor)
+            store.edit(row, described_system(name, link, licence, size, latency, cost, notes), actor)
 
         return change(profile, row, do, "Changed:")
 
-    inputs = [place, files, name, link, licence, size, latency, cost, notes]
-    reading: Listener = {"concurrency_id": "read", "concurrency_limit": WAITING}
-    own: Listener = {"api_visibility": "private"}
-    opened = {"show_progress": "hidden", **own}
-    tab.select(choose, [place, shown, seen], [place, form, files, mine, own_rows, seen], **opened)
-    changing.click(edit, [mine, *inputs[3:]], [changed, mine, own_rows], **own)
-    withdrawing.click(withdraw, mine, [changed, mine, own_rows], **own)
-    returning.click(put_back, mine, [changed, mine, own_rows], **own)
-    place.input(describe, place, [form, files], show_progress="hidden", api_visibility="private")
-    gr.on([files.change, place.input], check, [place, files], report, api_name="validate", **reading)
-    send.click(submit, inputs, receipt, api_name="submit", **reading)
+    outputs, own = [changed, mine, own_rows], Listener(api_visibility="private")
+    changing.click(edit, [mine, *description], outputs, **own)
+    withdrawing.click(withdraw, mine, outputs, **own)
+    returning.click(put_back, mine, outputs, **own)
+    return mine, own_rows
+
+
+def _rows_of(boards: Boards, profile: "gr.OAuthProfile | None") -> tuple[object, object]:
+    """Return the menu of the visitor's own submissions, and whether there is one."""
+    import gradio as gr
+
+    boards.index.update()
+    found = boards.index.of_submitter(profile.username) if profile else []
+    choices = [(_own_label(record, withdrawn), record.id) for record, withdrawn in found]
+    return gr.Dropdown(choices, value=None), gr.Accordion(visible=bool(found))
+
+
+def described_system(
+    name: str,
+    link: str | None,
+    licence: str | None,
+    size: float | None,
+    latency: float | None,
+    cost: float | None,
+    notes: str | None,
+) -> System:
+    """Return the system that the form describes.
+
+    Raises:
+        UsageError: a value is not accepted.
+    """
+    numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
+    given = {key: value for key, value in numbers.items() if value}
+    return checked_system(System(name or "", link or "", licence or "", notes=notes or "", **given))
 
 
 def closed_text(place: str) -> str:
