@@ -83,7 +83,10 @@ def test_a_corpus_has_the_words_of_the_releases_dictionary(
 
 @pytest.mark.parametrize(
     ("config", "sample", "n_topics", "error", "rank"),
-    [("cdr", "cdr_rand_200", 50, 3.5, 0.96), ("wiki20m", "wiki20m_rand_500", 150, 1.2, 0.98)],
+    [
+        ("cdr", "cdr_rand_200", 50, 3.5, 0.96),
+        pytest.param("wiki20m", "wiki20m_rand_500", 150, 1.2, 0.98, marks=pytest.mark.full),
+    ],
 )
 def test_retrained_topics_follow_the_released_ts(
     shared: Path, config: str, sample: str, n_topics: int, error: float, rank: float

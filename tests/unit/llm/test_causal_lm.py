@@ -101,6 +101,7 @@ assert done.summary.n_answered == 48 and (Path(sys.argv[2]) / "predictions.jsonl
 """
 
 
+@pytest.mark.full
 def test_two_processes_answer_as_one_does_and_one_goes_on_where_two_stopped(
     model: CausalLM, folder: Path, tmp_path: Path
 ) -> None:
