@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from kbbench_hf.parsing.lenient_json import Value
+from kbbench_hf.parsing.lenient_json import Value, normalize_key, normalize_members
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import assign_roles, plain
+from kbbench_hf.parsing.triple_parts import assign_roles
 
 _IDS = ("id", "nodeid", "entityid", "identifier", "key", "eid", "uid", "uuid", "elementid", "ref")
 _NAMES = (
@@ -59,7 +59,7 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
                 names.setdefault(match[1], match[2].strip())
     found: list[Triple] = []
     for subject, relation, obj in triples:
-        if plain(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
+        if normalize_key(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
             continue
         pair = [_resolved(name, names, source) for name in (subject, obj)]
         if all(_is_id(name, source) for name in pair) or any(
@@ -94,21 +94,21 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
     if depth > 8:
         return
     if isinstance(value, dict):
-        members = {plain(name): each for name, each in value.items()}
+        members = normalize_members(value)
         node = next((str(members[name]) for name in _IDS if isinstance(members.get(name), str | int)), None)
         in_text = "" if key.startswith(("propert", "predicate", "relationtype")) else source
         if node is not None and not {0, 2} <= assign_roles(list(value)).keys() and (name := _name(members, in_text)):
             yield node, name
         for inner, each in value.items():
             if _NODES.search(key):  # the id is the key
-                own = {plain(name): held for name, held in each.items()} if isinstance(each, dict) else {"name": each}
+                own = normalize_members(each) if isinstance(each, dict) else {"name": each}
                 if (name := _name(own, source)) and inner != name:
                     yield inner, name
-            yield from _named_nodes(each, source, plain(inner), depth + 1)
+            yield from _named_nodes(each, source, normalize_key(inner), depth + 1)
     elif isinstance(value, list):
         for place, each in enumerate(value):
             if isinstance(each, dict) and _NODES.search(key):
-                members = {plain(name): held for name, held in each.items()}
+                members = normalize_members(each)
                 if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, source)):
                     yield str(place), name  # links refer to the place in the list
             elif (
@@ -125,7 +125,7 @@ def _name(members: Mapping[str, Value], source: str) -> str:
     """Return the name of a node, "" where it has none; a label may also be its type."""
     for holder in _HELD_IN:
         if isinstance(held := members.get(holder), dict):
-            inner = {plain(name): each for name, each in held.items()}
+            inner = normalize_members(held)
             if name := _name({key: each for key, each in inner.items() if key != "label" or holder == "data"}, source):
                 return name
     for key in _NAMES:

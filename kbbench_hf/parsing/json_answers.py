@@ -3,37 +3,17 @@
 import re
 from collections.abc import Callable, Iterator
 
-from kbbench_hf.parsing.lenient_json import CutList, CutObject, Value, extract_json
+from kbbench_hf.parsing.lenient_json import CutList, CutObject, Value, normalize_key, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.triple_parts import plain
+from kbbench_hf.parsing.word_lists import word_lists
 
 Split = Callable[[str, bool], list[str]]
 """Splits a line into its answers, given the line and whether several are announced."""
-_KEYS = (
-    "finalanswer finalanswers answer answers answerlist correctanswer theanswer ans result results response output "
-    "solution prediction predictions entity entities final"
-    " antwort antworten réponse réponses respuesta respuestas resposta respostas risposta risposte antwoord ответ "
-    "ответы odpowiedź 答案 回答 答え 답 정답"
-).split()
-_HOLDERS = (
-    "arguments",
-    "parameters",
-    "input",
-    "args",
-    "data",
-    "output",
-    "result",
-    "response",
-    "content",
-    "final",
-    "properties",
-)
-_NAMES = ("name", "answer", "label", "text", "value", "title", "entity", "answertext")
-_PLACEHOLDER = re.compile(
-    r"\W*(?:\.{2,}|…|string|value|answer\W?\d?|your answer(?: here)?|entity\W?\d?|name|text|item\W?\d?|list of "
-    r"answers|answer[s ]*here|answer text)?\W*",
-    re.IGNORECASE,
-)
+_LISTS = word_lists("answers")
+_KEYS = _LISTS["keys"].split("|")
+_HOLDERS = "arguments parameters input args data output result response content final properties".split()
+_NAMES = "name answer label text value title entity answertext".split()
+_PLACEHOLDER = re.compile(rf"\W*(?:{_LISTS['placeholder']})?\W*", re.IGNORECASE)
 _ASIDES = frozenset(
     "score confidence probability source sources evidence reason reasoning explanation id row rows index type rank "
     "note".split()
@@ -52,7 +32,7 @@ def json_answers(value: Value, depth: int, question: str, split: Split) -> list[
         return answers if answers and not all(map(_PLACEHOLDER.fullmatch, answers)) else None
     if not isinstance(value, dict):
         return None
-    members = {plain(key): each for key, each in value.items()}
+    members = normalize_members(value)
     for key in _KEYS:
         if key in members:
             each = members[key]
@@ -66,10 +46,6 @@ def json_answers(value: Value, depth: int, question: str, split: Split) -> list[
         each = members.get(key)
         if isinstance(each, dict | list) and (inner := json_answers(each, depth + 1, question, split)) is not None:
             return inner
-        if isinstance(each, str) and each.lstrip().startswith("{"):
-            inner = json_answers(found[0].value, depth + 1, question, split) if (found := extract_json(each)) else None
-            if inner is not None:
-                return inner
     return None
 
 
@@ -100,10 +76,10 @@ def _member(value: dict[str, Value], question: str) -> Value:
     Raises:
         ParseError: it has several, or only one that is true or false.
     """
-    members = {plain(key): each for key, each in value.items()}
+    members = normalize_members(value)
     if key := next((key for key in _NAMES if key in members), None):
         return members[key]
-    rest = {key: each for key, each in value.items() if plain(key) not in _ASIDES}
+    rest = {key: each for key, each in value.items() if normalize_key(key) not in _ASIDES}
     numbers = [re.sub(r"^\D*", "", key) for key in rest]
     if len(rest) > 1 and numbers in ([str(n + first) for n in range(len(rest))] for first in (0, 1)):
         return list(rest.values())  # answer_1, answer_2

@@ -3,10 +3,25 @@
 import re
 from collections.abc import Collection, Mapping
 
-from kbbench_hf.parsing.lenient_json import Bare, CutList, CutObject, Value, extract_json
+from kbbench_hf.parsing.lenient_json import (
+    Bare,
+    CutList,
+    CutObject,
+    Value,
+    extract_json,
+    normalize_key,
+    normalize_members,
+)
 from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import assign_roles, is_denied, is_placeholder, order_parts, plain, same
+from kbbench_hf.parsing.triple_parts import (
+    assign_roles,
+    is_denied,
+    is_placeholder,
+    is_relation,
+    normalize_relation,
+    order_parts,
+)
 from kbbench_hf.parsing.word_lists import word_lists
 
 _NAMES = "name label text mention title value entity id surface canonicalname string".split()
@@ -41,7 +56,7 @@ def json_triples(value: Value, relations: Collection[str] = ()) -> list[Triple] 
 
 class _TripleParser:
     def __init__(self, relations: Collection[str]) -> None:
-        self.relations = frozenset(map(same, relations))
+        self.relations = frozenset(map(normalize_relation, relations))
 
     def read(self, value: Value, depth: int) -> list[Triple] | None:
         if depth > _MOST_NESTED:
@@ -95,9 +110,7 @@ class _TripleParser:
                 rest = assign_roles([name for name in value if name != roles[1]])
                 roles = roles | {1: rest.get(1, roles[1])}
             return [] if isinstance(value, CutObject) else self._members(*(value[roles[role]] for role in range(3)))
-        members: dict[str, Value] = {}
-        for key, each in value.items():
-            members.setdefault(plain(key), each)
+        members = normalize_members(value)
         if roles.keys() == {0, 2} and isinstance(members.get("name"), str) and not isinstance(value, CutObject):
             return self._members(value[roles[0]], members["name"], value[roles[2]])
         if 1 in roles and isinstance(pair := members.get("pair"), list) and len(pair) == 2:
@@ -118,7 +131,7 @@ class _TripleParser:
         names = _names(value[subject])
         found: list[Triple] = []
         for key, each in value.items():
-            if key == subject or _ASIDE.search(plain(key)) or len(names) != 1:
+            if key == subject or _ASIDE.search(normalize_key(key)) or len(names) != 1:
                 continue
             if isinstance(each, dict):
                 found += [(names[0], relation, obj) for relation, held in each.items() for obj in _names(held)]
@@ -160,10 +173,12 @@ class _TripleParser:
 
     def _grouped(self, value: Mapping[str, Value]) -> list[Triple] | None:
         """Return the triples of `{subject: {relation: object}}`, or of `{relation: [[subject, object]]}`."""
-        if not value or any(_HOLDER.fullmatch(plain(key)) or _ASIDE.search(plain(key)) for key in value):
+        if not value or any(
+            _HOLDER.fullmatch(normalize_key(key)) or _ASIDE.search(normalize_key(key)) for key in value
+        ):
             return None
         found: list[Triple] = []
-        by_relation = bool(self.relations) and all(same(key) in self.relations for key in value)
+        by_relation = bool(self.relations) and all(is_relation(key, self.relations) for key in value)
         for key, held in value.items():
             if by_relation and isinstance(held, list) and held and not isinstance(held[0], list):
                 held = [held]
@@ -201,7 +216,7 @@ def _names(value: Value) -> list[str]:
     if isinstance(value, list):
         return [name for each in value for name in _names(each)] if not isinstance(value, CutList) else []
     if isinstance(value, dict) and not isinstance(value, CutObject):
-        members = {plain(key): each for key, each in value.items()}
+        members = normalize_members(value)
         key = next((key for key in _NAMES if key in members), None)
         if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
             return [f"{members[key]} {unit}"]

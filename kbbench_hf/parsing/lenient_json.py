@@ -7,7 +7,7 @@ value gives what was whole until there, marked as cut. Numbers stay as they were
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kbbench_hf.text.quantities import THOUSANDS
@@ -50,6 +50,29 @@ def extract_json(text: str) -> list[JsonSpan]:
     [{'a': ['1', 'b']}, ['x']]
     """
     return list(_Scanner(text).values())
+
+
+def normalize_key(name: str) -> str:
+    """Return a member's name without case, blanks and marks.
+
+    >>> normalize_key("Head_Entity")
+    'headentity'
+    """
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def normalize_members(value: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the members of an object by their normalized names; a text that is JSON of an object is parsed.
+
+    >>> normalize_members({"Tool Input": '{"score": 1}', "score": "2"})
+    {'toolinput': {'score': '1'}, 'score': '2'}
+    """
+    members: dict[str, Value] = {}
+    for name, each in value.items():
+        is_json = isinstance(each, str) and re.match(r"\s*\{\s*[\"']", each)
+        inner = extract_json(each) if is_json and isinstance(each, str) else []
+        members.setdefault(normalize_key(name), inner[0].value if inner else each)
+    return members
 
 
 class _NotAValueError(Exception):

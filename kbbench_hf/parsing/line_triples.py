@@ -8,9 +8,10 @@ from kbbench_hf.parsing.triple_parts import (
     is_denied,
     is_part_of_name,
     is_placeholder,
+    is_relation,
+    normalize_relation,
     order_parts,
     role_of,
-    same,
     strip_marks,
 )
 from kbbench_hf.parsing.word_lists import word_lists
@@ -180,7 +181,9 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
     if len(parts) == 3:
         return order_parts(parts, relations)
     if len(parts) == 2:
-        if (match := _RELATION_FIRST.fullmatch(line)) and (not relations or same(strip_marks(match[1])) in relations):
+        if (match := _RELATION_FIRST.fullmatch(line)) and (
+            not relations or is_relation(strip_marks(match[1]), relations)
+        ):
             return order_parts([strip_marks(match[2]), strip_marks(match[1]), strip_marks(match[3])])
         return _pair_and_relation(parts)
     return None
@@ -200,8 +203,10 @@ def _separated(line: str, relations: Collection[str]) -> Triple | None:
     for _, pattern, weak in _SEPARATORS:
         parts = _parts(pattern, inner)
         if len(parts) == 3:
-            held = all(_INNER.search(part) or any(name in same(part) for name in relations) for part in parts)
-            several = weak and held and same(parts[1]) not in relations
+            held = all(
+                _INNER.search(part) or any(name in normalize_relation(part) for name in relations) for part in parts
+            )
+            several = weak and held and not is_relation(parts[1], relations)
             return None if several else order_parts(parts, relations)
         if len(parts) > 3:
             return None
@@ -243,7 +248,7 @@ def _call(line: str, relations: Collection[str]) -> Triple | None:
     match = _CALL.fullmatch(line)
     if match is None:
         return None
-    is_sentence = same(match[1]) not in relations and same(match[1].split()[-1]) in relations
+    is_sentence = not is_relation(match[1], relations) and is_relation(match[1].split()[-1], relations)
     if match[2].count("(") != match[2].count(")") or not _is_balanced(match[2]) or is_sentence:
         return None
     if named := _named_arguments(match[2]):

@@ -1,12 +1,12 @@
 """Score from 0 to 1 in a reply: the number that the reply names as its score, never another one."""
 
+import itertools
 import re
 from collections.abc import Iterator
 
 from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
-from kbbench_hf.parsing.lenient_json import Value, extract_json
+from kbbench_hf.parsing.lenient_json import Value, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.triple_parts import plain
 from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.patterns import lazy_pattern
 
@@ -170,31 +170,13 @@ def _float(digits: str) -> float:
 
 
 def _json_scores(value: Value, depth: int) -> Iterator[float]:
-    """Yield the scores of an object's members, the one that is final alone."""
-    if isinstance(value, list) and len(value) == 1:
-        yield from _parse_number(value[0]) if not isinstance(value[0], dict) else _json_scores(value[0], depth + 1)
-    if not isinstance(value, dict) or depth > 4:
-        return
-    members = {plain(key): each for key, each in value.items()}
-    for key in _KEYS:
-        if key in members:
-            each = members[key]
-            found = list(_json_scores(each, depth + 1)) if isinstance(each, dict | list) else list(_parse_number(each))
-            if found:
-                yield found[0]
-                return
-    for key in _HOLDERS:
-        if isinstance(each := members.get(key), dict):
-            yield from _json_scores(each, depth + 1)
-            return
-        if isinstance(each, str) and each.lstrip().startswith("{"):
-            for inner in extract_json(each)[:1]:
-                yield from _json_scores(inner.value, depth + 1)
-            return
-
-
-def _parse_number(value: Value) -> Iterator[float]:
-    if isinstance(value, str):
-        match = re.fullmatch(rf"\s*(?:{_NUMBER.pattern})\W*", value, re.IGNORECASE)
-        if match:
-            yield _to_score(match)
+    """Yield the score of a value: a number, the only item of a list, or the first member of a name for scores."""
+    if isinstance(value, str) and (match := re.fullmatch(rf"\s*(?:{_NUMBER.pattern})\W*", value, re.IGNORECASE)):
+        yield _to_score(match)
+    elif isinstance(value, list) and len(value) == 1:
+        yield from _json_scores(value[0], depth + 1)
+    elif isinstance(value, dict) and depth <= 4:
+        members = normalize_members(value)
+        inner = [members[key] for key in _KEYS if key in members]
+        inner += [members[key] for key in _HOLDERS if isinstance(members.get(key), dict)]
+        yield from itertools.islice((score for each in inner for score in _json_scores(each, depth + 1)), 1)

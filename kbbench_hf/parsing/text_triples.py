@@ -21,9 +21,9 @@ from kbbench_hf.parsing.triple_parts import (
     assign_roles,
     is_denied,
     is_placeholder,
+    is_relation,
     order_parts,
     role_of,
-    same,
     split_at_commas,
     strip_marks,
 )
@@ -99,7 +99,7 @@ def _item(part: str, relations: Collection[str]) -> str:
     bare = MARKER.sub("", part, count=1).strip()
     if (
         len(names := split_at_commas(bare)) == 3
-        and same(names[1]) in relations
+        and is_relation(names[1], relations)
         and order_parts(names)
         and names[0][0] not in "([{<"
     ):
@@ -207,7 +207,7 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
         elif (
             ruled
             and len(cells) == 3
-            and same(cells[1]) in relations
+            and is_relation(cells[1], relations)
             and (triple := order_parts(list(map(strip_marks, cells)), relations)) is not None
         ):
             yield triple

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
+from kbbench_hf.parsing.lenient_json import normalize_key
 from kbbench_hf.parsing.parsed_reply import Triple
 from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.quantities import THOUSANDS
@@ -21,41 +22,37 @@ _FLAG = re.compile(
 _LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
 
 
-def plain(name: str) -> str:
-    """Return a member's name without case, blanks and marks.
-
-    >>> plain("Head_Entity")
-    'headentity'
-    """
-    return re.sub(r"[\W_]+", "", name.casefold())
-
-
 def role_of(name: str) -> int | None:
     """Return 0, 1 or 2 for the name of a subject, a relation or an object; None for any other name.
 
     >>> role_of("Predicate"), role_of("tail"), role_of("evidence")
     (1, 2, None)
     """
-    key = plain(name)
+    key = normalize_key(name)
     return next((place for place, names in enumerate(_ROLES) if names.fullmatch(key)), None)
 
 
 def assign_roles(names: Sequence[str]) -> dict[int, str]:
     """Return role -> the name that has it, the most telling one of several."""
     found: dict[int, str] = {}
-    for name in sorted(names, key=lambda name: _LISTS["least_telling"].fullmatch(plain(name)) is not None):
+    for name in sorted(names, key=lambda name: _LISTS["least_telling"].fullmatch(normalize_key(name)) is not None):
         if (role := role_of(name)) is not None:
             found.setdefault(role, name)
     return found
 
 
-def same(relation: str) -> str:
+def normalize_relation(relation: str) -> str:
     """Return a relation normalized: without case, blanks, underscores and hyphens.
 
-    >>> same("cast member") == same("Cast_Member")
+    >>> normalize_relation("cast member") == normalize_relation("Cast_Member")
     True
     """
     return re.sub(r"[\s_-]+", "", relation.casefold())
+
+
+def is_relation(name: str, relations: Collection[str]) -> bool:
+    """Whether a name is one of the known relations, which are normalized."""
+    return normalize_relation(name) in relations
 
 
 def is_placeholder(triple: Sequence[str]) -> bool:
@@ -73,7 +70,7 @@ def is_denied(name: str, value: object) -> bool:
     >>> is_denied("is_valid", False), is_denied("negated", "yes"), is_denied("status", "accepted")
     (True, True, False)
     """
-    match = _FLAG.fullmatch(plain(name))
+    match = _FLAG.fullmatch(normalize_key(name))
     if match is None or not isinstance(value, str | bool | int | float | None):
         return False
     says_no = _LISTS["no"].fullmatch(str(value).strip(" .[]()")) is not None
@@ -106,14 +103,14 @@ def order_parts(parts: Sequence[str], relations: Collection[str] = ()) -> Triple
     if not all(parts):
         return None
     if len(parts) > 3:
-        known = [place for place in range(1, len(parts) - 1) if same(parts[place]) in relations]
+        known = [place for place in range(1, len(parts) - 1) if is_relation(parts[place], relations)]
         if len(known) != 1:
             return None
         parts = [", ".join(parts[: known[0]]), parts[known[0]], ", ".join(parts[known[0] + 1 :])]
     if len(parts) != 3 or is_placeholder(parts) or any(_LIST.match(part) for part in parts):
         return None
     first, second, third = parts
-    if relations and same(second) not in relations and same(first) in relations:
+    if relations and not is_relation(second, relations) and is_relation(first, relations):
         return second, first, third
     return first, second, third
 

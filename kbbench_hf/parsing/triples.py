@@ -13,7 +13,7 @@ from kbbench_hf.parsing.lenient_json import extract_json
 from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, Triple
 from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
-from kbbench_hf.parsing.triple_parts import is_placeholder, order_parts, same
+from kbbench_hf.parsing.triple_parts import is_placeholder, is_relation, normalize_relation, order_parts
 
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""
@@ -44,7 +44,7 @@ def parse_triples(
     >>> parse_triples("Der Text nennt keine Relationen.")
     ParsedReply(answer=[], rule='none, in words', thought='')
     """
-    known = frozenset(map(same, relations))
+    known = frozenset(map(normalize_relation, relations))
 
     def read(version: AnswerVersion) -> tuple[list[Triple], str] | None:
         answer = _parse_version(version, source, known, partial, single)
@@ -79,7 +79,7 @@ def _lists_names(triple: Triple, source: str, relations: frozenset[str]) -> bool
     """Whether three parts are three names of the text, and the middle one is no relation."""
     words = triple[1].split()
     is_name = all(word[:1].isupper() or word[:1].isdigit() or len(word) < 4 for word in words) and words[0][0].isupper()
-    return same(triple[1]) not in relations and is_name and all(part in source for part in triple)
+    return not is_relation(triple[1], relations) and is_name and all(part in source for part in triple)
 
 
 def _add_ordinal(name: str, response: str, source: str) -> str:
@@ -94,7 +94,7 @@ def _is_name_list(text: str, start: int, relations: frozenset[str]) -> bool:
     if text[start] == "[":
         return _NAMES_BEFORE.search(before) is not None and not _NESTED.match(text, start)
     word = re.search(r"([\w\\]+(?: [\w\\]+){0,4})\s?$", before) if text[start] == "(" else None
-    return word is not None and any(same(part) in relations for part in (word[1], word[1].split()[-1]))
+    return word is not None and any(is_relation(part, relations) for part in (word[1], word[1].split()[-1]))
 
 
 _NAMES_BEFORE = re.compile(
@@ -242,7 +242,7 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
         match = _CALL_LINE.match(bare)
     if match is None:
         return None
-    if relations and same(match[1]) not in relations and same(match[1].split()[-1]) in relations:
+    if relations and not is_relation(match[1], relations) and is_relation(match[1].split()[-1], relations):
         return None  # a sentence that names a call
     body_end = _closing(bare, match.end() - 1)
     body = bare[match.end() : body_end]
@@ -257,7 +257,7 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
     n_calls = 1
     while further := _CALL_LINE.match(rest := _TAIL.sub("", rest, count=1)):
         rest, n_calls = rest[_closing(rest, further.end() - 1) + 1 :], n_calls + 1
-    known = same(match[1].replace("\\", "")) in relations
+    known = is_relation(match[1].replace("\\", ""), relations)
     breaks_off = n_calls > 1 and len(rest.split()) < 4
     if rest.strip() and not (known or breaks_off or _REMARK.match(rest)):
         return None

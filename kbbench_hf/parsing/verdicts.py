@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answers import says_unanswerable
 from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
-from kbbench_hf.parsing.lenient_json import Value
+from kbbench_hf.parsing.lenient_json import Value, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.triple_parts import plain
 from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.patterns import lazy_pattern
 
@@ -134,7 +133,7 @@ def _piece_verdicts(piece: Piece, task: VerdictTask) -> Iterator[bool | None]:
         return
     if not isinstance(piece.value, dict):
         return
-    members = {plain(key): value for key, value in piece.value.items()}
+    members = normalize_members(piece.value)
     for key in members:
         inner = members[key]
         if isinstance(inner, dict) and key not in task.keys:

@@ -21,7 +21,7 @@ from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_json_answers, parse_verdict
+from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool, pieces
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
@@ -253,7 +253,7 @@ _SCORING = base.Scoring(
     warn=warn,
 )
 _ASKING = base.Asking(
-    PROMPTS, {"careful": parse_careful, "json": of_text(parse_json_answers)}, testbeds=TESTBEDS, parts=SUBSETS
+    PROMPTS, {"careful": parse_careful, "json": of_text(parse_answers)}, testbeds=TESTBEDS, parts=SUBSETS
 )
 _SHOWING = base.Showing(
     explain,

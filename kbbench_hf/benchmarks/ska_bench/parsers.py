@@ -17,15 +17,15 @@ _BEGIN = re.compile(rf"<(?:{_REASONING})>", re.IGNORECASE)
 _KEYS = ("answer", "answers")
 
 
-def parse_json_answers(response: str) -> list[str]:
+def parse_answers(response: str) -> list[str]:
     r"""Return the answers in a response's last JSON object with the key `answer`.
 
     Text before the end of a reasoning block (`<think>` and similar tags) is ignored; an unfinished block has no answer.
     A single value counts as a list of one, nested lists are flattened, numbers become text, blanks are removed.
 
-    >>> parse_json_answers('<think>{"answer": ["a"]}</think> So:\n```json\n{"answer": ["Navy", 7]}\n```')
+    >>> parse_answers('<think>{"answer": ["a"]}</think> So:\n```json\n{"answer": ["Navy", 7]}\n```')
     ['Navy', '7']
-    >>> parse_json_answers('{"answer": "no"}')
+    >>> parse_answers('{"answer": "no"}')
     ['no']
 
     Raises:

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_json_answers, parse_verdict
+from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.parsing.parsed_reply import ParseError
 
 
@@ -24,7 +24,7 @@ from kbbench_hf.parsing.parsed_reply import ParseError
     ],
 )
 def test_the_last_object_with_an_answer_is_read(response: str, answers: list[str]) -> None:
-    assert parse_json_answers(response) == answers
+    assert parse_answers(response) == answers
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_the_last_object_with_an_answer_is_read(response: str, answers: list[str
 )
 def test_a_response_without_an_answer_is_a_parse_failure(response: str) -> None:
     with pytest.raises(ParseError):
-        parse_json_answers(response)
+        parse_answers(response)
 
 
 def test_hostile_text_is_read_in_bounded_time() -> None:
     start = time.process_time()
     for hostile in ('{"a":' * 200_000, "{" * 2_000_000, "<think>" * 200_000, '{"answer": ' * 100_000):
         with pytest.raises(ParseError):
-            parse_json_answers(hostile)
+            parse_answers(hostile)
     assert time.process_time() - start < 60  # a square of the length would be hours
 
 
