@@ -7,7 +7,7 @@ in 91 %.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isnan, nan
 
 import numpy as np
@@ -237,14 +237,12 @@ def best_overlap(context: features.AuditContext) -> float:
     return f1(context, [context.answer_of(max(context.units, key=context.overlap))]) if context.units else nan
 
 
-def first_unit(context: features.AuditContext) -> float:
-    """Return the F1 of what the first row or triple answers."""
-    return f1(context, [context.answer_of(context.structured[0])]) if context.structured else nan
+def unit_answer(context: features.AuditContext, place: int) -> float:
+    """Return the F1 of what the row or triple at a place answers."""
+    return f1(context, [context.answer_of(context.structured[place])]) if context.structured else nan
 
 
-def last_unit(context: features.AuditContext) -> float:
-    """Return the F1 of what the last row or triple answers."""
-    return f1(context, [context.answer_of(context.structured[-1])]) if context.structured else nan
+first_unit, last_unit = partial(unit_answer, place=0), partial(unit_answer, place=-1)
 
 
 def frequent_cell(context: features.AuditContext) -> float:

@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.ska_bench.configs import BUDGETS, HARDNESS, HARDNESS_
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
-from kbbench_hf.building.ska_bench.noise import ContextUnits, NoiseLibrary
+from kbbench_hf.building.ska_bench.noise import NoiseLibrary
 from kbbench_hf.building.ska_bench.rejection_twins import Twin, TwinMaker, has_answer
 from kbbench_hf.building.ska_bench.unit_orders import Units, seeded_hash
 from kbbench_hf.errors import unknown_name
@@ -166,22 +166,14 @@ def sample(instances: Iterable[Instance], size: int) -> list[Instance]:
     return sorted(instances, key=lambda instance: seeded_hash(f"sample|{instance.id}"))[:size]
 
 
-@dataclass(frozen=True)
-class _RowMaker:
-    """Makes the testbed rows of one instance."""
+class RowMaker:
+    """Makes the testbed rows of one instance from the units of its subset."""
 
-    instance: Instance
-    pool: UnitPool
-    units: ContextUnits
-    count: Tokenizer
-
-    @cached_property
-    def renderer(self) -> ContextRenderer:
-        return ContextRenderer(self.instance, self.pool)
-
-    @cached_property
-    def order(self) -> UnitOrder:
-        return UnitOrder(self.instance, len(self.pool.sk[self.instance.group]) if self.instance.is_table else 0)
+    def __init__(self, instance: Instance, library: NoiseLibrary) -> None:
+        self.instance, self.pool, self.count = instance, library.pool, library.tokenizer
+        self.units = library.context_units(instance)
+        self.renderer = ContextRenderer(instance, self.pool)
+        self.order = UnitOrder(instance, len(self.pool.sk[instance.group]) if instance.is_table else 0)
 
     @property
     def fixed(self) -> int:
@@ -271,18 +263,6 @@ class _RowMaker:
         return has_answer(program, (self.renderer.units[n] for n in numbers))
 
 
-class RowBuilder:
-    """Builds the testbed rows of the instances of one subset."""
-
-    def __init__(self, pool: UnitPool, count: Tokenizer) -> None:
-        self._pool, self._count, self._library = pool, count, NoiseLibrary(pool, count)
-
-    def rows(self, instance: Instance, chosen: Sequence[Config]) -> dict[str, list[Row]]:
-        """Return the rows of one instance by config."""
-        maker = _RowMaker(instance, self._pool, self._library.context_units(instance), self._count)
-        return {config.name: maker.rows(config) for config in chosen}
-
-
 def build_testbeds(
     instances: Sequence[Instance],
     pools: Mapping[str, UnitPool],
@@ -314,14 +294,14 @@ def build_testbeds(
         members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
         chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
         if members and chosen:
-            _build_subset(members, chosen, RowBuilder(pools[subset], count), advance, built, every_budget)
+            _build_subset(members, chosen, NoiseLibrary(pools[subset], count), advance, built, every_budget)
     return built._replace(tables={name: built.tables[name] for name in known if name in built.tables})
 
 
 def _build_subset(
     members: Sequence[Instance],
     chosen: Sequence[Config],
-    builder: RowBuilder,
+    library: NoiseLibrary,
     advance: Callable[[], object],
     built: Testbeds,
     every_budget: bool,
@@ -331,10 +311,12 @@ def _build_subset(
     for instance in members:
         unreviewed = instance.split == "unreviewed"
         own = [c for c in chosen if (c.testbed == "unreviewed") == unreviewed and (instance.id in long or not c.long)]
-        for name, made in builder.rows(instance, own).items():
-            rows[name]["demo" if instance.split == "demo" else "test"] += made
+        maker = RowMaker(instance, library)
+        for config in own:
+            made = maker.rows(config)
+            rows[config.name]["demo" if instance.split == "demo" else "test"] += made
             if not made and instance.split == "test":
-                built.left_out[name] = built.left_out.get(name, 0) + 1
+                built.left_out[config.name] = built.left_out.get(config.name, 0) + 1
         advance()
     before: dict[str, str] = {}
     for config in sorted((c for c in chosen if c.testbed == "noise"), key=lambda config: config.budget):

@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPoo
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker, add_emptied_rows, empty_columns
 from kbbench_hf.building.ska_bench.sources import assign_demo
-from kbbench_hf.building.ska_bench.testbeds import RowBuilder, UnitOrder, draw_ranks
+from kbbench_hf.building.ska_bench.testbeds import RowMaker, UnitOrder, draw_ranks
 from kbbench_hf.building.ska_bench.unit_orders import measure
 from kbbench_hf.files.datasets import DatasetFolder
 from tests.unit.benchmarks.ska_bench import archipelago
@@ -165,10 +165,12 @@ def test_hops_of_noise_and_of_a_second_reading_agree() -> None:
 def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones() -> None:
     small, large = (configs()[f"noise_kg_{size}"] for size in ("1k", "4k"))
     release = archipelago.release()
-    builder = RowBuilder(release.pools["kg"], tokenizer())
+    library = NoiseLibrary(release.pools["kg"], tokenizer())
     for instance in release.instances[:4]:
-        [row] = builder.rows(instance, [small])[small.name]
-        [same] = builder.rows(instance, [small, large])[small.name]
+        [row] = RowMaker(instance, library).rows(small)
+        both = RowMaker(instance, library)
+        assert both.rows(large)
+        [same] = both.rows(small)
         assert row["context_sha256"] == same["context_sha256"]
 
 
