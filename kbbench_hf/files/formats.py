@@ -1,4 +1,4 @@
-"""The formats that are read, and how each is recognised: by its content, the first that fits."""
+"""Registry of file formats of predictions, detected by content: JSON Lines, JSON, csv, Parquet, TREC, tool outputs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -9,33 +9,34 @@ import pyarrow as pa
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, tool_outputs, trec, webnlg
-from kbbench_hf.files.packing import Opened, open_unpacked
-from kbbench_hf.files.rows import How, Line, Reading, Unreadable, until_unreadable
+from kbbench_hf.files.packing import OpenedFile, open_unpacked
+from kbbench_hf.files.rows import ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered, until_unreadable
 from kbbench_hf.files.texts import as_utf8
 
 
-class Format(NamedTuple):
-    """A format: what tells it by the first bytes, and what reads it."""
+class FileFormat(NamedTuple):
+    """A format: its detector (of the first bytes) and its parser."""
 
-    recognises: Callable[[bytes], bool]
-    read: Callable[[Opened, How], Reading]
+    matches: Callable[[bytes], bool]
+    parse: Callable[[OpenedFile, ReadSettings], ParsedFile]
 
 
 BINARY = (
-    Format(lambda head: head.startswith(b"PAR1"), tables.read_parquet),
-    Format(lambda head: head.startswith((b"ARROW1", b"\xff\xff\xff\xff")), tables.read_arrow),
+    FileFormat(lambda head: head.startswith(b"PAR1"), tables.parse_parquet),
+    FileFormat(lambda head: head.startswith((b"ARROW1", b"\xff\xff\xff\xff")), tables.parse_arrow),
 )
 TEXT = (
-    Format(webnlg.recognises, webnlg.read),
-    Format(json_lines.recognises, json_lines.read),
-    Format(json_documents.recognises, json_documents.read),
-    Format(trec.recognises, trec.read),
-    Format(trec.are_qrels, trec.read_qrels),
-    Format(lambda head: True, tables.read_delimited),
+    FileFormat(webnlg.is_webnlg, webnlg.parse_webnlg),
+    FileFormat(json_lines.is_json_lines, json_lines.parse_json_lines),
+    FileFormat(json_documents.is_json, json_documents.parse_json),
+    FileFormat(trec.is_trec_run, trec.parse_trec_run),
+    FileFormat(trec.is_qrels, trec.refuse_qrels),
+    FileFormat(lambda head: True, tables.parse_delimited),
 )
-_ALSO = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".eval", ".run", ".trec"})
-"""How files end that hold predictions as likely as those of a folder that are read."""
-NOT_READ = {
+"""The first format that matches counts."""
+_OTHER_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".eval", ".run", ".trec"})
+"""Suffixes of other predictions files, which make a folder of JSON Lines or Parquet files ambiguous."""
+UNSUPPORTED = {
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
     b"\x80\x03": "a pickle, which could run any program",
@@ -50,86 +51,83 @@ NOT_READ = {
     b"<": "HTML or XML (a page that was saved in place of the file?)",
     b"version https://git-lfs": "a pointer of Git LFS, not the file (git lfs pull)",
 }
-"""First bytes -> what it is, of files that are often sent and never read."""
+"""First bytes -> format, of files that are often sent and not supported."""
 
 
-def read_file(path: Path, how: How | None = None, max_bytes: int | None = None) -> Reading:
-    """Recognise a file, or a folder that is one, and return its rows, problems among them.
+def read_file(path: Path, settings: ReadSettings | None = None, max_bytes: int | None = None) -> ParsedFile:
+    """Detect the format of a file or saved dataset, and return its rows, problems among them.
 
-    A file from a stranger, of which at most `max_bytes` are read, must be JSON Lines, packed or not: only these are
-    read one line at a time.
+    With `max_bytes` the file is an upload: it must be JSON Lines, which are parsed line by line, perhaps compressed.
     """
     opened = None
     try:
         if path.is_dir():
-            reading = tables.read_saved_dataset(path)
+            parsed = tables.parse_saved_dataset(path)
         else:
             opened = open_unpacked(path, max_bytes)
-            reading = _recognised(opened, how or How()) if max_bytes is None else _strangers(opened)
+            parsed = _parse(opened, settings or ReadSettings()) if max_bytes is None else _parse_upload(opened)
     except Unreadable as error:
-        reading = Reading("nothing known", iter([Line(error.line, error.problem(shown_name(path)))]))
-    reading.lines = _closed_after(opened, until_unreadable(shown_name(path), reading.lines))
-    return reading
+        parsed = ParsedFile("nothing known", iter([ParsedRow(error.line, error.problem(shown_name(path)))]))
+    parsed.lines = _closed_after(opened, until_unreadable(shown_name(path), parsed.lines))
+    return parsed
 
 
-def _recognised(opened: Opened, how: How) -> Reading:
+def _parse(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     encoding = ""
     if opened.archive is not None:
-        reading = harness.read_inspect_archive(opened, how)
-    elif found := next((each for each in BINARY if each.recognises(opened.head)), None):
+        parsed = harness.parse_inspect_archive(opened.archive)
+    elif binary := next((each for each in BINARY if each.matches(opened.head)), None):
         try:
-            reading = found.read(opened, how)
+            parsed = binary.parse(opened, settings)
         except (pa.ArrowException, OSError) as error:
             raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Write it again.") from None
     else:
-        unread = (words for start, words in NOT_READ.items() if opened.head.startswith(start))
-        if (name := next(unread, None)) and not webnlg.recognises(opened.head):
+        name = next((name for start, name in UNSUPPORTED.items() if opened.head.startswith(start)), None)
+        if name and not webnlg.is_webnlg(opened.head):
             raise Unreadable(f"this is {name}", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
         encoding = as_utf8(opened)
         if not opened.head.strip():
-            reading = Reading("an empty file", iter(()))
+            parsed = ParsedFile("an empty file", iter(()))
         else:
-            reading = next(each for each in TEXT if each.recognises(opened.head)).read(opened, how)
-            reading = _looked_into(reading, how)
+            text_format = next(each for each in TEXT if each.matches(opened.head))
+            parsed = _detect_tool(text_format.parse(opened, settings), settings)
     packed = ", ".join(each for each in (encoding, opened.packed) if each)
-    reading.words += f", {packed}" if packed else ""
-    return reading
+    parsed.format += f", {packed}" if packed else ""
+    return parsed
 
 
-def _strangers(opened: Opened) -> Reading:
+def _parse_upload(opened: OpenedFile) -> ParsedFile:
     is_text = b"\x00" not in opened.head
     if is_text:
         as_utf8(opened)
-    if not is_text or (opened.head.strip() and not json_lines.recognises(opened.head)):
+    if not is_text or (opened.head.strip() and not json_lines.is_json_lines(opened.head)):
         raise Unreadable(
             "no JSON Lines; nothing else is read here",
             "Write them with: kbbench validate FILE --benchmark NAME --out answers.jsonl",
         )
-    return Reading("JSON Lines", json_lines.read_lines(opened, json_lines.MAX_LINE_BYTES))
+    return ParsedFile("JSON Lines", json_lines.read_lines(opened, json_lines.MAX_LINE_BYTES))
 
 
-def _looked_into(reading: Reading, how: How) -> Reading:
-    """Return the reading of rows that tell what they are by their fields; one object alone may be a whole file."""
-    if reading.fields or reading.cells is not None or not (first := next(reading.lines, None)):
-        return reading
-    if reading.columns is not None and not (tool_outputs.of_rows(first.value)):
-        reading.lines = chain([first], reading.lines)
-        return reading
-    if harness.is_lm_eval(first.value):
-        return harness.of_lm_eval(chain([first], reading.lines))
-    if tool := tool_outputs.of_rows(first.value):
-        return tool_outputs.reading(tool, chain([first], reading.lines))
-    if reading.words != "JSON Lines":
-        reading.lines = chain([first], reading.lines)
-        return reading
-    second = next(reading.lines, None)
-    if second is None and isinstance(first.value, dict) and isinstance(first.value.get(how.id_field, {}), list | dict):
-        return json_documents.of_object(first.value, how)
-    reading.lines = chain([first], [second] if second else [], reading.lines)
-    return reading
+def _detect_tool(parsed: ParsedFile, settings: ReadSettings) -> ParsedFile:
+    """Return the rows in the format that their fields show; a single object may be a document of a tool."""
+    if parsed.fields or parsed.cells is not None or not (first := next(parsed.lines, None)):
+        return parsed
+    start, value = [first], first.value
+    tool = tool_outputs.detect_tool(value)
+    if parsed.columns is None and harness.is_lm_eval(value):
+        return harness.parse_lm_eval(chain(start, parsed.lines))
+    if tool:
+        return tool_outputs.parse_tool_output(tool, chain(start, parsed.lines))
+    if parsed.columns is None and parsed.format == "JSON Lines":
+        if second := next(parsed.lines, None):
+            start.append(second)
+        elif isinstance(value, dict) and isinstance(value.get(settings.id_field, {}), list | dict):
+            return json_documents.parse_document(value, settings)
+    parsed.lines = chain(start, parsed.lines)
+    return parsed
 
 
-def _closed_after(opened: Opened | None, lines: Iterator[Line]) -> Iterator[Line]:
+def _closed_after(opened: OpenedFile | None, lines: Iterator[ParsedRow]) -> Iterator[ParsedRow]:
     try:
         yield from lines
     finally:
@@ -138,15 +136,15 @@ def _closed_after(opened: Opened | None, lines: Iterator[Line]) -> Iterator[Line
 
 
 def prediction_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files that paths stand for; a folder stands for its `.jsonl` and `.jsonl.gz` files, or for itself.
+    """Return the predictions files of paths; of a folder its `.jsonl` and `.jsonl.gz` files, or a saved dataset itself.
 
     Raises:
-        UsageError: a path does not exist, or a folder holds nothing that is read.
+        UsageError: a path does not exist, or a folder has no predictions.
     """
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            files += _in_folder(path)
+            files += _folder_files(path)
         elif path.exists() or str(path) == STDIN:  # a pipe is no regular file
             files.append(path)
         else:
@@ -154,7 +152,7 @@ def prediction_files(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def _folder_files(folder: Path) -> list[Path]:
     own = folder / "predictions.jsonl"
     if own.is_file():
         return [own]
@@ -162,7 +160,9 @@ def _in_folder(folder: Path) -> list[Path]:
         return [folder]
     for endings in (("*.jsonl", "*.jsonl.gz"), ("*.parquet", "data/*.parquet")):
         if found := sorted(file for ending in endings for file in folder.glob(ending)):
-            if others := sorted(file.name for file in folder.glob("*") if file.suffix in _ALSO and file not in found):
+            if others := sorted(
+                file.name for file in folder.glob("*") if file.suffix in _OTHER_SUFFIXES and file not in found
+            ):
                 raise UsageError(
                     f"{folder} holds {found[0].name} and {others[0]}, files of two formats: do both hold predictions? "
                     "Expected one format. Name the files.",
@@ -171,6 +171,6 @@ def _in_folder(folder: Path) -> list[Path]:
     raise UsageError(f"{folder} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
 
 
-def lines_of(rows: Iterable[object]) -> Reading:
-    """Return objects at hand as a reading, as if they stood in JSON Lines."""
-    return Reading("JSON Lines", (Line(number, row) for number, row in enumerate(rows, start=1)))
+def parsed_rows(rows: Iterable[object]) -> ParsedFile:
+    """Return objects in memory as if they were parsed from JSON Lines."""
+    return ParsedFile("JSON Lines", numbered(rows))

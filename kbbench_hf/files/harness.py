@@ -1,4 +1,4 @@
-"""What evaluation harnesses log of each sample, as rows: lm-evaluation-harness and inspect_ai.
+"""Importers of sample logs of evaluation harnesses: lm-evaluation-harness and inspect_ai.
 
 Source: lm-evaluation-harness, commit 4e7e0d4, and inspect_ai, commit 499e615, which write these files.
 """
@@ -6,46 +6,52 @@ Source: lm-evaluation-harness, commit 4e7e0d4, and inspect_ai, commit 499e615, w
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from zipfile import ZipFile
 
 from kbbench_hf.files.json_lines import unique_keys
-from kbbench_hf.files.packing import Opened, read_member
-from kbbench_hf.files.rows import How, Line, Note, Reading, Unreadable
+from kbbench_hf.files.packing import read_member
+from kbbench_hf.files.rows import Note, ParsedFile, ParsedRow, Unreadable, numbered, value_or_none
 
 Log = Mapping[str, object]
 LM_EVAL = {"id": "doc.id", "response": "filtered_resps.0"}
-"""Where lm-evaluation-harness has the fields of a row; `doc_id` is a position in a split, and no id."""
+"""Field -> its path; `doc_id` is an index in a split, not an id."""
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
 
 
 def is_lm_eval(row: object) -> bool:
-    """Say whether an object is a line of `samples_<task>_<time>.jsonl`."""
+    """Return whether an object is a line of `samples_<task>_<time>.jsonl`."""
     return isinstance(row, dict) and {"doc_id", "doc", "resps", "filtered_resps"} <= row.keys()
 
 
-def of_lm_eval(lines: Iterator[Line]) -> Reading:
-    """Return the rows of lm-evaluation-harness: the filtered responses, under the id that the document has."""
-    return Reading("lm-evaluation-harness samples", map(_checked, lines), fields=LM_EVAL, one_of="filter")
+def parse_lm_eval(lines: Iterator[ParsedRow]) -> ParsedFile:
+    """Return the rows of lm-evaluation-harness: the filtered responses, with the ids of the documents."""
+    return ParsedFile("lm-evaluation-harness samples", map(_unnest_response, lines), fields=LM_EVAL, one_of="filter")
 
 
-def _checked(line: Line) -> Line:
+def _unnest_response(line: ParsedRow) -> ParsedRow:
+    """Return a row with the first of its repeats of the response, where there is one only.
+
+    Raises:
+        Unreadable: it has several repeats, or log-likelihoods.
+    """
     row = line.value
-    if not isinstance(row, dict) or not isinstance(found := row.get("filtered_resps"), list) or not found:
+    responses = row.get("filtered_resps") if isinstance(row, dict) else None
+    repeats = responses[0] if isinstance(responses, list) and responses else None
+    if not isinstance(row, dict) or not isinstance(repeats, list):
         return line
-    if isinstance(found[0], list):
-        if len(found[0]) == 1 and isinstance(found[0][0], str):
-            return Line(line.number, {**row, "filtered_resps": found[0]})
-        texts = all(isinstance(each, str) for each in found[0])
-        what = f"{len(found[0])} repeats of each answer" if texts else "log-likelihoods of choices, no text"
-        mend = "Keep one with the filter take_first." if texts else "Run a task that generates text."
-        raise Unreadable(f"lm-evaluation-harness samples with {what}", mend, line.number)
-    return line
+    are_texts = all(isinstance(each, str) for each in repeats)
+    if len(repeats) == 1 and are_texts:
+        return ParsedRow(line.number, {**row, "filtered_resps": repeats})
+    what = f"{len(repeats)} repeats of each answer" if are_texts else "log-likelihoods of choices, no text"
+    remedy = "Keep one with the filter take_first." if are_texts else "Run a task that generates text."
+    raise Unreadable(f"lm-evaluation-harness samples with {what}", remedy, line.number)
 
 
 def refuse_summary(found: Mapping[str, object]) -> None:
-    """Refuse what lm-evaluation-harness writes beside its samples.
+    """Refuse the results file of lm-evaluation-harness.
 
     Raises:
-        Unreadable: it is that.
+        Unreadable: the object is one.
     """
     if {"results", "configs", "versions"} <= found.keys():
         raise Unreadable(
@@ -55,25 +61,22 @@ def refuse_summary(found: Mapping[str, object]) -> None:
 
 
 def is_inspect_log(found: Mapping[str, object]) -> bool:
-    """Say whether an object is a log of inspect_ai."""
+    """Return whether an object is a log of inspect_ai."""
     return {"version", "status", "eval"} <= found.keys()
 
 
-def of_inspect_log(log: Log) -> Reading:
+def parse_inspect_log(log: Log) -> ParsedFile:
     """Return the rows of a `.json` log of inspect_ai."""
     samples = log.get("samples")
-    return _of_samples(log, samples if isinstance(samples, list) else [], str(log.get("status")))
+    return _parse_samples(log, samples if isinstance(samples, list) else [], str(log.get("status")))
 
 
-def read_inspect_archive(opened: Opened, how: How) -> Reading:
+def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
     """Return the rows of an `.eval` log of inspect_ai, packed with deflate or zstandard.
 
     Raises:
-        Unreadable: it holds samples in a form that is not known.
+        Unreadable: its samples have an unknown form.
     """
-    archive = opened.archive
-    if archive is None:
-        raise Unreadable("no archive")
     names = list(dict.fromkeys(archive.namelist()))
     samples = [name for name in names if _SAMPLE.fullmatch(name)]
     strange = [name for name in names if name.startswith("samples/") and name not in samples and not name.endswith("/")]
@@ -85,61 +88,45 @@ def read_inspect_archive(opened: Opened, how: How) -> Reading:
 
     def member(name: str) -> object:
         try:
-            found: object = json.loads(read_member(archive, name), object_pairs_hook=unique_keys)
+            content: object = json.loads(read_member(archive, name), object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"the member {name!r} is not JSON: {error}") from None
-        return found
+        return content
 
     start = "header.json" if "header.json" in names else "_journal/start.json"
     log = member(start)
     if not isinstance(log, dict):
         raise Unreadable(f"the member {start!r} is not an object")
     status = str(log.get("status")) if start == "header.json" else "killed"
-    return _of_samples(log, map(member, samples), status)
+    return _parse_samples(log, map(member, samples), status)
 
 
-def _of_samples(log: Log, samples: Iterable[object], status: str) -> Reading:
-    """Return a sample per row; `error` says that it failed."""
-    reading = Reading(
+def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFile:
+    """Return one row per sample; `error` is that of a failed one."""
+    parsed = ParsedFile(
         "an inspect_ai log",
-        (Line(number, _row(each)) for number, each in enumerate(samples, start=1)),
+        numbered(map(_row, samples)),
         fields={"id": "id", "response": "response", "error": "error"},
         one_of="epoch",
         empty="the log has no samples",
     )
-    evaluated = log.get("eval")
-    told = evaluated if isinstance(evaluated, dict) else {}
     if status != "success":
-        reading.notes.append(
-            Note(
-                "incomplete_log",
-                f"This inspect_ai run did not end (status {status!r}): the log has the samples written by then only.",
-                "Run it to its end: inspect eval-retry.",
-            )
-        )
-    config = told.get("config")
-    if isinstance(config, dict) and config.get("limit") is not None:
-        reading.notes.append(
-            Note(
-                "limit",
-                f"This inspect_ai run has some of the samples only (limit {config['limit']}).",
-                "Run all of them.",
-            )
-        )
-    return reading
+        message = f"This inspect_ai run did not end (status {status!r}): the log has the samples written by then only."
+        parsed.notes.append(Note("incomplete_log", message, "Run it to its end: inspect eval-retry."))
+    if (limit := value_or_none(log, "eval.config.limit")) is not None:
+        message = f"This inspect_ai run has some of the samples only (limit {limit})."
+        parsed.notes.append(Note("limit", message, "Run all of them."))
+    return parsed
 
 
 def _row(sample: object) -> object:
     if not isinstance(sample, dict):
         return sample
     row = {key: sample[key] for key in ("id", "epoch") if key in sample}
-    for key in ("metadata", "input", "target", "scores"):
-        row[key] = sample.get(key)  # for --map
+    row |= {key: sample.get(key) for key in ("metadata", "input", "target", "scores")}  # for --map
     if sample.get("error") is not None:
         return {**row, "error": sample["error"]}
-    output = sample.get("output")
-    completion = output.get("completion") if isinstance(output, dict) else None
-    attachments = sample.get("attachments")
+    completion, attachments = value_or_none(sample, "output.completion"), sample.get("attachments")
     if isinstance(completion, str) and completion.startswith("attachment://") and isinstance(attachments, dict):
         completion = attachments.get(completion.removeprefix("attachment://"), completion)
     return row if completion is None else {**row, "response": completion}

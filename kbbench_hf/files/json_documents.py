@@ -1,66 +1,67 @@
-"""JSON that is no JSON Lines: an array of rows, an object id -> answer, objects of several lines one after another."""
+"""Parser of JSON documents: array of rows, object id -> answer, columns, concatenated objects; with line numbers."""
 
 import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import cast
 
 from kbbench_hf.files import harness, tool_outputs
 from kbbench_hf.files.json_lines import python_remedy, unique_keys
-from kbbench_hf.files.packing import Opened
-from kbbench_hf.files.rows import LONG_NUMBER, How, Keyed, Line, Reading, Unreadable
+from kbbench_hf.files.packing import OpenedFile
+from kbbench_hf.files.rows import LONG_NUMBER, KeyedAnswer, ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered
 from kbbench_hf.files.texts import decoded
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 _SPACE = re.compile(r"\s*")
 
 
-def recognises(head: bytes) -> bool:
-    """Say whether a text begins as an array or an object does."""
+def is_json(head: bytes) -> bool:
+    """Return whether a text starts like an array or an object."""
     return head.lstrip()[:1] in (b"[", b"{")
 
 
-def read(opened: Opened, how: How) -> Reading:
-    """Return the rows of JSON text: see the module."""
-    text = _Text(decoded(opened.read(), 1))
-    start = text.space(0)
+def parse_json(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
+    """Return the rows of JSON text."""
+    text = JsonText(decoded(opened.read(), 1))
+    start = text.skip_space(0)
     if text.text.startswith("[", start):
-        return Reading("a JSON array", text.items(start), empty="its array is empty")
-    values = text.one_after_another(start)
+        return ParsedFile("a JSON array", text.items(start), empty="its array is empty")
+    values = text.concatenated(start)
     first, second = next(values), next(values, None)
     if second is not None:
-        return Reading("JSON objects one after another", chain([first, second], values))
+        return ParsedFile("JSON objects one after another", chain([first, second], values))
     assert isinstance(first.value, dict)  # noqa: S101 (it begins with a brace)
-    return of_object(first.value, how, text.member_lines(start))
+    return parse_document(first.value, settings, text.member_lines(start))
 
 
-def of_object(found: dict[str, object], how: How, lines: Sequence[int] | None = None) -> Reading:
-    """Return the rows of a whole file that is one object: a log, one row, columns, a list under a key, id -> answer."""
-    harness.refuse_summary(found)
-    if harness.is_inspect_log(found):
-        return harness.of_inspect_log(found)
-    if of_tool := tool_outputs.of_document(found):
-        return of_tool
-    if how.id_field in found and not isinstance(found[how.id_field], list | dict):
-        return Reading("one JSON object", iter([Line(1, found)]))
-    if how.id_field in found:
-        return Reading("columns in JSON", _transposed(found))
-    under = [key for key, value in found.items() if _is_rows(value, how.id_field)]
+def parse_document(
+    document: dict[str, object], settings: ReadSettings, lines: Sequence[int] | None = None
+) -> ParsedFile:
+    """Return the rows of a file that is one object: a log, one row, columns, a list under a key, id -> answer."""
+    harness.refuse_summary(document)
+    if harness.is_inspect_log(document):
+        return harness.parse_inspect_log(document)
+    if tool_output := tool_outputs.parse_tool_document(document):
+        return tool_output
+    if settings.id_field in document and not isinstance(document[settings.id_field], list | dict):
+        return ParsedFile("one JSON object", iter([ParsedRow(1, document)]))
+    if settings.id_field in document:
+        return ParsedFile("columns in JSON", _transposed(document))
+    under = [key for key, value in document.items() if _is_rows(value, settings.id_field)]
     if len(under) == 1:
-        rows = found[under[0]]
-        assert isinstance(rows, list)  # noqa: S101 (so says _is_rows)
-        return Reading(f"the JSON list under {under[0]!r}", (Line(n, row) for n, row in enumerate(rows, start=1)))
-    numbers = lines or [1] * len(found)
-    keyed = (Line(number, Keyed(*member)) for number, member in zip(numbers, found.items(), strict=True))
-    return Reading("a JSON object id -> answer", keyed, empty="its object is empty")
+        return ParsedFile(f"the JSON list under {under[0]!r}", numbered(cast(list[object], document[under[0]])))
+    numbers = lines or [1] * len(document)
+    keyed = (ParsedRow(number, KeyedAnswer(*member)) for number, member in zip(numbers, document.items(), strict=True))
+    return ParsedFile("a JSON object id -> answer", keyed, empty="its object is empty")
 
 
 def _is_rows(value: object, id_field: str) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) and id_field in row for row in value)
 
 
-def _transposed(columns: dict[str, object]) -> Iterator[Line]:
-    """Yield the rows of an object column -> values; the values are a list, or an object row -> value, as pandas has."""
+def _transposed(columns: dict[str, object]) -> Iterator[ParsedRow]:
+    """Yield the rows of an object column -> values, each a list or an object row -> value (pandas)."""
     listed: dict[str, dict[object, object]] = {}
     for name, column in columns.items():
         if not isinstance(column, list | dict):
@@ -72,41 +73,41 @@ def _transposed(columns: dict[str, object]) -> Iterator[Line]:
     if any(list(column) != keys for column in listed.values()):
         raise Unreadable("its columns have not the same rows", "Write one object per example.")
     for number, key in enumerate(keys, start=1):
-        yield Line(number, {name: column[key] for name, column in listed.items()})
+        yield ParsedRow(number, {name: column[key] for name, column in listed.items()})
 
 
-class _Text:
-    """JSON text, read value by value, with the line of each."""
+class JsonText:
+    """JSON text, parsed value by value, with the line of each."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._seen, self._line = 0, 1
 
-    def space(self, position: int) -> int:
-        """Return where the next value begins."""
+    def skip_space(self, position: int) -> int:
+        """Return the position of the next value."""
         match = _SPACE.match(self.text, position)
         return match.end() if match else position
 
     def line(self, position: int) -> int:
-        """Return the line of a position that is not before the last one asked for."""
+        """Return the line of a position; positions must not decrease."""
         self._line += self.text.count("\n", self._seen, position)
         self._seen = position
         return self._line
 
     def value(self, position: int) -> tuple[object, int]:
-        """Return the value that begins at a position, and where it ends."""
+        """Return the value at a position, and its end."""
         try:
             return _DECODER.raw_decode(self.text, position)
         except RecursionError:
             raise Unreadable("nested too deeply", line=self.line(position)) from None
         except json.JSONDecodeError as error:
-            raise self._broken(error.msg, error.pos) from None
+            raise self._syntax_error(error.msg, error.pos) from None
         except Unreadable as error:
             raise Unreadable(error.message, error.remedy, self.line(position)) from None
         except ValueError:
             raise Unreadable(LONG_NUMBER, line=self.line(position)) from None
 
-    def _broken(self, message: str, position: int) -> Unreadable:
+    def _syntax_error(self, message: str, position: int) -> Unreadable:
         number = self.text.count("\n", 0, position) + 1
         start = self.text.rfind("\n", 0, position) + 1
         shown = self.text[start : start + 160].partition("\n")[0].strip()
@@ -115,35 +116,35 @@ class _Text:
             return Unreadable("not JSON: the file ends in the middle; was it cut off?", "Write it again.", number)
         if "," in (before, after) and self.text[position:].lstrip(", \t\r\n")[:1] in ("]", "}"):
             return Unreadable("not JSON: a comma before the closing bracket", "Remove that comma.", number, shown)
-        remedy = python_remedy(self.text[: self.space(0) + 300])
+        remedy = python_remedy(self.text[: self.skip_space(0) + 300])
         return Unreadable(f"not JSON: {message} at column {position - start + 1}", remedy, number, shown)
 
-    def items(self, start: int) -> Iterator[Line]:
-        """Yield the items of the array that begins at a position; nothing may follow it."""
-        position = self.space(start + 1)
+    def items(self, start: int) -> Iterator[ParsedRow]:
+        """Yield the items of the array at a position; nothing may follow it."""
+        position = self.skip_space(start + 1)
         while not self.text.startswith("]", position):
             number = self.line(position)
             item, end = self.value(position)
-            yield Line(number, item)
-            position = self.space(end)
+            yield ParsedRow(number, item)
+            position = self.skip_space(end)
             if self.text.startswith(",", position):
-                position = self.space(position + 1)
+                position = self.skip_space(position + 1)
                 if self.text.startswith("]", position):
-                    raise self._broken("comma", position)
+                    raise self._syntax_error("comma", position)
             elif not self.text.startswith("]", position):
-                raise self._broken("Expecting ',' delimiter", position)
-        if self.text[(end := self.space(position + 1)) :]:
+                raise self._syntax_error("Expecting ',' delimiter", position)
+        if self.text[(end := self.skip_space(position + 1)) :]:
             raise Unreadable("there is text after the end of the array", "Remove it.", self.line(end))
 
-    def one_after_another(self, position: int) -> Iterator[Line]:
-        """Yield the values that stand one after another."""
+    def concatenated(self, position: int) -> Iterator[ParsedRow]:
+        """Yield concatenated objects."""
         while position < len(self.text):
             number = self.line(position)
             value, end = self.value(position)
             if not isinstance(value, dict):
-                raise self._broken("Expecting an object", position)
-            yield Line(number, value)
-            position = self.space(end)
+                raise self._syntax_error("Expecting an object", position)
+            yield ParsedRow(number, value)
+            position = self.skip_space(end)
             if self.text.startswith(",", position):
                 raise Unreadable(
                     "not JSON: a comma between objects outside an array",
@@ -152,14 +153,14 @@ class _Text:
                 )
 
     def member_lines(self, start: int) -> list[int]:
-        """Return the line of each member of the object that begins at a position, which has been read before."""
+        """Return the line of each member of the object at a position, which was parsed before."""
         self._seen, self._line = 0, 1
-        numbers, position = [], self.space(start + 1)
+        numbers, position = [], self.skip_space(start + 1)
         while not self.text.startswith("}", position):
             numbers.append(self.line(position))
             _, end = self.value(position)
-            _, end = self.value(self.space(self.space(end) + 1))
-            position = self.space(end)
+            _, end = self.value(self.skip_space(self.skip_space(end) + 1))
+            position = self.skip_space(end)
             if self.text.startswith(",", position):
-                position = self.space(position + 1)
+                position = self.skip_space(position + 1)
         return numbers

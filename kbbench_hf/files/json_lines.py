@@ -1,17 +1,17 @@
-"""JSON Lines: one object a line; a problem is named with its line, and reading goes on."""
+"""Parser of JSON Lines: one object per line; an invalid line is a problem, and parsing continues."""
 
 import json
 from collections import Counter
 from collections.abc import Iterator
-from itertools import count, islice
+from contextlib import suppress
+from itertools import count
 from math import isfinite
-from typing import NoReturn
 
-from kbbench_hf.files.packing import HEAD, Opened
-from kbbench_hf.files.rows import LONG_NUMBER, How, Line, Problem, Reading, Unreadable
+from kbbench_hf.files.packing import HEAD, OpenedFile
+from kbbench_hf.files.rows import LONG_NUMBER, ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable
 
 MAX_LINE_BYTES = 1_000_000
-"""The longest line of a stranger's file."""
+"""The longest line of an uploaded file."""
 OWN_LINE_BYTES = 100_000_000
 MAX_DEPTH = 8
 MAX_BLANK_LINES = 100_000
@@ -21,32 +21,30 @@ SAVE_AS_UTF8 = (
 )
 
 
-def recognises(head: bytes) -> bool:
-    """Say whether a text is one JSON value a line: some of its first lines hold a whole object."""
+def is_json_lines(head: bytes) -> bool:
+    """Return whether a text has one JSON value per line: some of its first lines are whole objects."""
     text = head.lstrip()
     lines = text.split(b"\n")[: _LOOKED_AT + 1]
     whole = lines[:-1] if len(head) >= HEAD else lines
     if text.startswith(b"["):  # an array, unless each line is one
-        return _holds(whole[:1], list) and _holds(whole[1:2], list)
-    return (text.startswith(b"{") and len(lines) == 1) or _holds(whole, dict)
+        return _has_any(whole[:1], list) and _has_any(whole[1:2], list)
+    return (text.startswith(b"{") and len(lines) == 1) or _has_any(whole, dict)
 
 
-def _holds(lines: list[bytes], kind: type) -> bool:
+def _has_any(lines: list[bytes], kind: type) -> bool:
     for line in lines:
-        try:
+        with suppress(ValueError, RecursionError):
             if isinstance(json.loads(line.strip().rstrip(b",")), kind):
                 return True
-        except (ValueError, RecursionError):
-            continue
     return False
 
 
-def read(opened: Opened, how: How) -> Reading:
-    """Return the values of JSON Lines; what is no JSON is a problem of its line."""
-    return Reading("JSON Lines", read_lines(opened, OWN_LINE_BYTES))
+def parse_json_lines(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
+    """Return the values of JSON Lines; a line that is not JSON is a problem."""
+    return ParsedFile("JSON Lines", read_lines(opened, OWN_LINE_BYTES))
 
 
-def read_lines(opened: Opened, longest: int) -> Iterator[Line]:
+def read_lines(opened: OpenedFile, longest: int) -> Iterator[ParsedRow]:
     """Yield the value, or the problem, of every line that is not blank."""
     n_blank = 0
     for number in count(1):
@@ -61,17 +59,18 @@ def read_lines(opened: Opened, longest: int) -> Iterator[Line]:
                 raise Unreadable(f"more than {MAX_BLANK_LINES:,} blank lines", line=number)
             continue
         try:
-            yield Line(number, parse(text))
+            yield ParsedRow(number, parse(text))
         except Unreadable as error:
             cut = "" if text.endswith(b"\n") else "The last line has no end: was the file cut off? Write it again."
-            yield Line(number, Problem(opened.name, number, error.message, error.remedy or cut, _shown(text)))
+            shown = text.decode("utf-8", "replace").strip()[:160]
+            yield ParsedRow(number, Problem(opened.name, number, error.message, error.remedy or cut, shown))
 
 
 def parse(text: bytes) -> object:
-    """Parse JSON without duplicate keys; NaN, infinity and depth are left to `check_plain`.
+    """Parse JSON without duplicate keys; `check_plain` checks NaN, infinity and depth.
 
     Raises:
-        Unreadable: what is wrong, and what mends it.
+        Unreadable: the error and its remedy.
     """
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=unique_keys)
@@ -94,24 +93,24 @@ def parse(text: bytes) -> object:
 
 
 def python_remedy(text: str) -> str:
-    """Return what mends Python's way of writing objects, where a text looks like it."""
+    """Return the remedy for a text that looks like a printed Python object; empty for others."""
     python = text.lstrip()[:2] in ("{'", "['") or "{'" in text[:200]
     return "It looks like Python's own text (single quotes); write it with json.dumps instead." if python else ""
 
 
 def check_plain(value: object, depth: int = MAX_DEPTH) -> None:
-    """Refuse numbers that are none, and values nested too deeply.
+    """Refuse NaN, infinity, and values nested too deeply.
 
     Raises:
-        ValueError: what is wrong, in words.
+        ValueError: with the message.
     """
     if isinstance(value, float) and not isfinite(value):
-        _refuse_constant(str(value))
+        raise ValueError(f"{value} is not JSON; expected a finite number")
     if isinstance(value, dict | list):
         if depth == 0:
             raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
         items = value.values() if isinstance(value, dict) else value
-        if {*map(type, items)} & {float, dict, list}:  # a ranking has none of them, and may be long
+        if {*map(type, items)} & {float, dict, list}:  # skips the items of rankings, which may be long
             for item in items:
                 check_plain(item, depth - 1)
 
@@ -120,18 +119,10 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return an object's members as a dictionary.
 
     Raises:
-        Unreadable: a key stands twice.
+        Unreadable: a key occurs twice.
     """
     result = dict(pairs)
     if len(result) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         raise Unreadable(f"key {next(key for key in counts if counts[key] > 1)!r} occurs twice in one object")
     return result
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON; expected a finite number")
-
-
-def _shown(text: bytes) -> str:
-    return "".join(islice(text.decode("utf-8", "replace").strip(), 160))

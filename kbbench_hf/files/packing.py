@@ -1,4 +1,4 @@
-"""Files as they lie on the disk, opened: what they are packed in is known by their first bytes, never by their name."""
+"""Opener of compressed files and zip archives (gzip, zstandard, bzip2, xz, zip), detected by their first bytes."""
 
 import bz2
 import gzip
@@ -7,9 +7,10 @@ import lzma
 import struct
 import sys
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import pyarrow as pa
@@ -18,28 +19,28 @@ from kbbench_hf.files import STDIN, shown_name
 from kbbench_hf.files.rows import Unreadable
 
 HEAD = 1 << 16
-"""So many bytes are looked at to recognise a file."""
+"""How many bytes are read to detect a format."""
 _ZSTANDARD = 93
 """The number of this compression in zip files, which `zipfile` does not read before Python 3.14."""
 _NESTED = 3
-"""So many packings inside each other are opened."""
+"""The most nested compressions."""
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile, struct.error, NotImplementedError, RuntimeError)
 
 
 @dataclass
-class Opened:
-    """A file with its packing taken off: its name, its first bytes, and all of them; or an archive of files."""
+class OpenedFile:
+    """A decompressed file: its name and a stream of its bytes; or an archive that is a format of its own."""
 
     name: str
     stream: io.BufferedReader
     packed: str = ""
-    """What it was packed in, in words; empty where in nothing."""
+    """Its compression, as messages name it; empty for none."""
     archive: ZipFile | None = None
-    """The members, where it is an archive that is a format of its own."""
+    """The archive of an `.eval` log."""
 
     @property
     def head(self) -> bytes:
-        """The first bytes, which stay where they are."""
+        """The first bytes, without reading on."""
         return self.stream.peek(HEAD)[:HEAD]
 
     def read(self) -> bytes:
@@ -53,34 +54,34 @@ class Opened:
             self.archive.close()
 
 
-def open_unpacked(file: Path, max_bytes: int | None = None) -> Opened:
-    """Open a file, and whatever it is packed in: gzip, zstandard, bzip2, xz, or a zip archive of one file.
+def open_unpacked(file: Path, max_bytes: int | None = None) -> OpenedFile:
+    """Open a file and decompress it: gzip, zstandard, bzip2, xz, or a zip archive of one file.
 
-    At most `max_bytes` can be read, packed or not, and then nothing but gzip is opened: what others need in memory is
-    not known before. An archive that is a format of its own keeps its members; the spreadsheets among them are refused.
+    With `max_bytes`, no more bytes can be read, decompressed or not, and only gzip is decompressed: the others need an
+    unknown amount of memory. An `.eval` log keeps its archive.
 
     Raises:
-        Unreadable: it is damaged, or an archive that is not read.
+        Unreadable: it is damaged, a spreadsheet, or an archive of several files.
     """
-    pipe = _piped(file, max_bytes)
-    opened = Opened(shown_name(file), buffered(file.open("rb") if pipe is None else pipe, max_bytes))
+    pipe = _pipe_content(file, max_bytes)
+    opened = OpenedFile(shown_name(file), buffered(file.open("rb") if pipe is None else pipe, max_bytes))
     packings = _PACKINGS if max_bytes is None else _PACKINGS[:1]
     for _ in range(_NESTED):
         head = opened.head
         if head.startswith(b"PK\x03\x04") and max_bytes is None:
-            opened = _of_archive(opened, io.BytesIO(opened.read()) if opened.packed or pipe else file)
+            opened = _open_archive(opened, io.BytesIO(opened.read()) if opened.packed or pipe else file)
             if opened.archive is not None:
                 return opened
         elif found := next((each for each in packings if head.startswith(each[0])), None):
             _, name, unpacked = found
-            opened = Opened(opened.name, buffered(unpacked(opened.stream), max_bytes), name)
+            opened = OpenedFile(opened.name, buffered(unpacked(opened.stream), max_bytes), name)
         else:
             return opened
     raise Unreadable(f"more than {_NESTED - 1} packings inside each other", "Unpack it.")
 
 
-def _piped(file: Path, max_bytes: int | None) -> io.BytesIO | None:
-    """Return the bytes of standard input, or of a pipe, which can be read only once; None for a regular file."""
+def _pipe_content(file: Path, max_bytes: int | None) -> io.BytesIO | None:
+    """Return the bytes of standard input or a pipe; None for a regular file."""
     n = -1 if max_bytes is None else max_bytes + 1
     if str(file) == STDIN:
         return io.BytesIO(sys.stdin.buffer.read(n) if sys.stdin else b"")
@@ -91,7 +92,7 @@ def _piped(file: Path, max_bytes: int | None) -> io.BytesIO | None:
 
 
 def read_member(archive: ZipFile, name: str) -> bytes:
-    """Return the bytes of a member of a zip file, whatever it is packed with.
+    """Return the bytes of a member of a zip file, compressed with deflate or zstandard.
 
     Raises:
         Unreadable: it is damaged or needs a password.
@@ -100,7 +101,7 @@ def read_member(archive: ZipFile, name: str) -> bytes:
     if member.flag_bits & 1:
         raise Unreadable(f"the member {name!r} needs a password", "Unpack it.")
     try:
-        with _member(archive, member) as source:
+        with _open_member(archive, member) as source:
             found: bytes = source.read()
     except _BROKEN as error:
         raise Unreadable(f"the member {name!r} cannot be unpacked: {error}", "Copy the file again.") from None
@@ -109,7 +110,7 @@ def read_member(archive: ZipFile, name: str) -> bytes:
     return found
 
 
-def _member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
+def _open_member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
     if member.compress_type != _ZSTANDARD:
         return archive.open(member)  # type: ignore[return-value]
     source = archive.fp
@@ -120,7 +121,7 @@ def _member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
     return _zstandard(io.BytesIO(source.read(member.compress_size)))
 
 
-def _of_archive(opened: Opened, source: Path | io.BytesIO) -> Opened:
+def _open_archive(opened: OpenedFile, source: Path | io.BytesIO) -> OpenedFile:
     try:
         archive = ZipFile(source)
     except _BROKEN as error:
@@ -131,16 +132,16 @@ def _of_archive(opened: Opened, source: Path | io.BytesIO) -> Opened:
     if any(name in ("xl/workbook.xml", "content.xml", "xl/workbook.bin") for name in names):
         raise Unreadable("a spreadsheet (a workbook, which may hold formulas)", "Save the sheet as CSV UTF-8.")
     if "_journal/start.json" in names or "header.json" in names:
-        return Opened(opened.name, opened.stream, opened.packed, archive)
+        return OpenedFile(opened.name, opened.stream, opened.packed, archive)
     files = [name for name in names if not PurePosixPath(name).name.startswith(".")]
     if len(files) != 1:
         shown = ", ".join(files[:5]) + (" ..." if len(files) > 5 else "")
         raise Unreadable(f"a zip file of {len(files):,} files ({shown})", "Unpack it and name one of them.")
-    return Opened(opened.name, buffered(io.BytesIO(read_member(archive, files[0]))), "zip")
+    return OpenedFile(opened.name, buffered(io.BytesIO(read_member(archive, files[0]))), "zip")
 
 
-class _Bounded(io.RawIOBase):
-    """A source of bytes that ends with an error in words where it is too long or damaged."""
+class _BoundedStream(io.RawIOBase):
+    """A stream that raises `Unreadable` where it is too long or damaged."""
 
     def __init__(self, source: BinaryIO, limit: int | None) -> None:
         self.source, self._limit, self._n = source, limit, 0
@@ -165,8 +166,8 @@ class _Bounded(io.RawIOBase):
 
 
 def buffered(source: BinaryIO, limit: int | None = None) -> io.BufferedReader:
-    """Return a source of bytes that can be looked into, and ends with an error in words where it must end."""
-    return io.BufferedReader(_Bounded(source, limit), HEAD)
+    """Return a stream with `peek` that raises `Unreadable` where it is too long or damaged."""
+    return io.BufferedReader(_BoundedStream(source, limit), HEAD)
 
 
 def _zstandard(source: BinaryIO) -> BinaryIO:
@@ -174,22 +175,10 @@ def _zstandard(source: BinaryIO) -> BinaryIO:
     return unpacked
 
 
-def _gunzipped(source: BinaryIO) -> BinaryIO:
-    return gzip.GzipFile(fileobj=source)  # type: ignore[return-value]
-
-
-def _of_bzip2(source: BinaryIO) -> BinaryIO:
-    return bz2.BZ2File(source)  # type: ignore[return-value]
-
-
-def _of_xz(source: BinaryIO) -> BinaryIO:
-    return lzma.LZMAFile(source)  # type: ignore[return-value]
-
-
-_PACKINGS = (
-    (b"\x1f\x8b", "gzip", _gunzipped),
+_PACKINGS: tuple[tuple[bytes, str, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", "gzip", gzip.open),
     (b"\x28\xb5\x2f\xfd", "zstandard", _zstandard),
-    (b"BZh", "bzip2", _of_bzip2),
-    (b"\xfd7zXZ\x00", "xz", _of_xz),
+    (b"BZh", "bzip2", bz2.open),
+    (b"\xfd7zXZ\x00", "xz", lzma.open),
 )
-"""First bytes -> its name, and what takes it off."""
+"""First bytes, name and opener of each compression."""

@@ -1,4 +1,4 @@
-"""Tables: delimited text (csv, tsv, what Excel writes), Parquet and Arrow. Cells of text are left as they are."""
+"""Importers of tables: delimited text (csv, tsv, Excel's csv), Parquet, Arrow, and datasets saved to disk."""
 
 import csv
 import io
@@ -11,49 +11,49 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kbbench_hf.files.json_lines import OWN_LINE_BYTES
-from kbbench_hf.files.packing import Opened
-from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable
+from kbbench_hf.files.packing import OpenedFile
+from kbbench_hf.files.rows import ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable
 from kbbench_hf.files.texts import text_lines
 
 if TYPE_CHECKING:
     from _csv import Reader as _Reader
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-"""What may stand between cells, and its name."""
+"""Delimiter -> its name."""
 _LOOKED_AT = 100
 _LEAST_WIDTH = 3
-"""Lines of so many words each are a table; those of two are more often something else."""
+"""The least columns of a table without a delimiter: lines of two words are more often something else."""
 
 
-def read_delimited(opened: Opened, how: How) -> Reading:
+def parse_delimited(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     """Return the rows of delimited text under its header; an empty cell is None.
 
     Raises:
-        Unreadable: there is no header of two columns or more, or several readings of it.
+        Unreadable: the header has fewer than two columns, or the delimiter is ambiguous.
     """
     lines = text_lines(opened)
     first = next(lines)
     named = first.strip().lower()
     skipped = 0
-    if named.startswith("sep=") and len(named) == 5:  # Excel's way to name the delimiter
+    if named.startswith("sep=") and len(named) == 5:  # Excel names the delimiter so
         delimiter, skipped, head = first.strip()[4], 1, []
     else:
         head = [first, *(line for _, line in zip(range(_LOOKED_AT), lines, strict=False))]
         if separators := _separators_of_two_kinds(head):
             head[0] = "\t".join(head[0].split(separators[0]))
             head[1:], lines = _with_tabs(head[1:], separators[1]), _with_tabs(lines, separators[1])
-        delimiter = "\t" if separators else delimiter_of(head, how.id_field)
+        delimiter = "\t" if separators else delimiter_of(head, settings.id_field)
     texts = chain(head, lines)
     reader = csv.reader(texts, delimiter=delimiter, strict=True)
     csv.field_size_limit(OWN_LINE_BYTES)
     columns = [name.strip() for name in next(reader, [])]
-    for place, cell in enumerate(columns):  # a number is no column's name: the header is absent, and its cells are kept
+    for place, cell in enumerate(columns):  # a number is not a name: there is no header, and its cells are kept
         columns[place] += " " * columns[:place].count(cell) if _is_number(cell) else ""
     kind = {",": "csv", "\t": "tsv"}.get(delimiter, "csv")
     words = f"a table ({kind}, {DELIMITERS.get(delimiter, repr(delimiter))} between cells)"
-    return Reading(
+    return ParsedFile(
         words,
-        _delimited(opened.name, reader, columns, delimiter, skipped),
+        _delimited_rows(opened.name, reader, columns, delimiter, skipped),
         columns=columns,
         separator=delimiter,
         only_text=True,
@@ -67,10 +67,9 @@ def _is_number(cell: str) -> bool:
 
 
 def _separators_of_two_kinds(head: list[str]) -> tuple[str | None, str | None] | None:
-    """Return what separates the cells of the header, and of the rows; None where one delimiter fits both.
+    """Return the separators of the header and of the rows; None where one delimiter fits both.
 
-    Rows of a run have tabs or blanks between them (None: any white space); a header that was written above them later
-    often has commas.
+    The cells of a run are separated by tabs or blanks (None: any whitespace), a header added later often by commas.
     """
     rows = [line.strip("\r\n") for line in head[1:] if line.strip()]
     fits = (len({line.count(each) for line in (head[0], *rows)}) == 1 and each in head[0] for each in DELIMITERS)
@@ -91,7 +90,9 @@ def _with_tabs(lines: Iterable[str], separator: str | None) -> Iterator[str]:
         yield "\t".join(line.strip("\r\n").split(separator)) + "\n"
 
 
-def _delimited(name: str, reader: "_Reader", columns: list[str], delimiter: str, skipped: int) -> Iterator[Line]:
+def _delimited_rows(
+    name: str, reader: "_Reader", columns: list[str], delimiter: str, skipped: int
+) -> Iterator[ParsedRow]:
     if repeated := [column for column, n in Counter(columns).items() if n > 1 and column]:
         remedy = "Give each column its own name, in a first line of names if the table has none."
         raise Unreadable(f"two columns are called {repeated[0]!r}", remedy, 1 + skipped)
@@ -108,7 +109,7 @@ def _delimited(name: str, reader: "_Reader", columns: list[str], delimiter: str,
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(columns):
-            yield Line(
+            yield ParsedRow(
                 number,
                 Problem(
                     name,
@@ -119,14 +120,14 @@ def _delimited(name: str, reader: "_Reader", columns: list[str], delimiter: str,
                 ),
             )
             continue
-        yield Line(number, {column: cell or None for column, cell in zip(columns, cells, strict=True) if column})
+        yield ParsedRow(number, {column: cell or None for column, cell in zip(columns, cells, strict=True) if column})
 
 
 def delimiter_of(head: list[str], id_field: str) -> str:
-    """Return what stands between the cells of a table that begins so.
+    """Return the delimiter of a table, from its first lines.
 
     Raises:
-        Unreadable: nothing does, or two characters may.
+        Unreadable: there is none, or two delimiters fit.
     """
     wide = {}
     for delimiter in DELIMITERS:
@@ -153,33 +154,35 @@ def delimiter_of(head: list[str], id_field: str) -> str:
     return chosen[0]
 
 
-def read_parquet(opened: Opened, how: How) -> Reading:
+def parse_parquet(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     """Return the rows of a Parquet file; a null is None."""
     from pyarrow import parquet
 
     file = parquet.ParquetFile(io.BytesIO(opened.read()))
     batches = file.iter_batches(batch_size=1024)
-    return Reading("Parquet", _records(batches), columns=file.schema_arrow.names, empty="its table has no rows")
+    return ParsedFile("Parquet", _batch_rows(batches), columns=file.schema_arrow.names, empty="its table has no rows")
 
 
-def read_arrow(opened: Opened, how: How) -> Reading:
+def parse_arrow(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     """Return the rows of an Arrow file or stream."""
-    found = opened.read()
-    open_it = pa.ipc.open_file if found.startswith(b"ARROW1") else pa.ipc.open_stream
-    table = open_it(io.BytesIO(found)).read_all()
-    return Reading("Arrow", _records(table.to_batches()), columns=table.column_names, empty="its table has no rows")
+    content = opened.read()
+    open_it = pa.ipc.open_file if content.startswith(b"ARROW1") else pa.ipc.open_stream
+    table = open_it(io.BytesIO(content)).read_all()
+    return ParsedFile(
+        "Arrow", _batch_rows(table.to_batches()), columns=table.column_names, empty="its table has no rows"
+    )
 
 
 def is_saved_dataset(folder: Path) -> bool:
-    """Say whether `datasets` wrote this folder with `save_to_disk`."""
+    """Return whether `datasets` wrote this folder with `save_to_disk`."""
     return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
 
 
-def read_saved_dataset(folder: Path) -> Reading:
+def parse_saved_dataset(folder: Path) -> ParsedFile:
     """Return the rows of a folder that `datasets` wrote with `save_to_disk`.
 
     Raises:
-        Unreadable: it has several splits, or files of its are absent.
+        Unreadable: it has several splits, or a file is missing.
     """
     import json
 
@@ -197,15 +200,13 @@ def read_saved_dataset(folder: Path) -> Reading:
     readers = [pa.ipc.open_stream(pa.memory_map(str(file))) for file in files]
     columns = readers[0].schema.names if readers else []
     batches = (batch for reader in readers for batch in reader)
-    return Reading("a dataset saved to disk", _records(batches), columns=columns, empty="its table has no rows")
+    return ParsedFile("a dataset saved to disk", _batch_rows(batches), columns=columns, empty="its table has no rows")
 
 
-def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
+def _batch_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ParsedRow]:
     number = 0
     try:
-        for batch in batches:
-            for row in batch.to_pylist():
-                number += 1
-                yield Line(number, row)
+        for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), start=1):
+            yield ParsedRow(number, row)
     except (pa.ArrowException, OSError) as error:
         raise Unreadable(f"cannot be read after row {number:,}: {error}", "Write it again.") from None

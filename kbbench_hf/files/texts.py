@@ -1,11 +1,11 @@
-"""Bytes as text: what they are encoded in is known by their byte-order mark, or they are UTF-8."""
+"""Decoding of text files: encoding by byte-order mark, else UTF-8; errors with line numbers."""
 
 import codecs
 import io
 from collections.abc import Iterator
 
 from kbbench_hf.files.json_lines import OWN_LINE_BYTES, SAVE_AS_UTF8
-from kbbench_hf.files.packing import Opened, buffered
+from kbbench_hf.files.packing import OpenedFile, buffered
 from kbbench_hf.files.rows import Unreadable
 
 _MARKS = (
@@ -17,11 +17,11 @@ _MARKS = (
 )
 
 
-def as_utf8(opened: Opened) -> str:
-    """Turn the rest of a file into UTF-8 without a mark; return what it was, where that was anything else.
+def as_utf8(opened: OpenedFile) -> str:
+    """Convert an open file to UTF-8 without a byte-order mark; return the name of another encoding, or an empty text.
 
     Raises:
-        Unreadable: it is not text, or in an encoding that nothing names.
+        Unreadable: it is not text, or UTF-16 without a mark.
     """
     head = opened.head
     for mark, encoding, name in _MARKS:
@@ -46,7 +46,7 @@ def as_utf8(opened: Opened) -> str:
 
 
 def decoded(text: bytes, line: int) -> str:
-    """Return UTF-8 bytes, which begin on a line, as text.
+    """Return UTF-8 bytes as text; `line` is the number of their first line, for errors.
 
     Raises:
         Unreadable: they are not UTF-8.
@@ -65,11 +65,11 @@ def decoded(text: bytes, line: int) -> str:
         ) from None
 
 
-def text_lines(opened: Opened) -> Iterator[str]:
-    """Yield the lines of a text with their ends.
+def text_lines(opened: OpenedFile) -> Iterator[str]:
+    """Yield the lines of a text with their line ends.
 
     Raises:
-        Unreadable: it is not UTF-8, or a line has no end.
+        Unreadable: it is not UTF-8, or a line is too long.
     """
     number = 0
     while line := opened.stream.readline(OWN_LINE_BYTES + 1):

@@ -1,56 +1,52 @@
-"""TREC runs, as trec_eval reads them: `query Q0 candidate rank score tag`, split at any white space."""
+"""Importer of TREC runs (trec_eval): lines of `query Q0 candidate rank score tag`, split at any whitespace."""
 
 import math
 import sys
 from collections.abc import Callable, Iterator
 
-from kbbench_hf.files.packing import HEAD, Opened
-from kbbench_hf.files.rows import How, Line, Note, Problem, Reading, Unreadable
+from kbbench_hf.files.packing import HEAD, OpenedFile
+from kbbench_hf.files.rows import Note, ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable
 from kbbench_hf.files.texts import text_lines
 
-_LOOKED_AT = 50
+_N_LINES = 50
 SEND_RUN = "Send the run: lines of 'query Q0 candidate rank score tag', or JSON Lines."
 QRELS = Unreadable("these are qrels: judgements (gold), no run", SEND_RUN)
 LIKELY_QRELS = Unreadable(
     "all scores are small whole numbers, as in qrels: judgements (gold), no run",
     f"{SEND_RUN} If this is the run: --scores similarity.",
 )
-"""Where some candidates are ordered by these numbers, so that they may be the scores of a run."""
+"""For runs whose scores may be relevance grades, or not."""
 
 
-def recognises(head: bytes) -> bool:
-    """Say whether the first lines of a text, but for a header, are those of a run."""
-    return _all(head, _is_of_run)
+def is_trec_run(head: bytes) -> bool:
+    """Return whether the first lines of a text, except a header, are those of a run."""
+    body = _split_body(head, _is_run_line)
+    return bool(body) and all(map(_is_run_line, body))
 
 
-def are_qrels(head: bytes) -> bool:
-    """Say whether the first lines of a text are those of qrels: `query iteration candidate relevance`.
+def is_qrels(head: bytes) -> bool:
+    """Return whether the first lines of a text are those of qrels: `query iteration candidate relevance`.
 
     The iteration is one constant, 0 or Q0: in `query candidate rank score` the second column changes.
     """
-    body = _body(head, _is_judgement)
-    return bool(body) and all(map(_is_judgement, body)) and (len(body) == 1 or len({cells[1] for cells in body}) == 1)
+    body = _split_body(head, _is_judgment)
+    return bool(body) and all(map(_is_judgment, body)) and len({cells[1] for cells in body}) == 1
 
 
-def _is_judgement(cells: list[str]) -> bool:
+def _is_judgment(cells: list[str]) -> bool:
     return len(cells) == 4 and (_is_whole(cells[1]) or cells[1].upper() == "Q0") and _is_whole(cells[3])
 
 
-def _all(head: bytes, holds: Callable[[list[str]], bool]) -> bool:
-    body = _body(head, holds)
-    return bool(body) and all(map(holds, body))
-
-
-def _body(head: bytes, holds: Callable[[list[str]], bool]) -> list[list[str]]:
-    """Return the cells of the first lines, without a first line for which `holds` is false."""
+def _split_body(head: bytes, is_row: Callable[[list[str]], bool]) -> list[list[str]]:
+    """Return the cells of the first lines, without a header."""
     lines = head.decode("utf-8", "replace").split("\n")
     if len(head) >= HEAD:
         lines = lines[:-1]
-    rows = [line.split() for line in lines[:_LOOKED_AT] if line.strip()]
-    return rows[1:] if len(rows) > 1 and not holds(rows[0]) else rows
+    rows = [line.split() for line in lines[:_N_LINES] if line.strip()]
+    return rows[1:] if len(rows) > 1 and not is_row(rows[0]) else rows
 
 
-def _is_of_run(cells: list[str]) -> bool:
+def _is_run_line(cells: list[str]) -> bool:
     return len(cells) in (5, 6) and _is_whole(cells[3]) and _number(cells[4]) is not None
 
 
@@ -58,10 +54,10 @@ def _is_whole(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) <= sys.get_int_max_str_digits()
 
 
-def score_of(value: object, how: How) -> float:
-    """Return a score as a number to sort by; text is read, and an infinite score is valid where it sorts last.
+def score_of(value: object, settings: ReadSettings) -> float:
+    """Return a score as a number to sort by; text is parsed, and an infinite score is valid where it sorts last.
 
-    >>> score_of(" 0.75 ", How()), score_of(float("-inf"), How())
+    >>> score_of(" 0.75 ", ReadSettings()), score_of(float("-inf"), ReadSettings())
     (0.75, -inf)
 
     Raises:
@@ -74,7 +70,7 @@ def score_of(value: object, how: How) -> float:
     if math.isnan(number):
         remedy = "Write a score worse than all others where the candidate is last."
         raise Unreadable("the score NaN is not a finite number, and gives no order", remedy)
-    if math.isinf(number) and (number > 0) != (how.scores == "distance"):
+    if math.isinf(number) and (number > 0) != (settings.scores == "distance"):
         remedy = "Write the score that was meant; where the candidate is last, one worse than all others."
         raise Unreadable(f"the score {value} is not a finite number, and would be first", remedy)
     return number
@@ -87,48 +83,48 @@ def _number(text: str) -> float | None:
         return None
 
 
-def read(opened: Opened, how: How) -> Reading:
-    """Return one row per query: its `ids`, candidate -> score, to be ranked by score."""
-    reading = Reading("a TREC run", iter(()), only_text=True, judgements="no")
-    reading.lines = _rows(opened, how, reading)
-    return reading
+def parse_trec_run(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
+    """Return one row per query, with `ids`: candidate -> score, or candidates in order of rank."""
+    parsed = ParsedFile("a TREC run", iter(()), only_text=True, judgments="no")
+    parsed.lines = _rows(opened, settings, parsed)
+    return parsed
 
 
-def read_qrels(opened: Opened, how: How) -> Reading:
-    """Refuse judgements in the place of a run."""
+def refuse_qrels(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
+    """Refuse judgments instead of a run."""
     raise QRELS
 
 
-def _rows(opened: Opened, how: How, reading: Reading) -> Iterator[Line]:
-    run = Run(opened.name, how)
+def _rows(opened: OpenedFile, settings: ReadSettings, parsed: ParsedFile) -> Iterator[ParsedRow]:
+    run = TrecRun(opened.name, settings)
     for number, line in enumerate(text_lines(opened), start=1):
         cells = line.split()
-        if not cells or (number == 1 and not _is_of_run(cells) and "rank" in map(str.lower, cells)):
+        if not cells or (number == 1 and not _is_run_line(cells) and "rank" in map(str.lower, cells)):
             continue
-        score = _number(cells[4]) if _is_of_run(cells) else None
+        score = _number(cells[4]) if _is_run_line(cells) else None
         if score is None:
             message = "no line of a TREC run: query Q0 candidate rank score tag"
-            yield Line(number, Problem(opened.name, number, message, shown=line.strip()[:160]))
+            yield ParsedRow(number, Problem(opened.name, number, message, shown=line.strip()[:160]))
             continue
         try:
-            problem = run.add(cells[0], cells[2], int(cells[3]), score_of(score, how), number)
+            problem = run.add(cells[0], cells[2], int(cells[3]), score_of(score, settings), number)
         except Unreadable as error:
             problem = Problem(opened.name, number, error.message, error.remedy, line.strip()[:160])
         if problem:
-            yield Line(number, problem)
-    yield from run.rows(reading)
+            yield ParsedRow(number, problem)
+    yield from run.rows(parsed)
 
 
-class Run:
-    """Candidates with scores or ranks, one at a time, gathered by query."""
+class TrecRun:
+    """Builder of a run: candidates with scores or ranks, grouped by query."""
 
-    def __init__(self, file: str, how: How) -> None:
-        self._file, self._how = file, how
-        self._found: dict[str, dict[str, tuple[int | None, float | None, int]]] = {}
+    def __init__(self, file: str, settings: ReadSettings) -> None:
+        self._file, self._settings = file, settings
+        self._queries: dict[str, dict[str, tuple[int | None, float | None, int]]] = {}
 
     def add(self, query: str, candidate: str, rank: int | None, score: float | None, line: int) -> Problem | None:
-        """Take one candidate; return what is wrong where the query has it already."""
-        of_query = self._found.setdefault(query, {})
+        """Add one candidate; return the problem where the query has it already."""
+        of_query = self._queries.setdefault(query, {})
         if candidate in of_query:
             return Problem(
                 self._file,
@@ -139,18 +135,18 @@ class Run:
         of_query[candidate] = (rank, score, line)
         return None
 
-    def rows(self, reading: Reading) -> Iterator[Line]:
-        """Yield the row of each query, and note in the reading what is odd.
+    def rows(self, parsed: ParsedFile) -> Iterator[ParsedRow]:
+        """Yield the row of each query, and add notes to `parsed`.
 
         Raises:
-            Unreadable: scores and ranks give two orders, of which neither is plainly right.
+            Unreadable: scores and ranks give two orders, and neither is clearly right.
         """
-        by_rank = self._how.scores == "rank" or any(
-            score is None for of_query in self._found.values() for _, score, _ in of_query.values()
+        by_rank = self._settings.scores == "rank" or any(
+            score is None for of_query in self._queries.values() for _, score, _ in of_query.values()
         )
-        if not by_rank and self._how.scores is None:
-            self._check_order(reading)
-        for query, of_query in self._found.items():
+        if not by_rank and self._settings.scores is None:
+            self._check_order(parsed)
+        for query, of_query in self._queries.items():
             line = next(iter(of_query.values()))[2]
             ranks = {rank for rank, _, _ in of_query.values()}
             if by_rank and (None in ranks or len(ranks) < len(of_query)):
@@ -163,11 +159,11 @@ class Run:
                 ids: object = sorted(of_query, key=lambda candidate: of_query[candidate][0] or 0)
             else:
                 ids = {candidate: score for candidate, (_, score, _) in of_query.items()}
-            yield Line(line, {"id": query, "ids": ids})
+            yield ParsedRow(line, {"id": query, "ids": ids})
 
-    def _check_order(self, reading: Reading) -> None:
+    def _check_order(self, parsed: ParsedFile) -> None:
         falling = rising = other = level = 0
-        for of_query in self._found.values():
+        for of_query in self._queries.values():
             ranks = [rank for rank, _, _ in of_query.values()]
             if len(ranks) < 2 or None in ranks or len(set(ranks)) < len(ranks):
                 continue
@@ -191,10 +187,10 @@ class Run:
                 "Choose the order: --scores rank (by the rank column) or --scores similarity (ties by candidate).",
             )
         if rising + other:
-            reading.notes.append(
+            parsed.notes.append(
                 Note(
                     "ranks_disagree",
-                    f"In {rising + other:,} of {len(self._found):,} queries the rank column and the scores give two "
+                    f"In {rising + other:,} of {len(self._queries):,} queries the rank column and the scores give two "
                     "orders; the run was ordered by score, as trec_eval does.",
                     "If the rank column is right: --scores rank.",
                     rising + other,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.files.packing import Opened, open_unpacked
+from kbbench_hf.files.packing import OpenedFile, open_unpacked
 from kbbench_hf.files.rows import Unreadable
 from kbbench_hf.files.tables import DELIMITERS, delimiter_of
 from kbbench_hf.files.texts import as_utf8, decoded, text_lines
@@ -311,7 +311,7 @@ def _named_in_errors(path: Path, expected: str) -> Iterator[None]:
         raise DataError(f"{path} cannot be read: {error}. Expected {expected}. Write it again.") from error
 
 
-def _read_csv(opened: Opened, path: Path, known: Sequence[str]) -> pa.Table:
+def _read_csv(opened: OpenedFile, path: Path, known: Sequence[str]) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
     as_utf8(opened)
@@ -348,7 +348,7 @@ def _read_csv(opened: Opened, path: Path, known: Sequence[str]) -> pa.Table:
         ) from None
 
 
-def _read_parquet(opened: Opened, path: Path) -> pa.Table:
+def _read_parquet(opened: OpenedFile, path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     source: Any = io.BytesIO(opened.read()) if opened.packed else path

@@ -1,4 +1,4 @@
-"""WebNLG's XML: the triples that a system extracted, an entry a text (`generatedtripleset`, as its 2020 challenge has).
+"""Importer of WebNLG XML: the triples that a system extracted from each text (`generatedtripleset`, 2020 challenge).
 
 Source: WebNLG/WebNLG-Text-to-triples, whose evaluation script reads these files.
 """
@@ -7,24 +7,24 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from kbbench_hf.files.packing import Opened
-from kbbench_hf.files.rows import How, Line, Reading, Unreadable
+from kbbench_hf.files.packing import OpenedFile
+from kbbench_hf.files.rows import ParsedFile, ParsedRow, ReadSettings, Unreadable
 
 _START = re.compile(rb"\s*(<\?xml[^>]*>)?\s*(<!--.*?-->\s*)?<(benchmark|entries|entry)\b", re.DOTALL)
-_SETS = {"generatedtripleset": "gtriple"}
+_SET = "generatedtripleset"
 _GOLD_SETS = ("modifiedtripleset", "originaltripleset")
 
 
-def recognises(head: bytes) -> bool:
-    """Say whether a text begins as WebNLG's XML does."""
+def is_webnlg(head: bytes) -> bool:
+    """Return whether a text starts like WebNLG XML."""
     return _START.match(head) is not None
 
 
-def read(opened: Opened, how: How) -> Reading:
+def parse_webnlg(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     """Return the triples of each entry under its `eid`.
 
     Raises:
-        Unreadable: no XML, with entities of its own, or the dataset's gold.
+        Unreadable: it is not XML, defines entities, or is the gold of the dataset.
     """
     text = opened.read()
     if b"<!ENTITY" in text:
@@ -34,22 +34,24 @@ def read(opened: Opened, how: How) -> Reading:
     except ElementTree.ParseError as error:
         raise Unreadable(f"not XML: {error}", "Write it again.", error.position[0]) from None
     entries = [root] if root.tag == "entry" else root.findall(".//entry")
-    if entries and not any(entry.find(name) is not None for entry in entries for name in _SETS):
+    if entries and all(entry.find(_SET) is None for entry in entries):
         found = next((name for name in _GOLD_SETS if entries[0].find(name) is not None), "no set of triples")
         raise Unreadable(
             f"WebNLG's XML with {found} and no generatedtripleset: the gold, no predictions",
             "Send a system's output: <generatedtripleset><gtriple>subject | relation | object</gtriple>.",
         )
-    return Reading("WebNLG's XML", _rows(entries), fields={"id": "id", "triples": "triples"}, empty="it has no entry")
+    return ParsedFile(
+        "WebNLG's XML", _rows(entries), fields={"id": "id", "triples": "triples"}, empty="it has no entry"
+    )
 
 
-def _rows(entries: list[ElementTree.Element]) -> Iterator[Line]:
+def _rows(entries: list[ElementTree.Element]) -> Iterator[ParsedRow]:
     for number, entry in enumerate(entries, start=1):
         names = {**entry.attrib, "id": entry.get("eid") or entry.get("id")}
-        texts = [each.text or "" for name, tag in _SETS.items() for each in entry.findall(f"{name}/{tag}")]
+        texts = [each.text or "" for each in entry.findall(f"{_SET}/gtriple")]
         triples = [[part.strip() for part in text.split("|")] for text in texts if text.strip()]
         if wrong := next((text for text, triple in zip(texts, triples, strict=False) if len(triple) != 3), None):
             raise Unreadable(
                 f"entry {number}: {wrong!r} is not 'subject | relation | object'", "Write two bars in each.", None
             )
-        yield Line(number, {**names, "triples": triples})
+        yield ParsedRow(number, {**names, "triples": triples})

@@ -1,25 +1,25 @@
-"""Predictions that somebody keeps as a dataset on the Hub."""
+"""Reader of predictions in a dataset on the Hub (`datasets.load_dataset`)."""
 
 from collections.abc import Sequence
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.rows import Line, Reading
+from kbbench_hf.files.rows import ParsedFile, numbered
 from kbbench_hf.hub.ids import DatasetId
 
 
-def answers_on_hub(dataset: DatasetId) -> Reading:
-    """Return the rows of a dataset on the Hub; where it has several configs or splits, one must be named.
+def answers_on_hub(dataset: DatasetId) -> ParsedFile:
+    """Return the rows of a dataset on the Hub; of several configs or splits, one must be named.
 
     Raises:
-        UsageError: it cannot be had, or several parts of it may be meant.
+        UsageError: it cannot be downloaded, or the config or split is ambiguous.
     """
     from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     name, revision, config, split = dataset
     try:
-        config = config or _only(name, "config", get_dataset_config_names(name, revision=revision), "{}/SPLIT")
-        split = split or _only(name, "split", get_dataset_split_names(name, config, revision=revision), "{}")
+        config = config or _single(name, "config", get_dataset_config_names(name, revision=revision), "{}/SPLIT")
+        split = split or _single(name, "split", get_dataset_split_names(name, config, revision=revision), "{}")
         rows = load_dataset(name, config, split=split, revision=revision)
     except (HfHubHTTPError, OfflineModeIsEnabled, OSError, ValueError) as error:
         raise UsageError(
@@ -27,11 +27,11 @@ def answers_on_hub(dataset: DatasetId) -> Reading:
             f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason'}). "
             "Check the path; or the dataset's id, the network, and HF_HUB_OFFLINE."
         ) from error
-    lines = (Line(number, row) for number, row in enumerate(rows, start=1))
-    return Reading(f"the Hub's dataset {name}, config {config}, split {split}", lines, columns=list(rows.column_names))
+    text = f"the Hub's dataset {name}, config {config}, split {split}"
+    return ParsedFile(text, numbered(rows), columns=list(rows.column_names))
 
 
-def _only(name: str, kind: str, found: Sequence[str], form: str) -> str:
+def _single(name: str, kind: str, found: Sequence[str], form: str) -> str:
     if len(found) == 1:
         return found[0]
     example = f"{name}:{form.format(found[0])}"

@@ -8,7 +8,7 @@ from kbbench_hf.benchmarks.answers import Answer, AnswerKind, ShapeError
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
 from kbbench_hf.benchmarks.warnings import is_gold, is_nearly_all
 from kbbench_hf.files.list_text import is_bracketed
-from kbbench_hf.files.rows import Unreadable, at
+from kbbench_hf.files.rows import Unreadable, value_at
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.gold import gold_answers
@@ -91,7 +91,7 @@ class GoldColumn:
 
     def _differs(self, whole: Mapping[str, object], column: Column, answer: Answer, example: Example) -> bool:
         try:
-            found = at(whole, column.path)
+            found = value_at(whole, column.path)
             if isinstance(found, str) and self._parse is not None:
                 return not is_gold(self._parse(found, example).answer, [answer])  # parsers return tuples
             return bool(self._kind.read({self._kind.field: found}) != answer)

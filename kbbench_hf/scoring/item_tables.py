@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kbbench_hf.benchmarks.answers import AnswerKind
 from kbbench_hf.files.list_text import whole_number
-from kbbench_hf.files.rows import How, Line, Problem, Reading, Unreadable, at_or_none
-from kbbench_hf.files.trec import QRELS, Run, score_of
+from kbbench_hf.files.rows import ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable, value_or_none
+from kbbench_hf.files.trec import QRELS, TrecRun, score_of
 from kbbench_hf.scoring.rankings import GRADES
 
 CANDIDATE = (
@@ -79,48 +79,48 @@ class ItemTable:
         qrels = not single and not rank and (not score or [*lower] == _BEIR_QRELS)
         return cls(query, (), candidate, rank, score or (None if rank else grade), qrels)
 
-    def rows(self, name: str, reading: Reading, how: How, field: str) -> Iterator[Line]:
+    def rows(self, name: str, reading: ParsedFile, how: ReadSettings, field: str) -> Iterator[ParsedRow]:
         """Yield the row of each example, in the order of their first rows."""
         return self._items(reading, field) if self.parts else self._rankings(name, reading, how, field)
 
-    def _items(self, reading: Reading, field: str) -> Iterator[Line]:
+    def _items(self, reading: ParsedFile, field: str) -> Iterator[ParsedRow]:
         """Yield each example with all of its items; a row without any part says that there are none."""
         gathered: dict[object, tuple[int | None, list[object]]] = {}
         for number, row in reading.lines:
             if not isinstance(row, dict) or not row.keys() & {*self.parts}:
-                yield Line(number, row)
+                yield ParsedRow(number, row)
                 continue
-            _, items = gathered.setdefault(at_or_none(row, self.id), (number, []))
+            _, items = gathered.setdefault(value_or_none(row, self.id), (number, []))
             item = [row.get(part) for part in self.parts]
             if any(each is not None for each in item):
                 items.append(item)
-        reading.words += f", one item a row ({', '.join(self.parts)})"
+        reading.format += f", one item a row ({', '.join(self.parts)})"
         for example_id, (number, items) in gathered.items():
-            yield Line(number, {self.id: example_id, "id": example_id, field: items})
+            yield ParsedRow(number, {self.id: example_id, "id": example_id, field: items})
 
-    def _rankings(self, name: str, reading: Reading, how: How, field: str) -> Iterator[Line]:
+    def _rankings(self, name: str, reading: ParsedFile, how: ReadSettings, field: str) -> Iterator[ParsedRow]:
         is_distance = self.score is not None and column_name(self.score) == "distance" and how.scores is None
         sign, order = (-1, how._replace(scores="distance")) if is_distance else (1, how)
-        reading.judgements = "no" if self.rank else "likely" if self.qrels else "maybe"
-        run = Run(name, how)
+        reading.judgments = "no" if self.rank else "likely" if self.qrels else "maybe"
+        run = TrecRun(name, how)
         for number, row in reading.lines:
             if not isinstance(row, dict):
-                yield Line(number, row)
+                yield ParsedRow(number, row)
                 continue
             try:
                 rank = _rank(row.get(self.rank)) if self.rank else None
                 score = score_of(row.get(self.score), order) * sign if self.score else None
             except Unreadable as error:
                 cells = reading.separator.join("" if cell is None else str(cell) for cell in row.values())[:160]
-                yield Line(number, Problem(name, number, error.message, error.remedy, cells))
+                yield ParsedRow(number, Problem(name, number, error.message, error.remedy, cells))
                 continue
-            found = run.add(str(at_or_none(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
+            found = run.add(str(value_or_none(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
             if found:
-                yield Line(number, found)
-        reading.words += f", one candidate a row ({self.candidate})"
+                yield ParsedRow(number, found)
+        reading.format += f", one candidate a row ({self.candidate})"
         for number, value in run.rows(reading):
             if isinstance(value, dict):
-                yield Line(number, {self.id: value["id"], "id": value["id"], field: value["ids"]})
+                yield ParsedRow(number, {self.id: value["id"], "id": value["id"], field: value["ids"]})
 
 
 def hit_fields(row: Mapping[str, object]) -> tuple[str, str, str | None] | None:
@@ -145,7 +145,7 @@ def is_one_candidate(cell: object) -> bool:
 
 def _rank(value: object) -> int:
     """Return a rank as a whole number; pandas writes 1.0 where a column lacks some."""
-    rank = score_of(value, How())
+    rank = score_of(value, ReadSettings())
     if not rank.is_integer():
         raise Unreadable(
             f"the rank {value!r} is not a whole number", "Write ranks as 1, 2, 3, or leave the column out."
@@ -200,7 +200,7 @@ def _counted_up(n: int) -> tuple[list[int | None], list[int | None]]:
 
 def _is_score(text: str) -> bool:
     try:
-        score_of(text, How())
+        score_of(text, ReadSettings())
     except Unreadable:
         return False
     return True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from kbbench_hf.files.rows import How
+    from kbbench_hf.files.rows import ReadSettings
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class ReadOptions:
         """Whether the file is a stranger's, who cannot be told of options."""
         return self.max_bytes is not None
 
-    def how(self) -> "How":
+    def how(self) -> "ReadSettings":
         """Return what a reader of files must know of it."""
-        from kbbench_hf.files.rows import How
+        from kbbench_hf.files.rows import ReadSettings
 
-        return How(((self.fields or {}).get("id") or "id").partition(".")[0], self.scores)
+        return ReadSettings(((self.fields or {}).get("id") or "id").partition(".")[0], self.scores)

@@ -13,7 +13,7 @@ from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.formats import prediction_files, read_file
 from kbbench_hf.files.json_lines import check_plain
-from kbbench_hf.files.rows import Problem, Reading, Unreadable
+from kbbench_hf.files.rows import ParsedFile, Problem, Unreadable
 from kbbench_hf.files.writing import write_json_lines
 from kbbench_hf.hub.ids import dataset_id
 from kbbench_hf.parsing.parsed_reply import ParseError
@@ -80,7 +80,7 @@ def read_predictions(
     return pair(readings(paths, options), benchmark, examples, options)
 
 
-def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str, Reading]]:
+def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str, ParsedFile]]:
     """Yield the name and the reading of every file that paths stand for, or of a dataset on the Hub."""
     for path in paths:
         if not path.exists() and (dataset := dataset_id(path.as_posix())):
@@ -93,7 +93,7 @@ def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str,
 
 
 def pair(
-    files: Iterable[tuple[str, Reading]], benchmark: Benchmark, examples: Examples, options: ReadOptions
+    files: Iterable[tuple[str, ParsedFile]], benchmark: Benchmark, examples: Examples, options: ReadOptions
 ) -> Predictions:
     """Pair the rows of files with the examples by id; the core of `read_predictions`.
 
@@ -170,7 +170,7 @@ def pair(
     )
 
 
-def _rows(files: Iterable[tuple[str, Reading]], reader: RowReader, names: dict[str, str]) -> Iterator[Placed]:
+def _rows(files: Iterable[tuple[str, ParsedFile]], reader: RowReader, names: dict[str, str]) -> Iterator[Placed]:
     for name, reading in files:
         names[name] = reading.empty
         yield from reader.rows(name, reading)

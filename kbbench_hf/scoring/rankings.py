@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.files.rows import Reading, Unreadable
+from kbbench_hf.files.rows import ParsedFile, Unreadable
 from kbbench_hf.files.trec import LIKELY_QRELS, QRELS, score_of
 from kbbench_hf.scoring.options import ReadOptions
 
@@ -36,7 +36,7 @@ def _is_number(text: str) -> bool:
 class Rankings:
     """The rankings of one file, put in order one by one; `problem` and `notes` are of all of them."""
 
-    def __init__(self, options: ReadOptions, reading: Reading) -> None:
+    def __init__(self, options: ReadOptions, reading: ParsedFile) -> None:
         self._options, self._reading = options, reading
         self._n = self._n_tied = self._n_ordered = self._n_long = self._n_rising = self._n_text = 0
         self._graded = True
@@ -69,11 +69,11 @@ class Rankings:
 
     def problem(self) -> Unreadable | None:
         """Return what all rankings together may be instead: judgements, or distances."""
-        if self._n and self._graded and self._reading.judgements != "no":
+        if self._n and self._graded and self._reading.judgments != "no":
             one_depth = len(self._depths) == 1 and min(self._depths) >= _LEAST_DEPTH and self._n_ordered == self._n
             if not self._n_ordered or self._options.of_stranger:
                 return QRELS
-            if self._options.scores is None and (not one_depth or self._reading.judgements == "likely"):
+            if self._options.scores is None and (not one_depth or self._reading.judgments == "likely"):
                 return LIKELY_QRELS
         if self._options.scores is None and self._n_long > 1 and self._n_rising == self._n_long:
             return Unreadable(

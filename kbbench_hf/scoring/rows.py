@@ -12,7 +12,16 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.list_text import is_bracketed
-from kbbench_hf.files.rows import Keyed, Line, Problem, Reading, Unreadable, at, at_or_none, until_unreadable
+from kbbench_hf.files.rows import (
+    KeyedAnswer,
+    ParsedFile,
+    ParsedRow,
+    Problem,
+    Unreadable,
+    until_unreadable,
+    value_at,
+    value_or_none,
+)
 from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.gold_columns import EqualColumns
@@ -58,7 +67,7 @@ class RowReader:
                 "field, then where the file has it: id=qid."
             )
 
-    def rows(self, name: str, reading: Reading) -> Iterator[Placed]:
+    def rows(self, name: str, reading: ParsedFile) -> Iterator[Placed]:
         """Yield the row, or the problem, of every line of a file that holds a prediction."""
         self._lists.only_text = reading.only_text
         rankings, chosen, readable = Rankings(self._options, reading), dict[str, None](), True
@@ -71,7 +80,7 @@ class RowReader:
                 continue
             found = self._fields(value, reading, chosen)
             if isinstance(found, dict):
-                found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, Keyed))
+                found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, KeyedAnswer))
             if isinstance(found, dict):
                 if "response" not in found:  # what a model wrote is scored, never refused
                     pairs.add(found.get(self._kind.field))
@@ -85,8 +94,8 @@ class RowReader:
                 yield Placed(name, line.number, found, value)
         if problem := (rankings.problem() if readable else None) or pairs.problem():
             yield Placed(name, None, problem.problem(name))
-        if reading.words not in _PLAIN:
-            self._notes.append(ScoreWarning("read_as", f"{name} was read as {reading.words}.", severity="note"))
+        if reading.format not in _PLAIN:
+            self._notes.append(ScoreWarning("read_as", f"{name} was read as {reading.format}.", severity="note"))
         self._notes += [ScoreWarning(*note[:4], severity=note.severity) for note in reading.notes]
         self._notes += rankings.notes()
 
@@ -94,9 +103,9 @@ class RowReader:
         """Return what should be known of how the rows were read."""
         return [*self._notes, *self._lists.notes()]
 
-    def _fields(self, value: object, reading: Reading, chosen: dict[str, None]) -> Fields | Unreadable | object:
+    def _fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> Fields | Unreadable | object:
         """Return the fields of a row under their own names; None where it is not among those that are read."""
-        if isinstance(value, Keyed):
+        if isinstance(value, KeyedAnswer):
             row = self._of_key(value)
             if isinstance(row, Unreadable):
                 return row
@@ -107,7 +116,7 @@ class RowReader:
         else:
             return value
         if reading.one_of is not None:
-            chosen[str(at_or_none(row, reading.one_of))] = None
+            chosen[str(value_or_none(row, reading.one_of))] = None
             if len(chosen) > 1:
                 return Unreadable(
                     f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...), and one of them "
@@ -116,7 +125,7 @@ class RowReader:
                 )
         return self._mapped(row, reading)
 
-    def _of_key(self, keyed: Keyed) -> Fields | Unreadable:
+    def _of_key(self, keyed: KeyedAnswer) -> Fields | Unreadable:
         """Return an answer under its id as a row."""
         answer = keyed.answer
         if isinstance(answer, dict):
@@ -133,7 +142,7 @@ class RowReader:
                 )
         return {"id": keyed.id, self._kind.field: answer}
 
-    def _mapped(self, row: Fields, reading: Reading) -> Fields | Unreadable:
+    def _mapped(self, row: Fields, reading: ParsedFile) -> Fields | Unreadable:
         """Return the fields from where the format, or the user, says that they are."""
         told = dict(self._options.fields or {})
         if not told and (not reading.fields or {"id", self._kind.field} <= row.keys()):
@@ -148,7 +157,7 @@ class RowReader:
         }
         for name, path in sorted({**of_format, **told}.items()):  # `error` before the answer that it may stand for
             try:
-                found[name] = path(row) if callable(path) else at(row, path)
+                found[name] = path(row) if callable(path) else value_at(row, path)
             except Unreadable as several:
                 return Unreadable(several.message, self._suggestion(row, [self._kind.field]))
             except KeyError as error:
@@ -233,16 +242,16 @@ class RowReader:
                 return error
         return row
 
-    def _one_example_a_line(self, name: str, reading: Reading) -> Iterator[Line]:
+    def _one_example_a_line(self, name: str, reading: ParsedFile) -> Iterator[ParsedRow]:
         """Yield the lines that are asked for; those of a table of one item a row gathered by example."""
         columns, told = reading.columns, self._options.fields or {}
         if self._options.where:
             reading.lines = self._chosen(reading.lines, self._options.where)
         field, id_path = self._kind.field, told.get("id")
         if reading.cells and self._is_headless(columns or ()):
-            reading.words = "WikiTableQuestions' predictions (tabs between an id and its answers)"
+            reading.format = "WikiTableQuestions' predictions (tabs between an id and its answers)"
             for number, cells in enumerate(reading.cells, start=1):
-                yield Line(number, {"id": cells[0], field: [_unescaped(each) for each in cells[1:]]})
+                yield ParsedRow(number, {"id": cells[0], field: [_unescaped(each) for each in cells[1:]]})
             return
         if columns is not None:
             columns = self._renamed(reading, columns)
@@ -262,9 +271,9 @@ class RowReader:
             return
         wanted = f"'{field}'{' or ' + repr('response') if self._has_parser else ''}" if has_ids else "'id'"
         what = f"no column {wanted}; the columns are {', '.join(columns)}"
-        yield Line(1, self._misnamed(name, reading, columns, what))
+        yield ParsedRow(1, self._misnamed(name, reading, columns, what))
 
-    def _renamed(self, reading: Reading, columns: Sequence[str]) -> Sequence[str]:
+    def _renamed(self, reading: ParsedFile, columns: Sequence[str]) -> Sequence[str]:
         """Return the columns of a table, those of our fields without blanks and capitals; its rows have these names."""
         fields = ("id", self._kind.field, "response", "error", "scores")
         told = {path.partition(".")[0] for path in (self._options.fields or {}).values()}
@@ -273,11 +282,11 @@ class RowReader:
         if len({*names.values()}) < len(names) or not names:
             return columns
 
-        def rows(lines: Iterator[Line]) -> Iterator[Line]:
+        def rows(lines: Iterator[ParsedRow]) -> Iterator[ParsedRow]:
             for number, row in lines:
                 if isinstance(row, dict):
                     row = {names.get(name, name): cell for name, cell in row.items()}
-                yield Line(number, row)
+                yield ParsedRow(number, row)
 
         reading.lines, reading.columns = rows(reading.lines), [names.get(each, each) for each in columns]
         return reading.columns
@@ -287,14 +296,16 @@ class RowReader:
         is_list = self._kind.separable and not self._kind.ranked
         return is_list and bool(columns) and columns[0] in {str(each) for each in self._known}
 
-    def _chosen(self, lines: Iterator[Line], where: Mapping[str, str]) -> Iterator[Line]:
+    def _chosen(self, lines: Iterator[ParsedRow], where: Mapping[str, str]) -> Iterator[ParsedRow]:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
-            row = line.value.answer if isinstance(line.value, Keyed) else line.value
-            if not isinstance(row, dict) or all(str(at_or_none(row, path)) == wanted for path, wanted in where.items()):
+            row = line.value.answer if isinstance(line.value, KeyedAnswer) else line.value
+            if not isinstance(row, dict) or all(
+                str(value_or_none(row, path)) == wanted for path, wanted in where.items()
+            ):
                 yield line
 
-    def _misnamed(self, name: str, reading: Reading, columns: Sequence[str], message: str) -> Problem:
+    def _misnamed(self, name: str, reading: ParsedFile, columns: Sequence[str], message: str) -> Problem:
         """Return what is wrong with a table whose columns are not the benchmark's."""
         known, line = {str(each) for each in self._known}, reading.separator.join(columns)[:160]
         values = (line.value for line in islice(reading.lines, LOOKED_AT))
@@ -312,7 +323,7 @@ class RowReader:
         """Return the --map that may fit a row in which these fields have other names."""
         if self._options.of_stranger:
             return f"Call the fields {' and '.join(map(repr, wanted))}."
-        if isinstance(row, Keyed):
+        if isinstance(row, KeyedAnswer):
             row = row.answer
         if self._kind.ranked and self._kind.field in wanted and isinstance(row, dict):
             self._hits = hit_fields({name: each for name, each in row.items() if not is_gold_name(name)}) or self._hits
@@ -347,7 +358,7 @@ def _unescaped(cell: str) -> str:
 
 def shown(value: object) -> str:
     """Return a row as a line of text."""
-    if isinstance(value, Keyed):
+    if isinstance(value, KeyedAnswer):
         value = {value.id: value.answer}
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)

@@ -75,7 +75,7 @@ def score(
     """
     from kbbench_hf.benchmarks import is_published
     from kbbench_hf.benchmarks.baselines import answers_of
-    from kbbench_hf.files.formats import lines_of
+    from kbbench_hf.files.formats import parsed_rows
     from kbbench_hf.scoring.predictions import ReadOptions, pair, read_predictions
     from kbbench_hf.scoring.trajectories import read_trajectories
 
@@ -100,7 +100,7 @@ def score(
                 code="benchmark",
             ) from None
     else:
-        read = pair([("predictions", lines_of(items))], asked.benchmark, asked.examples, options)
+        read = pair([("predictions", parsed_rows(items))], asked.benchmark, asked.examples, options)
     if read.n_missing == len(read.answers):
         raise DataError(
             f"The file has no prediction: {read.n_errors:,} of {len(read.answers):,} lines are errors and the others "
