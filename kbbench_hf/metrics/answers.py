@@ -138,14 +138,13 @@ def answer_scores(
         return _typed_scores(predicted, gold, type or answer_types(gold[0]), aliases)
     key = KEYS[mode]
     answers, wanted = {key(answer) for answer in predicted}, {key(answer) for answer in gold}
-    found = len(answers & wanted)
-    return AnswerScores(
-        2 * found / (len(answers) + len(wanted)),
-        found / len(answers),
-        found / len(wanted),
-        float(answers == wanted),
-        float(key(predicted[0]) in wanted),
-    )
+    return _set_scores(len(answers & wanted), len(answers), len(wanted), key(predicted[0]) in wanted)
+
+
+def _set_scores(n_found: int, n_predicted: int, n_gold: int, hit: bool) -> AnswerScores:
+    exact = n_found == n_predicted == n_gold
+    f1 = 2 * n_found / (n_predicted + n_gold)
+    return AnswerScores(f1, n_found / n_predicted, n_found / n_gold, float(exact), float(hit))
 
 
 def _rog_scores(predicted: Sequence[str], gold: Sequence[str]) -> AnswerScores:
@@ -161,15 +160,9 @@ def _typed_scores(
     predicted: Sequence[str], gold: Sequence[str], type: str | Sequence[str], aliases: Sequence[Sequence[str]]
 ) -> AnswerScores:
     numbers = match_answers(predicted, gold, type, aliases)
-    found = len(set(numbers) - {-1})
-    wrong = len({entity_key(answer) for answer, number in zip(predicted, numbers, strict=True) if number < 0})
-    return AnswerScores(
-        2 * found / (found + wrong + len(gold)),
-        found / (found + wrong),
-        found / len(gold),
-        float(found == len(gold) and not wrong),
-        float(numbers[0] >= 0),
-    )
+    n_found = len(set(numbers) - {-1})
+    n_wrong = len({entity_key(answer) for answer, number in zip(predicted, numbers, strict=True) if number < 0})
+    return _set_scores(n_found, n_found + n_wrong, len(gold), numbers[0] >= 0)
 
 
 def score_answers(

@@ -24,17 +24,9 @@ WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10"}
 Floats = NDArray[np.float64]
 
 EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
-    "reference": {
-        "uniqueness": 1.0,
-        "factualness": 0.0,
-        "granularity": math.nan,
-        "completeness": 0.0,
-        "triples_per_document": 0.0,
-        "tokens_per_triple": 0.0,
-        "precision": math.nan,
-        "recall": math.nan,
-        "f1": math.nan,
-    },
+    "reference": {"uniqueness": 1.0}
+    | dict.fromkeys("factualness completeness triples_per_document tokens_per_triple".split(), 0.0)
+    | dict.fromkeys("granularity precision recall f1".split(), math.nan),
     "fixed": dict.fromkeys(
         """topical_similarity uniqueness factualness granularity completeness triples_per_document tokens_per_triple
         precision recall f1""".split(),
@@ -81,7 +73,8 @@ def uniqueness(vectors: Iterable[NDArray[np.floating] | None], threshold: float,
     >>> uniqueness([np.array([a, a, b]), np.array([a]), np.zeros((0, 2))], 0.9, empty=0.0)  # pairs: aa, ab, ab
     array([0.66666667, 1.        , 0.        ])
     """
-    return np.array([math.nan if rows is None else _uniqueness(rows, threshold, empty) for rows in vectors], np.float64)
+    scores = (math.nan if rows is None else _uniqueness(rows, threshold, empty) for rows in vectors)
+    return np.fromiter(scores, np.float64)
 
 
 def _uniqueness(rows: NDArray[np.floating], threshold: float, empty: float) -> float:
@@ -123,10 +116,11 @@ def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) 
     >>> granularity([[0, 1, 2]], empty=0.0)  # (1 + 1 + exp(-2)) / 3
     array([0.71177843])
     """
-    return _means(
-        [None if row is None else [None if n is None else math.exp(-n if n > 1 else 0) for n in row] for row in splits],
-        empty,
-    )
+
+    def score(n: int | None) -> float | None:
+        return None if n is None else math.exp(-n if n > 1 else 0)
+
+    return _means([None if row is None else [*map(score, row)] for row in splits], empty)
 
 
 def count_pairs(reply: str) -> int:
@@ -154,15 +148,11 @@ def completeness(similarities: Iterable[NDArray[np.floating] | None], threshold:
     >>> completeness([np.array([[0.2, 0.99], [0.5, 0.1]]), np.zeros((2, 0)), np.zeros((0, 3))], 0.95)
     array([0.5, 0. , nan])
     """
-    return np.array(
-        [
-            math.nan
-            if cosines is None or not len(cosines)
-            else np.count_nonzero((cosines >= threshold).any(axis=1)) / len(cosines)
-            for cosines in similarities
-        ],
-        np.float64,
+    scores = (
+        math.nan if cosines is None or not len(cosines) else (cosines >= threshold).any(axis=1).mean()
+        for cosines in similarities
     )
+    return np.fromiter(scores, np.float64)
 
 
 def all_cosines(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -203,13 +193,12 @@ def _lengths(squares: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Floats:
+    """Return the mean of each row without None: `empty` of an empty row, NaN of no row or no value."""
     scores = np.full(len(rows), math.nan)
     for document, row in enumerate(rows):
-        if row is None:
-            continue
-        kept = [value for value in row if value is not None]
-        if kept:
-            scores[document] = sum(kept) / len(kept)
-        elif not row:
+        values = [value for value in row or () if value is not None]
+        if values:
+            scores[document] = sum(values) / len(values)
+        elif row is not None and not row:
             scores[document] = empty
     return scores

@@ -26,9 +26,8 @@ _WORKS = frozenset("album book episode film films game games movie novel season 
 
 def _inflected(text: SentenceWords, label: Label) -> Span | None:
     """Find the same words in a row in the singular or plural, or words of the same roots."""
-    for inflected in (singularize, strip_ending):
-        sought = [inflected(word) for word in label.words]
-        if span := text.row_of(sought, [inflected(word) for word in text.words], label):
+    for inflect in (singularize, strip_ending):
+        if span := text.row_of([*map(inflect, label.words)], [*map(inflect, text.words)], label):
             return span
     return None
 
@@ -42,10 +41,9 @@ def _longer(text: SentenceWords, label: Label) -> Span | None:
         if label.written[0][0].isupper() and not text.has_capital(start):
             continue
         initial = label.is_name and word[0] == first[0] and min(len(word), len(first)) == 1
-        if text.keys[start] == keys[0] or initial or word in find_nicknames(first):
-            end = _end_of_longer(text, label, keys, start)
-            if end:
-                return start, end
+        alike = text.keys[start] == keys[0] or initial or word in find_nicknames(first)
+        if alike and (end := _end_of_longer(text, label, keys, start)):
+            return start, end
     return None
 
 
@@ -76,10 +74,9 @@ def _before_comma(text: SentenceWords, label: Label) -> Span | None:
     part = Label.of(head)
     if not comma or not part.words or part.words[0].isdigit():
         return None
-    for span in text.places(part):
-        if text.has_capital(span[0]) == part.written[0][0].isupper():
-            return span
-    return _regnal(text, part) or _longer(text, part)
+    is_upper = part.written[0][0].isupper()
+    same_case = (span for span in text.places(part) if text.has_capital(span[0]) == is_upper)
+    return next(same_case, None) or _regnal(text, part) or _longer(text, part)
 
 
 def _listed(text: SentenceWords, label: Label) -> Span | None:
@@ -95,10 +92,10 @@ def _listed(text: SentenceWords, label: Label) -> Span | None:
 def _without_kind(text: SentenceWords, label: Label) -> Span | None:
     """Find "Italian" for "Italian language", "the Enco" for "Enco River", "Velvet Underground" with its article."""
     n, last = len(label.words), label.words[-1]
-    if n > 1 and last in KINDS and (label.written[-1].islower() or not label.is_name):
-        rest = label.part(0, -1)
-        if span := text.in_a_row(rest) or _inflected(text, rest):
-            return span
+    rest = label.part(0, -1)
+    without = n > 1 and last in KINDS and (label.written[-1].islower() or not label.is_name)
+    if without and (span := text.in_a_row(rest) or _inflected(text, rest)):
+        return span
     if n == 2 and not _LANDSCAPE.isdisjoint(label.words):
         for start, end in text.places(label.part(0, 1) if last in _LANDSCAPE else label.part(1)):
             if start and text.words[start - 1] == "the" and text.has_capital(start) and not text.has_capital(end):
@@ -185,10 +182,9 @@ def _regnal(text: SentenceWords, label: Label) -> Span | None:
     if not _WORKS.isdisjoint(text.words):
         return None
     for i, word in enumerate(label.written[1:], start=1):
-        if re.fullmatch(r"[IVX]{1,5}|Jr|Sr", word):
-            for span in text.places(label.part(0, i)):
-                if text.has_capital(span[0]) and text.is_alone(span):
-                    return span
+        for span in text.places(label.part(0, i)) if re.fullmatch(r"[IVX]{1,5}|Jr|Sr", word) else ():
+            if text.has_capital(span[0]) and text.is_alone(span):
+                return span
     return None
 
 

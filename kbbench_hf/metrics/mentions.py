@@ -89,13 +89,9 @@ class _SentenceForms:
         words = name.split()
         if len(words) < 2 or not all(word[0].isupper() for word in words if word.lower() not in _SMALL):
             return False
-        last = words[-1]
-        for position, word in enumerate(self.written):
-            if word == last:
-                around = self.written[max(position - 1, 0) : position] + self.written[position + 1 : position + 2]
-                if not any(other[0].isupper() for other in around):
-                    return True
-        return False
+        positions = (position for position, word in enumerate(self.written) if word == words[-1])
+        around = ((self.written[max(n - 1, 0) : n] + self.written[n + 1 : n + 2]) for n in positions)
+        return any(not any(other[0].isupper() for other in others) for others in around)
 
 
 _sentence_forms = lru_cache(maxsize=2**13)(_SentenceForms)
