@@ -1,4 +1,4 @@
-"""Ranking the nodes of a semi-structured knowledge base for a question: what such benchmarks share, one's own too."""
+"""Retrieval benchmarks on knowledge bases: loading, scoring and warnings, for released and users' own ones."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,7 +11,7 @@ import numpy as np
 
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks.answers import IDS, Id
-from kbbench_hf.benchmarks.base import Asking, Benchmark, Builder, Data, Examples, Facts, Scores, Scoring, Showing
+from kbbench_hf.benchmarks.base import Asking, Benchmark, Data, Examples, Facts, Scores, Scoring, Showing
 from kbbench_hf.benchmarks.reviews import QUERY_QUESTIONS
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import UsageError
@@ -35,20 +35,19 @@ METRICS = {
     "r_precision": "R-Prec",
     "ndcg_at_10": "nDCG@10",
 }
-"""The four figures of published tables, then what the authors' scripts write besides, and nDCG."""
-
+"""The four metrics of published tables, the others of the authors' scripts, and nDCG."""
 HEADLINE = ("hit_at_1", "hit_at_5", "recall_at_20", "mrr")
 """The four metrics of published tables."""
 HEADLINE_DEPTH = 20
 """The deepest cut-off among the headline metrics: that of R@20."""
 NODES = "data/nodes/full.parquet"
 WRITTEN = ("train", "validation", "test")
-"""The splits that share out the questions; `all` is the three together. `test_0_1` is a tenth of `test`."""
+"""The splits of the synthesized questions; `all` is the three together. `test_0_1` is a tenth of `test`."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What may be ranked, and of which type each candidate is where the knowledge base is at hand."""
+    """The ids that may be ranked, with their types where the knowledge base is local."""
 
     ids: Collection[Id]
     types: Mapping[Id, str] | None = None
@@ -56,7 +55,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class OneType(Mapping[Id, str]):
-    """The types of candidates that are all of one, without a dictionary of a million equal words."""
+    """Types of candidates that all have the same one, without a dictionary of a million entries."""
 
     ids: range
     kind: str
@@ -78,10 +77,10 @@ class OneType(Mapping[Id, str]):
 
 @dataclass(frozen=True)
 class RetrievalContext:
-    """What scoring needs once: the candidates, and in which training questions each answer stands."""
+    """The candidates, and the training questions of each answer."""
 
     folder: Path
-    """The dataset's."""
+    """The folder of the dataset."""
     candidates: Candidates
     trained: Mapping[Id, AbstractSet[Id]]
     """Answer -> ids of the training questions that have it."""
@@ -106,7 +105,7 @@ def _load(
 
 
 def _candidates(folder: DatasetFolder, known: range | None, candidate_types: frozenset[str] | None) -> Candidates:
-    """Return the nodes of the candidate types; `known` where the nodes are not here, and tell nothing more."""
+    """Return the nodes of the candidate types; `known` where the nodes are not local."""
     if not folder.path.joinpath(NODES).is_file():
         if known is not None and candidate_types is not None and len(candidate_types) == 1:
             return Candidates(known, OneType(known, *candidate_types))
@@ -129,7 +128,7 @@ def _candidates(folder: DatasetFolder, known: range | None, candidate_types: fro
 
 
 def _check(examples: Examples, example_id: Id, answer: Sequence[Id]) -> str | None:
-    """Return what is wrong with a ranking, in words, or None."""
+    """Return the problem of a ranking, or None."""
     candidates = examples.context.candidates.ids
     seen = set()
     for position, name in enumerate(answer, start=1):
@@ -142,10 +141,10 @@ def _check(examples: Examples, example_id: Id, answer: Sequence[Id]) -> str | No
 
 
 def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str) -> Scores:
-    """Score rankings, each cut off where it ends.
+    """Score rankings of any length.
 
-    A ranking that does not hold every answer leaves open where the others stand, and so `mrr` or `map`: such values are
-    NaN, and `lower_bounds` counts answers beyond the ranking as ranked last. In mode `standard`, which has trec_eval's
+    A ranking without some answers leaves their ranks open, and so `mrr` or `map`: such values are NaN, and
+    `lower_bounds` counts answers beyond the ranking as ranked last. In mode `standard`, which has trec_eval's
     definitions, they were not retrieved and contribute nothing.
 
     Differs from upstream: its evaluator gives candidates without a score an arbitrary order behind the others.
@@ -178,9 +177,9 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
 
 
 def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
-    """Return means in which a value that is not determined counts as the least it can be, and as unscored.
+    """Return means in which an undetermined value counts as its lower bound, and as unscored.
 
-    Without them a mean would leave out just the questions whose answers were ranked low.
+    Otherwise a mean would leave out exactly the questions whose answers have low ranks.
     """
     figures = {}
     for metric in METRICS:
@@ -200,7 +199,7 @@ _LATER = {
 def _warn(
     benchmark: Benchmark, examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
 ) -> list[ScoreWarning]:
-    """Say which cut-offs hold all candidates, how many rankings end early, and how many leave MRR and MAP open."""
+    """Return warnings on cut-offs above the number of candidates, short rankings, and undetermined MRR and MAP."""
     n_candidates, found = len(examples.context.candidates.ids), list[ScoreWarning]()
     trivial = [
         metric
@@ -218,15 +217,11 @@ def _warn(
     depth = min(HEADLINE_DEPTH, n_candidates)
     shallow = [len(answer) for answer in answers if answer and len(answer) < depth]
     if shallow:
-        found.append(
-            ScoreWarning(
-                "shallow_rankings",
-                f"{len(shallow):,} of {len(answers):,} rankings end before rank {depth}, the longest of these at "
-                f"{max(shallow)}; {_LATER[mode == 'reference']}.",
-                f"Rank at least {depth} candidates.",
-                len(shallow),
-            )
+        message = (
+            f"{len(shallow):,} of {len(answers):,} rankings end before rank {depth}, the longest of these at "
+            f"{max(shallow)}; {_LATER[mode == 'reference']}."
         )
+        found.append(ScoreWarning("shallow_rankings", message, f"Rank at least {depth} candidates.", len(shallow)))
     pairs = list(zip(examples.rows, answers, strict=True))
     n_open = sum(
         bool(answer) and len(answer or ()) < n_candidates and not set(row["answer_ids"]) <= set(answer or ())
@@ -235,21 +230,17 @@ def _warn(
     if n_open:
         longest = max(len(answer or ()) for answer in answers)
         n_without = sum(bool(answer) and set(row["answer_ids"]).isdisjoint(answer or ()) for row, answer in pairs)
-        found.append(
-            ScoreWarning(
-                "open_rankings",
-                f"MRR and MAP are at depth {longest:,}, the least that they can be: {n_open:,} of {len(answers):,} "
-                f"rankings end before their last answer, {n_without:,} before their first.",
-                f"Rank more of the {n_candidates:,} candidates (--top-k).",
-                n_open,
-                severity="note",
-            )
+        message = (
+            f"MRR and MAP are at depth {longest:,}, the least that they can be: {n_open:,} of {len(answers):,} "
+            f"rankings end before their last answer, {n_without:,} before their first."
         )
+        remedy = f"Rank more of the {n_candidates:,} candidates (--top-k)."
+        found.append(ScoreWarning("open_rankings", message, remedy, n_open, severity="note"))
     return found
 
 
 def _slices(examples: Examples) -> dict[str, list[str]]:
-    """Return the keys of each question: answers, seen in training, template, hops, difficulty, split."""
+    """Return the slice keys of each question: answers, seen in training, template, hops, difficulty, split."""
     rows, context = examples.rows, examples.context
     nobody: frozenset[Id] = frozenset()
     slices = {"answer_count": [_bucket(len(set(row["answer_ids"]))) for row in rows]}
@@ -290,18 +281,23 @@ def retrieval_benchmark(
     default_split: str = "test",
     known: range | None = None,
     candidate_types: frozenset[str] | None = None,
-    build: Builder | None = None,
-    build_archive: Callable[[Path, Path], None] | None = None,
-    construction: Callable[[], Mapping[str, Any]] | None = None,
-    shipped: Path | None = None,
     documents: Mapping[str, Callable[[], "Rendering"]] | None = None,
     own_documents: str | None = None,
     published: Path | None = None,
+    **data: Any,
 ) -> Benchmark:
     """Return the benchmark of a knowledge base with questions.
 
-    `known` are the candidates' ids where these are known without the knowledge base, `candidate_types` the node types
-    that may be ranked, all where None. The others stand in the benchmark under the same names: see `base`.
+    Args:
+        facts: see `base`, as for all that is not described here.
+        splits: the splits of the questions.
+        default_split: one of them.
+        known: the candidates' ids, where they are known without the knowledge base.
+        candidate_types: the node types that may be ranked; all where None.
+        documents: see `base.Asking`.
+        own_documents: see `base.Asking`.
+        published: see `base.Showing`.
+        data: further fields of `base.Data`.
     """
     return Benchmark(
         facts,
@@ -310,13 +306,10 @@ def retrieval_benchmark(
             splits,
             default_split,
             partial(_load, known=known, candidate_types=candidate_types),
-            build=build,
-            build_archive=build_archive,
-            construction=construction,
             audit=on_request("kbbench_hf.building.retrieval_audit:audit"),
             review=on_request("kbbench_hf.building.retrieval_audit:review_items"),
             review_questions=QUERY_QUESTIONS,
-            shipped=shipped,
+            **data,
         ),
         Scoring(IDS, METRICS, MODES, _score, _summarise, check=_check, warn=_warn, headline=HEADLINE),
         Asking(documents=documents or {}, own_documents=own_documents),

@@ -1,4 +1,4 @@
-"""What a knowledge base with questions is like, from the data itself: sizes, degrees, words, lengths, diversity."""
+"""Statistics of a knowledge base with questions (sizes, degrees, words, diversity), and explanations of rankings."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,9 +15,8 @@ from kbbench_hf.knowledge_base.files import is_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.diversity import shannon_entropy, type_token_ratio
 
-SYNTHESISED = ("train", "validation", "test")
 N_SHOWN = 20
-"""Candidates of a ranking that a report shows."""
+"""Candidates of a ranking in a report."""
 
 
 def statistics(folder: DatasetFolder) -> Statistics:
@@ -28,7 +27,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
     """
     configs = folder.configs()
     splits = configs.get("queries", [])
-    shared = [split for split in SYNTHESISED if split in splits]
+    shared = [split for split in ("train", "validation", "test") if split in splits]
     rows = [row for split in shared or splits for row in folder.rows("queries", split)]
     texts = [row["query"] for row in rows]
     answers = [len(set(row["answer_ids"])) for row in rows]
@@ -37,18 +36,15 @@ def statistics(folder: DatasetFolder) -> Statistics:
         ("with several answers", f"{sum(n > 1 for n in answers):,}"),
         ("answers per query", f"{np.mean(answers):.3f}" if answers else "-"),
     ]
-    by_split = [_of_split(split, folder.rows("queries", split), len(rows)) for split in splits]
-    diversity = [
-        ("Shannon entropy", f"{shannon_entropy(texts):.3f}"),
-        ("type-token ratio", f"{type_token_ratio(texts):.4f}"),
-    ]
+    by_split = [_split_row(split, folder.rows("queries", split), len(rows)) for split in splits]
+    entropy, ratio = f"{shannon_entropy(texts):.3f}", f"{type_token_ratio(texts):.4f}"
     knowledge_base, node_types = _knowledge_base(folder) if "nodes" in configs and "edges" in configs else ([], [])
     tables: dict[str, Sequence[tuple[str, ...]]] = {
         "Knowledge base": knowledge_base,
         "Nodes by type": node_types,
         "Queries": queries,
         "Queries by split": by_split,
-        "Diversity": diversity,
+        "Diversity": [("Shannon entropy", entropy), ("type-token ratio", ratio)],
     }
     lengths = {"words per query": [len(text.split()) for text in texts], "answers per query": answers}
     columns = {"Queries by split": ["queries", "share", "with several answers", "answers per query"]}
@@ -61,7 +57,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
     return Statistics(tables, lengths, columns, "queries")
 
 
-def _of_split(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, ...]:
+def _split_row(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, ...]:
     answers = [len(set(row["answer_ids"])) for row in rows]
     several = sum(n > 1 for n in answers)
     mean = f"{np.mean(answers):.3f}" if answers else "-"
@@ -69,7 +65,7 @@ def _of_split(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, 
 
 
 def _composition(row: Row) -> tuple[int, int]:
-    """Return how many words of a made question speak of relations, and how many of attributes and texts."""
+    """Return how many words of a synthesized question are about relations, and how many about attributes and texts."""
     words = json.loads(row["provenance"]).get("words", {})
     return words.get("relational", 0), words.get("textual", 0)
 

@@ -1,4 +1,4 @@
-"""Where GenRES's release keeps what its systems answered, and what it calls them."""
+"""Stored answers in GenRES's release: file locations and system names."""
 
 import json
 from collections.abc import Sequence
@@ -19,16 +19,14 @@ STRATEGY_NAMES = {
 """The same of the hard-match table, whose rows are strategies of one model."""
 ANSWERED = {**RELEASE_NAMES, **STRATEGY_NAMES, "Ground truth": "groundtruth"}
 """All published rows whose answers the release has."""
-
-
 PARSED = ("processed_results", "outputs", "genres/outputs", "data/genres/outputs")
-"""Where a clone, or a folder of its parts, has the answers as its reader read them."""
+"""Folders of the parsed answers, in a clone or in a folder of its parts."""
 RAW = ("results", "raw_responses", "genres/raw_responses", "data/genres/raw_responses")
 """The same of the texts."""
 
 
 def stored_by_text(release: Path, sample: str, name: str, folders: Sequence[str] = PARSED) -> dict[str, Any] | None:
-    """Return text -> what a system's stored answers have of it; None where nothing is stored.
+    """Return text -> a system's stored answer to it; None where nothing is stored.
 
     Args:
         release: a clone, or a folder of its parts.

@@ -1,8 +1,8 @@
-"""GenRES: relation extraction by generation, scored by what is said rather than by how it is worded.
+"""GenRES: generative relation extraction, scored by meaning rather than wording (Jiang et al., NAACL 2024).
 
-Jiang et al., NAACL 2024. A document may be a sentence, a sentence with exactly two triples, or a whole abstract; the
-answer is a list of triples. Counts and the hard-match baseline need nothing else; the five qualities need annotations
-(`benchmarks.annotations`), made once per set of predictions by `kbbench annotate`.
+A document is a sentence, a sentence with exactly two triples, or a whole abstract; the answer is a list of triples.
+Counts and the hard-match baseline need no models; the five qualities need annotations (`benchmarks.annotations`), made
+once per set of predictions by `kbbench annotate`.
 """
 
 import math
@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 
 from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
-from kbbench_hf.benchmarks.annotated import AnnotationRules, made_with
+from kbbench_hf.benchmarks.annotated import AnnotationRules
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
-from kbbench_hf.benchmarks.genres.closed import offered_pairs, strangers
+from kbbench_hf.benchmarks.genres.closed import strangers
 from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
-from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
@@ -64,17 +63,17 @@ METRICS: Mapping[str, str] = {
 Column = NDArray[np.float64]
 Gold = tuple[str, str, str]
 Triples = list[list[Triple]]
-"""The triples of each document, as a mode looks at them."""
+"""The triples of each document, as selected by a mode."""
 
 
 @dataclass(frozen=True)
 class CorpusContext:
-    """What scoring and prompting need once: the config and its relations."""
+    """The config, its relations, and distractor entities for prompts."""
 
     config: str
     relations: tuple[str, ...]
     strangers: Mapping[str, str] = field(default_factory=dict)
-    """Document -> a thing that it does not name; see `closed.strangers`."""
+    """Document -> an entity that it does not name; see `closed.strangers`."""
 
 
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
@@ -84,36 +83,8 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     return Examples(rows, CorpusContext(config, tuple(relations), strangers=strangers(rows)))
 
 
-def warn(
-    benchmark: base.Benchmark, examples: Examples, answers: Sequence[Answer | None], mode: str
-) -> list[ScoreWarning]:
-    """Return what these figures rest on, and what they are to be held against."""
-    from kbbench_hf.benchmarks.genres.warnings import (
-        affix_warning,
-        constant_warning,
-        corpus_warning,
-        direction_warning,
-        malformed_warning,
-        threshold_warning,
-    )
-
-    identities, gold = made_with(examples), [gold_triples(row, mode) for row in examples.rows]
-    offered = {
-        each: [offered_pairs(row, each, examples.context.strangers.get(row["id"])) for row in examples.rows]
-        for each in MODES
-    }
-    return [
-        *threshold_warning(examples.context.config, identities.get("embeddings", {})),
-        *corpus_warning(identities.get(f"topics-{mode}", {})),
-        *malformed_warning(answers, mode),
-        *constant_warning(answers, offered, gold, mode),
-        *direction_warning(answers, gold, mode),
-        *affix_warning(answers, gold, mode),
-    ]
-
-
 def gold_triples(row: Example, mode: str) -> list[Gold]:
-    """Return the gold of a document: as released, or in `fixed` mode each triple once and only what a text states."""
+    """Return the gold of a document: as released, or in mode `fixed` each stated triple once."""
     triples = [(t["sub"], t["rel"], t["obj"]) for t in row["triples" if mode == "reference" else "triples_stated"]]
     return triples if mode == "reference" else list(dict.fromkeys(triples))
 
@@ -167,19 +138,18 @@ def _topical_similarities(
 
 
 def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> Explanation:
-    """Return a text, its gold, and each answered triple as a reader sees it.
+    """Return a text, its gold, and each predicted triple with its verdict.
 
-    Right is what a judge found supported or what stands in the gold; hallucinated what a judge found unsupported, or,
-    without a judge, names something that the text does not. Anything else is merely not in the gold: wrong.
+    Right: a judge found it supported, or, without a judge, it is in the gold. Hallucinated: a judge found it
+    unsupported, or, without a judge, it has a name that the text does not have. Wrong: any other.
     """
     annotations, answer = examples.annotations, answer or []
     gold = gold_triples(example, "reference")
     parts: list[tuple[str, Mark]] = []
     for triple, words in zip(answer, ANY_TRIPLES.words(answer), strict=True):
         clean = keep_well_formed([triple])
-        judged = (
-            annotations.verdicts(example["id"], [triple]) if annotations and annotations.has("factualness") else None
-        )
+        is_judged = annotations is not None and annotations.has("factualness")
+        judged = annotations.verdicts(example["id"], [triple]) if annotations and is_judged else None
         matched = bool(clean) and hard_match([clean], [gold], empty=0.0)[0, 0] == 1
         named = all(end.lower() in example["text"].lower() for head, _, tail in clean for end in (head, tail))
         if judged is not None and judged[0] is not None:
@@ -265,13 +235,13 @@ def _count_tokens(mode: str) -> Callable[[str], int]:
 HERE = Path(__file__).parent
 _CITATION = (HERE / "citation.bib").read_text(encoding="utf-8")
 TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150, "wiki80": 150, "sentences": 5}
-"""How many topics the release's models have, and the one of `mini-genres`; 20 for any other config."""
+"""Number of topics of the release's models, and of the one of `mini-genres`; 20 for any other config."""
 _SCORING = base.Scoring(
     ANY_TRIPLES,
     METRICS,
     MODES,
     score,
-    warn=warn,
+    warn=on_request("kbbench_hf.benchmarks.genres.warnings:warnings"),
     headline=("completeness", "topical_similarity", "uniqueness", "factualness", "granularity", "f1"),
     unbounded=frozenset({"triples_per_document", "tokens_per_triple"}),
     annotations=AnnotationRules(
@@ -289,7 +259,7 @@ _SCORING = base.Scoring(
         released_outputs=on_request("kbbench_hf.building.genres.outputs:released_outputs"),
         released_verdicts=on_request("kbbench_hf.building.genres.outputs:released_verdicts"),
         calibrates=on_request("kbbench_hf.building.genres.outputs:calibrates"),
-        human_votes=on_request("kbbench_hf.benchmarks.genres.human_study:human_votes"),
+        human_votes=on_request("kbbench_hf.building.genres.outputs:human_votes"),
     ),
 )
 

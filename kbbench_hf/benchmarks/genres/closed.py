@@ -1,7 +1,7 @@
-"""Closed extraction: the pairs of which a model says the relation, and the best answer that reads nothing.
+"""Closed extraction: the entity pairs in prompts, and the best constant answer, a baseline that reads nothing.
 
-The authors offered the pairs of the gold, each of which has a relation: whoever says the commonest of all of them is
-hard to beat. `fixed` offers the pairs in which nothing is stated as well.
+The authors' prompts have the pairs of the gold, each of which has a relation: naming the most frequent relation for all
+of them is hard to beat. Mode `fixed` also has pairs without a stated relation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,17 +14,16 @@ from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed
 
 Pair = tuple[str, str]
 MOST = 0.5
-"""Of which share of triples that join offered pairs on, answers are those of closed extraction. Of the release's open
-and semi-open answers it is .22 at most, of its closed ones 1."""
+"""Least share of triples with offered pairs in answers of closed extraction. In the release's open and semi-open
+answers it is .22 at most, in its closed ones 1."""
 
 
 def offered_pairs(row: Example, mode: str, stranger: str | None = None) -> list[Pair]:
-    """Return the pairs of a document of which closed extraction asks the relation, from the first to the second.
+    """Return the entity pairs (head, tail) of a document in prompts of closed extraction.
 
-    `reference` offers the ends of each gold triple as released, CDR's "not induced by" included. `fixed` offers every
-    two ends of them in both directions, and each with the stranger: a thing that the text does not name, so that some
-    pairs have no relation even where all others have one. It offers nothing with itself, as 25 of the gold triples of
-    Wiki20m and DocRED would need.
+    `reference`: the ends of each gold triple as released, CDR's "not induced by" included. `fixed`: every two ends of
+    them in both directions, and each with the stranger, an entity that the text does not name, so that some pairs have
+    no relation. No entity is paired with itself, as 25 of the gold triples of Wiki20m and DocRED would need.
 
     >>> row = {"triples": [{"sub": "a", "rel": "r", "obj": "b"}]}
     >>> offered_pairs(row, "reference"), offered_pairs(row, "fixed")
@@ -41,7 +40,7 @@ def offered_pairs(row: Example, mode: str, stranger: str | None = None) -> list[
 
 
 def strangers(rows: Sequence[Example]) -> dict[str, str]:
-    """Return for each document (by its id) a thing that it does not name: the first such end of the next ones' gold."""
+    """Return for each document (by id) an entity that it does not name: the first such end in the next ones' gold."""
     firsts = [(place, triple["sub"]) for place, row in enumerate(rows) for triple in row["triples"][:1]]
     found = {}
     for place, row in enumerate(rows):
@@ -57,7 +56,7 @@ def strangers(rows: Sequence[Example]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Constant:
-    """One relation said of every pair, and what that scores by hard match."""
+    """One relation for every pair, and its hard-match scores."""
 
     relation: str
     figures: Mapping[str, float]
@@ -65,7 +64,7 @@ class Constant:
 
 
 def best_constant(offered: Sequence[Sequence[Pair]], gold: Sequence[Sequence[Triple]]) -> Constant | None:
-    """Return the relation that, said of every offered pair, has the highest F1; None where there is no gold.
+    """Return the relation with the highest F1 as the answer for every offered pair; None where there is no gold.
 
     >>> found = best_constant([[("a", "b"), ("b", "a")]], [[("a", "r", "b")]])
     >>> found.relation, [round(value, 2) for value in found.figures.values()]
@@ -87,7 +86,7 @@ def best_constant(offered: Sequence[Sequence[Pair]], gold: Sequence[Sequence[Tri
 
 
 def is_closed(answers: Iterable[Sequence[Triple] | None], offered: Iterable[Sequence[Pair]]) -> bool:
-    """Say whether answers are those of closed extraction, by what they join: a predictions file does not say it."""
+    """Return whether answers are those of closed extraction, by their pairs: predictions files do not tell."""
     n_joined = n_triples = 0
     for answer, pairs in zip(answers, offered, strict=True):
         known = {(head.casefold(), tail.casefold()) for head, tail in pairs}

@@ -1,8 +1,8 @@
-"""From a model's text to triples: the careful reader, the one behind GenRES's published figures, and one in between.
+"""Parsers of GenRES responses: the careful one, the historical one of the published scores, and the lenient one.
 
-The historical reader drops what is not strict JSON (unquoted or curly-quoted triples, escaped underscores) and the
-first triple of a list that was cut off; 478 of 800 published answers of one model are empty for that reason alone. The
-lenient reader keeps what the historical one finds, reads the rest again and counts what it mended.
+The historical parser drops what is not strict JSON (unquoted or curly-quoted triples, escaped underscores) and the
+first triple of a truncated list; 478 of 800 published answers of one model are empty only because of this. The lenient
+parser keeps the triples of the historical one, parses the rest again and counts its repairs.
 """
 
 import json
@@ -30,8 +30,8 @@ _PLAIN_TRIPLE = re.compile(r"([^,(]+),([^,(]+),(.+)")
 _FORMAT_ECHO = ("entity 1", "relationship", "entity 2")
 
 
-class Mended(NamedTuple):
-    """What the lenient reader made of a text."""
+class LenientTriples(NamedTuple):
+    """The triples that the lenient parser finds in a text, with its repairs."""
 
     triples: list[Triple]
     repairs: Counter[str]
@@ -45,8 +45,8 @@ def careful(response: str, example: Example) -> ParsedReply[list[Triple]]:
     Raises:
         ParseError: it gives none and does not say so, or can be read in two ways.
     """
-    read = parse_triples(response, example["text"])
-    return ParsedReply([list(triple) for triple in read.answer], read.rule, read.thought)
+    parsed = parse_triples(response, example["text"])
+    return ParsedReply([list(triple) for triple in parsed.answer], parsed.rule, parsed.thought)
 
 
 def careful_semi_open(response: str, example: Example) -> ParsedReply[list[Triple]]:
@@ -55,12 +55,12 @@ def careful_semi_open(response: str, example: Example) -> ParsedReply[list[Tripl
     Raises:
         ParseError: as `careful`.
     """
-    read = parse_triples(response, example["text"])
-    return ParsedReply([list(triple) for triple in without_types(read.answer)], read.rule, read.thought)
+    parsed = parse_triples(response, example["text"])
+    return ParsedReply([list(triple) for triple in without_types(parsed.answer)], parsed.rule, parsed.thought)
 
 
 def answer_of(response: str) -> str:
-    """Return a stored response from where the model's own words begin; all of it where it repeats no prompt.
+    """Return the model's own part of a stored response; all of it where it repeats no prompt.
 
     >>> answer_of("<s> Extract triples. [/INST] [[]]")
     ' [[]]'
@@ -72,32 +72,32 @@ def answer_of(response: str) -> str:
 
 
 def historical(response: str) -> list[Triple]:
-    """Return the triples that the release's reader finds in a stored response, empty where it finds none.
+    """Return the triples that the release's parser finds in a stored response, empty where it finds none.
 
-    It runs twice. First over every shortest `[...]`, which fails on the first triple of a `[[...` list; then over every
-    shortest `[[...]]`, taking each triple that it has not met exactly once. So the first triple of a list ends up last,
-    is lost where the list was never closed, and a triple met twice gets another copy.
+    It has two passes. The first takes every shortest `[...]`, which fails on the first triple of a `[[...` list; the
+    second every shortest `[[...]]`, with each triple that was not found exactly once. So the first triple of a list
+    comes last, is lost where the list was never closed, and a triple found twice gets another copy.
 
     >>> historical('[["a", "r", "b"], ["c", "r", "d"]]')
     [['c', 'r', 'd'], ['a', 'r', 'b']]
     >>> historical('[["a", "r", "b"], ["c", "r"')
     []
     """
-    return _twice(answer_of(response))
+    return _parse_historical(answer_of(response))
 
 
 def historical_semi_open(response: str) -> list[Triple]:
-    """Return what the release's reader finds in a semi-open answer, whose entities carry a type after a colon.
+    """Return the triples that the release's parser finds in a semi-open answer, with types after a colon removed.
 
     >>> historical_semi_open("[['Pusterla:PERSON', 'Work For', 'Confederation:ORGANIZATION'], ['a:X', 'r', 'b:Y']]")
     [['a', 'r', 'b'], ['Pusterla', 'Work For', 'Confederation']]
     """
-    triples = _twice(answer_of(response).replace("'", '"'))
+    triples = _parse_historical(answer_of(response).replace("'", '"'))
     return [[_before_colon(head), relation, _before_colon(tail)] for head, relation, tail in triples]
 
 
 def lenient(response: str) -> list[Triple]:
-    """Return the triples of `read`, for new answers and stored ones alike.
+    """Return the triples of `parse_lenient`, for new and stored answers.
 
     Raises:
         ParseError: the text holds neither a triple nor an empty list.
@@ -107,7 +107,7 @@ def lenient(response: str) -> list[Triple]:
     >>> lenient("[]")
     []
     """
-    triples = read(response).triples
+    triples = parse_lenient(response).triples
     if not triples and not re.search(r"\[\s*\]", answer_of(response)):
         raise ParseError("no triple [head, relation, tail] and no empty list")
     return triples
@@ -122,17 +122,17 @@ def lenient_semi_open(response: str) -> list[Triple]:
     return [[_before_colon(head), relation, _before_colon(tail)] for head, relation, tail in lenient(response)]
 
 
-def read(response: str) -> Mended:
-    """Return the historical triples and, after them, those it lost, with a count of the repairs that they needed.
+def parse_lenient(response: str) -> LenientTriples:
+    """Return the historical triples and, after them, the ones it lost, with a count of the repairs.
 
     A triple is a bracketed group of three elements in any kind of quotes or none; commas beyond the second belong to an
     unquoted tail. Where nothing is bracketed and every numbered line reads `1. head, relation, tail`, these are taken.
 
-    >>> read('[["a", "r", "b"], [“c”, “r”, “d”], [e, born on, May 10, 1810]]').repairs
+    >>> parse_lenient('[["a", "r", "b"], [“c”, “r”, “d”], [e, born on, May 10, 1810]]').repairs
     Counter({'list': 1, 'quotes': 1, 'comma': 1})
     """
     answer = answer_of(response)
-    triples = _twice(answer)
+    triples = _parse_historical(answer)
     repairs: Counter[str] = Counter()
     found = _bracketed(answer)
     if not triples and not found:
@@ -141,10 +141,10 @@ def read(response: str) -> Mended:
         if triple not in triples and not _is_format_echo(triple):
             triples.append(triple)
             repairs[repair] += 1
-    return Mended(triples, repairs)
+    return LenientTriples(triples, repairs)
 
 
-def _twice(answer: str) -> list[Triple]:
+def _parse_historical(answer: str) -> list[Triple]:
     triples: list[Triple] = []
     met: Counter[str] = Counter()
     for group in _SHORTEST.findall(answer, 0, answer.rfind("]") + 1):  # nothing closes after: do not search in vain
@@ -178,8 +178,7 @@ def _bracketed(answer: str) -> list[tuple[Triple, str]]:
         except (ValueError, RecursionError):
             group = _GROUP.match(answer, position)
             if group and not answer[position + 1 : group.end()].lstrip().startswith("["):
-                mended = _mend(group[0][1:-1])
-                if mended:
+                if mended := _mend(group[0][1:-1]):
                     found.append(mended)
                 end = group.end()
         position = answer.find("[", end)

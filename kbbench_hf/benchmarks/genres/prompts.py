@@ -1,10 +1,9 @@
-"""GenRES's three ways to ask for triples, one prompt per dataset, in our own words.
+"""GenRES's prompts for open, semi-open and closed extraction, one per dataset, in our own words.
 
-Open extraction names nothing; semi-open lists relations and entity types; closed gives the pairs and asks for the
-relation. In mode `reference` the pairs and the lists are the authors'; in `fixed` every pair of a text's things is
-given, the lists are whole (`relation_sets.json`: not only what occurs in the sample), and a prompt says which end of a
-relation comes first. The texts lie in `texts/`. The release asked different models differently within one dataset, so
-its published rows are not comparable there.
+Open prompts have neither relations nor types; semi-open ones list both; closed ones have entity pairs without the
+relation. In mode `reference` pairs and lists are the authors'. In `fixed` all pairs of a text's entities are there, the
+lists are complete (`relation_sets.json`), and the prompt defines the direction of relations. The texts are in `texts/`.
+The release has different prompts for different models within one dataset, so its published rows are not comparable.
 """
 
 import json

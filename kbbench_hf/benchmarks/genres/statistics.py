@@ -1,4 +1,4 @@
-"""What GenRES's datasets are like, and what their release's reader lost of the answers that it stored."""
+"""Statistics of GenRES's datasets, and of the triples that the release's parser lost."""
 
 import json
 from collections import Counter
@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from kbbench_hf.benchmarks.charts import Statistics
-from kbbench_hf.benchmarks.genres.parsers import read
+from kbbench_hf.benchmarks.genres.parsers import parse_lenient
 from kbbench_hf.files.datasets import PREDICTIONS, DatasetFolder, Row
 
 Key = tuple[str, str, str]
 """Config, split and system of stored answers."""
 
 
-class Lost(NamedTuple):
-    """What the release's reader lost of one system's answers, and the lenient reader finds."""
+class LostTriples(NamedTuple):
+    """What the release's parser lost of one system's answers, and the lenient parser finds."""
 
     n_answers: int
     n_empty: int
@@ -24,7 +24,7 @@ class Lost(NamedTuple):
     n_readable: int
     """Those of them that hold one."""
     triples: Counter[str]
-    """Kind of repair -> triples that needed it; the kinds are in `parsers.Mended`."""
+    """Kind of repair -> triples that needed it; the kinds are in `parsers.LenientTriples`."""
 
     def __str__(self) -> str:
         """Say it in words."""
@@ -33,18 +33,18 @@ class Lost(NamedTuple):
         return f"{empty}; triples lost: {self.triples.total():,}" + (f" ({kinds})" if kinds else "")
 
 
-def lost(answers: Sequence[Row]) -> Lost | None:
-    """Return what the release's reader lost of one system's answers; None where none has its text (`response`).
+def lost(answers: Sequence[Row]) -> LostTriples | None:
+    """Return what the release's parser lost of one system's answers; None where none has its text (`response`).
 
     >>> str(lost([{"triples": [], "response": "[a, in, b]"}, {"triples": [], "response": "I cannot."}]))
     '2 of 2 empty, of which 1 can be read; triples lost: 1 (unquoted 1)'
     """
-    read_again = [(row["triples"], read(row["response"])) for row in answers if "response" in row]
-    if not read_again:
+    parsed = [(row["triples"], parse_lenient(row["response"])) for row in answers if "response" in row]
+    if not parsed:
         return None
-    repairs: Counter[str] = sum((mended.repairs for _, mended in read_again), Counter())
-    empty = [mended for triples, mended in read_again if not triples]
-    return Lost(len(read_again), len(empty), sum(bool(mended.triples) for mended in empty), repairs)
+    repairs: Counter[str] = sum((mended.repairs for _, mended in parsed), Counter())
+    empty = [mended for triples, mended in parsed if not triples]
+    return LostTriples(len(parsed), len(empty), sum(bool(mended.triples) for mended in empty), repairs)
 
 
 def repair_report(answers: Mapping[Key, Sequence[Row]]) -> str:

@@ -1,4 +1,4 @@
-"""What GenRES's topic models are trained on: many more texts than are scored, and the level of TS depends on them."""
+"""Training corpora of GenRES's topic models: many more texts than are scored, on which the level of TS depends."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def corpus_config(config: str) -> str:
 
 
 def topic_corpus(dataset: DatasetFolder, config: str) -> TopicCorpus:
-    """Return what a config's topic models are trained on: its corpus where the dataset has it, else its own texts."""
+    """Return the training texts of a config's topic models: its corpus if the dataset has it, else its own texts."""
     name = corpus_config(config)
     if name in dataset.configs():
         texts = [row["text"] for row in dataset.rows(name, "full")]

@@ -1,4 +1,4 @@
-"""What GenRES's figures rest on, and what they are to be held against: each said beside the figures."""
+"""Warnings on GenRES scores: thresholds, topic corpora, malformed triples, constant baselines, direction, affixes."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,37 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kbbench_hf.benchmarks.annotated import made_with
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed
+from kbbench_hf.benchmarks.base import Benchmark, Examples
+from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed, offered_pairs
 from kbbench_hf.benchmarks.triple_habits import habit_warnings, with_gold_punctuation, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.generative_re import EMPTY_SCORES
+from kbbench_hf.metrics.generative_re import EMPTY_SCORES, MODES
 from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed, match_key, select_triples
 
 Gold = Sequence[Sequence[tuple[str, str, str]]]
 HARD = {"precision": "P", "recall": "R", "f1": "F1"}
 LEAST_GAIN = 0.005
-"""From which gain in F1 on the direction of triples is spoken of."""
+"""Least gain in F1 for a warning on the direction of triples."""
+
+
+def warnings(
+    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None], mode: str
+) -> list[ScoreWarning]:
+    """Return all warnings on the scores of answers."""
+    identities, rules = made_with(examples), benchmark.scoring.annotations
+    gold = [rules.gold(row, mode) for row in examples.rows] if rules else []
+    config, distractors = examples.context.config, examples.context.strangers
+    offered = {each: [offered_pairs(row, each, distractors.get(row["id"])) for row in examples.rows] for each in MODES}
+    return [
+        *threshold_warning(config, identities.get("embeddings", {})),
+        *corpus_warning(identities.get(f"topics-{mode}", {})),
+        *malformed_warning(answers, mode),
+        *constant_warning(answers, offered, gold, mode),
+        *direction_warning(answers, gold, mode),
+        *affix_warning(answers, gold, mode),
+    ]
 
 
 def threshold_warning(config: str, embeddings: Mapping[str, Any]) -> list[ScoreWarning]:
@@ -62,55 +82,55 @@ def malformed_warning(answers: Sequence[Answer | None], mode: str) -> list[Score
 def constant_warning(
     answers: Sequence[Answer | None], offered: Mapping[str, Sequence[Sequence[Pair]]], gold: Gold, mode: str
 ) -> list[ScoreWarning]:
-    """Return what the best constant answer scores, where answers are those of closed extraction (see `closed`).
+    """Return the scores of the best constant answer, where answers are those of closed extraction (see `closed`).
 
-    `offered` has the pairs that each mode offers. Who was asked in `reference` was offered fewer than `fixed` offers;
-    the answers do not say it, so that `fixed` names both constants.
+    `offered` has the pairs of each mode. Prompts of `reference` have fewer pairs than those of `fixed`, and answers do
+    not tell which it was, so that `fixed` names both constants.
     """
     if not is_closed(answers, offered[mode]) or not (constant := best_constant(offered[mode], gold)):
         return []
-    beaten = _figures(answers, gold, mode)["f1"] <= constant.figures["f1"]
-    message = f"Closed extraction: to say {_said(constant, offered[mode])}."
+    beaten = _hard_match_scores(answers, gold, mode)["f1"] <= constant.figures["f1"]
+    message = f"Closed extraction: to say {_in_words(constant, offered[mode])}."
     if mode != "reference" and (other := best_constant(offered["reference"], gold)):
-        message += f" Of those that mode reference offers: {_said(other, offered['reference'])}."
+        message += f" Of those that mode reference offers: {_in_words(other, offered['reference'])}."
     if beaten:
         message += " These answers are no better."
     severity: Literal["note", "warning"] = "warning" if beaten else "note"
     return [ScoreWarning("constant_answer", message, beside=constant.figures, severity=severity)]
 
 
-def _said(constant: Constant, offered: Sequence[Sequence[Pair]]) -> str:
-    figures = ", ".join(f"{label} {constant.figures[metric]:.4f}" for metric, label in HARD.items())
-    return f"{constant.relation!r} of all {sum(map(len, offered)):,} pairs offered, without reading, has {figures}"
+def _in_words(constant: Constant, offered: Sequence[Sequence[Pair]]) -> str:
+    scores = ", ".join(f"{label} {constant.figures[metric]:.4f}" for metric, label in HARD.items())
+    return f"{constant.relation!r} of all {sum(map(len, offered)):,} pairs offered, without reading, has {scores}"
 
 
 def direction_warning(answers: Sequence[Answer | None], gold: Gold, mode: str) -> list[ScoreWarning]:
-    """Return what hard match would give where triples are gold but for their direction."""
-    turned = [answer and _turned(answer, known) for answer, known in zip(answers, gold, strict=True)]
+    """Return a warning with the hard-match scores without direction, where triples are reversed gold."""
+    turned = [answer and _with_gold_direction(answer, known) for answer, known in zip(answers, gold, strict=True)]
     changed = [sum(map(ne, before or (), after or ())) for before, after in zip(answers, turned, strict=True)]
-    own, other = _figures(answers, gold, mode), _figures(turned, gold, mode)
+    own, other = _hard_match_scores(answers, gold, mode), _hard_match_scores(turned, gold, mode)
     if other["f1"] - own["f1"] < LEAST_GAIN:
         return []
-    said = ", ".join(f"{label} {other[metric]:.4f} instead of {own[metric]:.4f}" for metric, label in HARD.items())
-    message = f"{sum(changed):,} triples are gold with head and tail exchanged. Blind to the direction: {said}."
+    scores = ", ".join(f"{label} {other[metric]:.4f} instead of {own[metric]:.4f}" for metric, label in HARD.items())
+    message = f"{sum(changed):,} triples are gold with head and tail exchanged. Blind to the direction: {scores}."
     effect = {metric: other[metric] - own[metric] for metric in HARD}
     n_documents = sum(map(bool, changed))
     return [ScoreWarning("turned_round", message, "Say in the prompt which end comes first.", n_documents, effect)]
 
 
 def affix_warning(answers: Sequence[Answer | None], gold: Gold, mode: str) -> list[ScoreWarning]:
-    """Return a warning where quotation marks, or what most names carry (`Bergen:CITY`), cost hard match."""
+    """Return a warning where quotation marks, or affixes on most names (`Bergen:CITY`), cost hard-match score."""
     triples = [answer and [triple for triple in answer if _is_triple(triple)] for answer in answers]
     habits = [with_gold_punctuation(triples, gold, "Write names as the text does."), without_affixes(triples)]
-    return habit_warnings(triples, habits, lambda changed: _figures(changed, gold, mode), HARD)
+    return habit_warnings(triples, habits, lambda changed: _hard_match_scores(changed, gold, mode), HARD)
 
 
 def _is_triple(triple: object) -> bool:
     return isinstance(triple, list | tuple) and len(triple) == 3 and all(isinstance(each, str) for each in triple)
 
 
-def _turned(answer: Answer, gold: Sequence[Triple]) -> Answer:
-    """Return an answer with triples exchanged that are gold so, and neither gold nor there twice otherwise."""
+def _with_gold_direction(answer: Answer, gold: Sequence[Triple]) -> Answer:
+    """Return an answer with reversed triples where that gives gold that the answer does not have yet."""
     known, there = {match_key(triple) for triple in gold}, {match_key(triple) for triple in answer}
     turned = []
     for triple in answer:
@@ -120,7 +140,7 @@ def _turned(answer: Answer, gold: Sequence[Triple]) -> Answer:
     return turned
 
 
-def _figures(answers: Sequence[Answer | None], gold: Gold, mode: str) -> dict[str, float]:
+def _hard_match_scores(answers: Sequence[Answer | None], gold: Gold, mode: str) -> dict[str, float]:
     """Return precision, recall and F1 by hard match, as `benchmark.score` has them."""
     values = hard_match(
         [select_triples(answer or [], mode) for answer in answers], gold, empty=EMPTY_SCORES[mode]["f1"]

@@ -18,14 +18,11 @@ from typing import Any
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.knowledge_base.metapaths import Metapath
 
-METAPATHS: Mapping[str, Mapping[str, str]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_HERE = Path(__file__).parent
+METAPATHS: Mapping[str, Mapping[str, str]] = tomllib.loads((_HERE / "metapaths.toml").read_text(encoding="utf-8"))
 """Knowledge base -> name -> template."""
-WORDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("construction.toml").read_text(encoding="utf-8")
-)
-"""Knowledge base -> how its types and relations are said."""
+WORDS: Mapping[str, Mapping[str, Any]] = tomllib.loads((_HERE / "construction.toml").read_text(encoding="utf-8"))
+"""Knowledge base -> words for its types and relations."""
 
 
 @cache
@@ -43,6 +40,6 @@ def metapath(knowledge_base: str, name: str) -> Metapath:
 
 
 def construction(knowledge_base: str) -> Mapping[str, Any]:
-    """Return the spec by which more questions of a knowledge base are made: the paper's templates, our words."""
+    """Return the spec for synthesizing more questions of a knowledge base: the paper's templates, our words."""
     templates = [{"metapath": path, "name": name} for name, path in METAPATHS[knowledge_base].items()]
     return {"templates": templates, "words": WORDS[knowledge_base], "skip_absent": True}

@@ -8,7 +8,7 @@ that the sentences name, and `repaired-3` the same with typographic characters a
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import partial
@@ -33,6 +33,7 @@ from kbbench_hf.metrics.triple_lists import select_triples
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
+    Ontology,
     Triple,
     TripleScores,
     count_defects,
@@ -62,14 +63,14 @@ the answers are annotated. Those of all triples are of `BY_VALUE`, whose others 
 HALLUCINATION = ("subject_hallucination", "relation_hallucination", "object_hallucination")
 OVER_ALL = ("precision_all_triples", "recall_all_triples", "f1_all_triples")
 _NOTHING = re.compile(r"^$|\[\s*\]|\{\s*\}|\bnone\b|\bno (?:relevant )?(?:triples|relations)\b", re.IGNORECASE)
-"""How a model says that a sentence holds no triples."""
+"""Replies that state that there are no triples."""
 BY_VALUE = {
     "repaired-2": on_request("kbbench_hf.metrics.triple_values:score_repaired_2"),
     "repaired-3": on_request("kbbench_hf.metrics.triple_values:score_repaired_3"),
 }
-"""The modes that compare triples by what they say."""
+"""The modes that compare triples by value, in any spelling."""
 _FLAGS = ("demonstration_leaks", "fact_in_train")
-"""Flags of the dataset by which scores are sliced: what a model could know from the train split."""
+"""Flags of the dataset for slices: leaks from the train split."""
 
 
 def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None], mode: str) -> Scores:
@@ -80,16 +81,15 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
     A missing answer is 0 in all seven in `reference` (so it is good for the hallucination rates), has relation
     hallucination 1 in `paper`, and is an empty answer in our own modes.
 
-    Domain and range conformance learn types from the gold of these very sentences; in `BY_VALUE` from the train
-    split, so that fewer names can be judged and none by what is asked for.
+    Domain and range conformance infer types from the gold of these sentences; in `BY_VALUE` from the train split, so
+    that fewer names have types, and none from the gold.
 
     The counters are those of `count_defects`, and `n_empty_gold`, sentences that the mode has no gold for. In
     `BY_VALUE` also `n_gold_triples`, and of these `n_gold_not_named`, whose subject or object the sentence does not
     name.
     """
     material: Material = examples.context
-    by_value = BY_VALUE.get(mode)
-    ontologies = material.complete if mode.startswith("repaired") else material.released
+    by_value, score_one, ontologies = mode in BY_VALUE, _scorer(mode), _ontologies(material, mode)
     counters = Counter(n_empty=0, n_filtered_out=0, n_empty_gold=0, n_duplicate_triples=0, n_near_miss_relations=0)
     scored = np.empty((len(examples.rows), len(TripleScores._fields)))
     over_all = np.empty((len(examples.rows), len(OVER_ALL)))
@@ -99,14 +99,12 @@ def score(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None],
         counters["n_empty_gold"] += not gold
         if answer is not None:
             counters.update(count_defects(predicted, gold, ontology))
-        if by_value:
-            scored[position], over_all[position], n_not_named = by_value(predicted, gold, sentence, ontology)
-            counters.update(n_gold_triples=len(gold), n_gold_not_named=n_not_named)
-        elif answer is None:
+        if answer is None and not by_value:
             scored[position] = _MISSING[mode]
-        else:
-            judge = score_repaired if mode == "repaired" else score_reference
-            scored[position] = judge(predicted, gold, sentence, ontology)
+            continue
+        scored[position], over_all[position], n_not_named = score_one(predicted, gold, sentence, ontology)
+        if by_value:
+            counters.update(n_gold_triples=len(gold), n_gold_not_named=n_not_named)
     columns = dict(zip(TripleScores._fields, scored.T, strict=True))
     if by_value:
         columns |= dict(zip(OVER_ALL, over_all.T, strict=True))
@@ -131,7 +129,28 @@ _MISSING = {
     "paper": ALL_ZERO._replace(relation_hallucination=1.0),
     "repaired": EMPTY_ANSWER,
 }
-"""Mode -> what it makes of a missing answer."""
+"""Mode -> the scores of a missing answer."""
+_Scored = tuple[TripleScores, Sequence[float], int]
+
+
+def _scorer(mode: str) -> Callable[[Sequence[Triple], Sequence[Triple], str, Ontology], _Scored]:
+    """Return the function of a mode from (triples, gold, sentence, ontology) to its scores.
+
+    These are the seven metrics; precision, recall and F1 over all gold; and how much gold the sentence does not name.
+    """
+    if mode in BY_VALUE:
+        return BY_VALUE[mode]
+    score_triples = score_repaired if mode == "repaired" else score_reference
+
+    def score_one(predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology) -> _Scored:
+        found = score_triples(predicted, gold, sentence, ontology)
+        return found, (found.precision, found.recall, found.f1), 0
+
+    return score_one
+
+
+def _ontologies(material: Material, mode: str) -> Mapping[str, Ontology]:
+    return material.complete if mode.startswith("repaired") else material.released
 
 
 def _is_named(sentence: str, entity: str) -> bool:
@@ -173,10 +192,10 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
 
 
 def read_careful(response: str, example: Example) -> ParsedReply[list[Triple]]:
-    """Return the triples that a response gives as its answer, see `parsing.triples`; the example settles what is open.
+    """Return the triples of a response's answer, see `parsing.triples`; the example resolves ambiguities.
 
     Raises:
-        ParseError: it gives none and does not say so, or can be read in two ways.
+        ParseError: there are none, and the response does not state it; or it is ambiguous.
     """
     from kbbench_hf.parsing.triples import parse_triples
 
@@ -184,10 +203,10 @@ def read_careful(response: str, example: Example) -> ParsedReply[list[Triple]]:
 
 
 def read_balanced(response: str, example: Example) -> ParsedReply[list[Triple]]:
-    """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence settles what is open.
+    """Return the triples of a response, in JSON or as `relation(subject, object)`; the sentence resolves ambiguities.
 
     Raises:
-        ParseError: there are none, and the response does not say so in so many signs ("", "[]", "{}", "none").
+        ParseError: there are none, and the response does not state it ("", "[]", "{}", "none").
     """
     triples = parse_balanced(response, example["sentence"])
     if not triples and not _NOTHING.search(response.strip()):
@@ -204,7 +223,13 @@ def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]
     """
     mode = examples.mode or "reference"
     gold = underscored_gold(example, mode)
-    score_one = _scorer(examples, example, mode, gold)
+    score_triples, ontology = _scorer(mode), _ontologies(examples.context, mode)[example["ontology_id"]]
+
+    def score_one(predicted: Sequence[Triple]) -> tuple[float, float]:
+        """Return the F1 of triples, and their F1 over all gold triples."""
+        scored, over_all, _ = score_triples(predicted, gold, example["sentence"], ontology)
+        return scored.f1, over_all[2]
+
     gold_is_right = bool(answer) and score_one(gold)[0] == 1.0
     released = examples.context.released[example["ontology_id"]]
     parts: list[tuple[str, Mark]] = []
@@ -219,24 +244,6 @@ def explain(examples: Examples, example: Example, answer: Sequence[Sequence[str]
         reason = "" if counted else f" · not counted in F1 ({_why_not_counted(rel, gold, f1_all)})"
         parts.append((f"{sub} | {rel} | {obj}{reason}", mark))
     return Explanation([(example["sentence"], False)], [f"{sub} | {rel} | {obj}" for sub, rel, obj in gold], parts)
-
-
-def _scorer(
-    examples: Examples, example: Example, mode: str, gold: Sequence[Triple]
-) -> Callable[[Sequence[Triple]], tuple[float, float]]:
-    """Return the function from predicted triples of one example to their F1, and to their F1 over all gold triples."""
-    material: Material = examples.context
-    ontologies = material.complete if mode.startswith("repaired") else material.released
-    ontology = ontologies[example["ontology_id"]]
-
-    def score_one(predicted: Sequence[Triple]) -> tuple[float, float]:
-        if by_value := BY_VALUE.get(mode):
-            scored, over_all, _ = by_value(predicted, gold, example["sentence"], ontology)
-            return scored.f1, over_all[2]
-        judge = score_repaired if mode == "repaired" else score_reference
-        return (f1 := judge(predicted, gold, example["sentence"], ontology).f1), f1
-
-    return score_one
 
 
 def _why_not_counted(relation: str, gold: Sequence[Triple], f1_over_all: float) -> str:

@@ -1,4 +1,4 @@
-"""What Text2KGBench's paper leaves to future work: domains and ranges, and hallucination that knows other names."""
+"""Metrics beyond Text2KGBench's paper: domain and range conformance, and hallucination with name variants."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
@@ -27,7 +27,7 @@ def beyond_paper(
     ontologies: Mapping[str, Ontology],
     is_named: Callable[[str, str], bool],
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the further columns: one value per sentence, NaN where there is nothing to judge (no answer, no triples).
+    """Return the further columns: one value per sentence, NaN without answer or triples.
 
     - `domain_conformance`, `range_conformance`: see `TypedOntology.conformance`.
     - `subject_hallucination_aliases`, `object_hallucination_aliases`: the share of triples whose subject or object the
@@ -51,7 +51,7 @@ def beyond_paper(
 def typed_by(
     rows: Sequence[Row], ontology_rows: Mapping[str, Row], *, overlapping: bool = False
 ) -> dict[str, TypedOntology]:
-    """Return each ontology's relations with domain and range, all it has, and what the repaired gold of rows tells."""
+    """Return each ontology's relations with domain and range, and the entity types from the repaired gold of rows."""
     gold: dict[str, list[Triple]] = {name: [] for name in ontology_rows}
     for row in rows:
         gold[row["ontology_id"]] += [(each["sub"], each["rel"], each["obj"]) for each in row["triples_repaired"]]

@@ -1,4 +1,4 @@
-"""What is wrong with answered triples, class by class, as the paper's error analysis (Table 4) tells errors apart."""
+"""Error classes of predicted triples, as in the paper's error analysis (Table 4)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ CLASSES = {
 
 
 def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None]) -> FigureTable:
-    """Return the number of answered triples of each class, their share, and the sentences with some.
+    """Return the number of predicted triples of each class, their share, and the sentences with some.
 
-    The last class counts gold: triples, their share of gold, and sentences. A missing answer misses all its gold.
-    Gold is the release's; names are the same but for case, blanks and underscores, and a sentence lacks what mode
-    `reference` calls hallucinated. The paper shows examples without counts; that a triple is of one class is our rule.
+    The last class counts missed gold. Gold is the release's; names are compared without case, blanks and underscores,
+    and hallucination is that of mode `reference`. The paper shows examples without counts; one class per triple is our
+    rule.
     """
     material: Material = examples.context
     triples: Counter[str] = Counter()
@@ -67,13 +67,13 @@ def _classes(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, 
     ends = {(name_key(subject), name_key(obj)) for subject, _, obj in gold}
     objects_of = {(name_key(subject), name_key(relation)) for subject, relation, _ in gold}
     subjects_of = {(name_key(relation), name_key(obj)) for _, relation, obj in gold}
-    said: set[str] = set()
+    seen: set[str] = set()
     for triple in answered:
         subject, relation, obj = triple
         first, middle, last = map(name_key, triple)
         alone = score_reference([triple], [], sentence, ontology)
         no_subject, no_object = alone.subject_hallucination > 0, alone.object_hallucination > 0
-        if triple_key(triple) in said:
+        if triple_key(triple) in seen:
             yield "repeated"
         elif relation not in ontology.relation_names:
             yield "spelling" if relation_key(relation) in ontology.loose_relations else "relation"
@@ -91,4 +91,4 @@ def _classes(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, 
             yield "other_subject"
         else:
             yield "not_in_gold"
-        said.add(triple_key(triple))
+        seen.add(triple_key(triple))

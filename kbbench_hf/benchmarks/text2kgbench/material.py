@@ -1,55 +1,101 @@
-"""The rows of Text2KGBench's datasets as examples, with what scoring and prompting need beside them."""
+"""Loader of Text2KGBench's examples, with their ontologies, demonstrations and gold triples."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from kbbench_hf.benchmarks.base import Example, Examples
-from kbbench_hf.benchmarks.text2kgbench import prompts
 from kbbench_hf.benchmarks.text2kgbench.beyond import typed_by
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.entity_types import TypedOntology
-from kbbench_hf.metrics.triples import Ontology, Triple, name_key, underscore_spaces
+from kbbench_hf.metrics.triples import Ontology, Triple, name_key, triple_key, underscore_spaces
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """The rows of a train split, candidates for demonstrations."""
+
+    rows: Mapping[str, Row]
+    """By id."""
+    other_sentences: frozenset[str] = frozenset()
+    """The sentences of the other splits, folded: a leak-free demonstration has none of them."""
+
+    @cached_property
+    def ids_by_ontology(self) -> dict[str, list[str]]:
+        """The ids of each ontology's rows, in order."""
+        ids: dict[str, list[str]] = {}
+        for name, row in self.rows.items():
+            ids.setdefault(row["ontology_id"], []).append(name)
+        return ids
+
+    @cached_property
+    def triples_by_sentence(self) -> dict[tuple[str, str], list[Row]]:
+        """The triples of all rows with the same ontology and sentence, as the release has one triple a row."""
+        triples: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows.values():
+            known = triples.setdefault((row["ontology_id"], row["sentence"]), [])
+            known += [each for each in row["triples_repaired"] if each not in known]
+        return triples
+
+    def shows_its_sentence(self, row: Row, example: Example) -> bool:
+        """Return whether a train row's sentence is the example's, or that of any row of another split."""
+        sentence = name_key(row["sentence"])
+        return sentence == name_key(example["sentence"]) or sentence in self.other_sentences
+
+    def shows_its_gold(self, row: Row, example: Example) -> bool:
+        """Return whether a train row, or another one with its sentence, has a gold triple of the example."""
+        shown = [*row.get("triples", ()), *self.triples_by_sentence.get((row["ontology_id"], row["sentence"]), ())]
+        gold = [*example.get("triples", ()), *example.get("triples_repaired", ())]
+        return not {_key(each) for each in shown}.isdisjoint(_key(each) for each in gold)
+
+
+def _key(triple: Row) -> str:
+    return triple_key((triple["sub"], triple["rel"], triple["obj"]))
 
 
 @dataclass(frozen=True)
 class Material:
-    """What scoring and prompting need beside the examples."""
+    """The ontologies and train rows for scoring and prompting, loaded on first use."""
 
     folder: DatasetFolder
     ontologies: Mapping[str, Row]
     """Rows of the config `ontologies`, by ontology id."""
 
     @cached_property
-    def demonstrations(self) -> prompts.Demonstrations:
-        """The train rows, read when a prompt first asks for them."""
+    def demonstrations(self) -> Demonstrations:
+        """The train rows, loaded when a prompt first needs them."""
         others = [split for split in self.folder.configs()["sentences"] if split != "train"]
-        return prompts.Demonstrations(
+        return Demonstrations(
             {row["id"]: row for row in self.folder.rows("sentences", "train")},
             frozenset(name_key(row["sentence"]) for name in others for row in self.folder.rows("sentences", name)),
         )
 
     @cached_property
     def released(self) -> dict[str, Ontology]:
-        """The ontologies as the release's JSON has them: what prompts show and `reference` scores by."""
+        """The ontologies of the release's JSON, for prompts and mode `reference`."""
         return {name: _ontology(row, without={"ttl"}) for name, row in self.ontologies.items()}
 
     @cached_property
     def complete(self) -> dict[str, Ontology]:
-        """The same with the relations that only the Turtle files have, by which our own modes score."""
+        """The same with the relations that only the Turtle files have, for our own modes."""
         return {name: _ontology(row) for name, row in self.ontologies.items()}
 
     @cached_property
     def typed_by_train(self) -> dict[str, TypedOntology]:
-        """The ontologies' domains and ranges, with the types of entities that the train split tells."""
+        """The ontologies' domains and ranges, with the types of entities from the train split."""
         return typed_by(list(self.demonstrations.rows.values()), self.ontologies, overlapping=True)
 
 
 def _ontology(row: Row, without: Collection[str] = ()) -> Ontology:
     return Ontology(
-        concepts=tuple(each["label"] for each in prompts.in_prompts(row["concepts"])),
+        concepts=tuple(each["label"] for each in in_prompts(row["concepts"])),
         relations=tuple(each["label"] for each in row["relations"] if each["source"] not in without),
     )
+
+
+def in_prompts(parts: Sequence[Row]) -> list[Row]:
+    """Return the concepts or relations in prompts: those of the release's JSON files."""
+    return [each for each in parts if each["source"] != "ttl"]
 
 
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:

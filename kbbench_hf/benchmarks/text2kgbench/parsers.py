@@ -1,4 +1,4 @@
-"""Model texts read as triples: the clean-ups that the published runs went through, and parsers for new ones."""
+"""Parsers of Text2KGBench responses: the clean-ups of the published runs, and parsers for new ones."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def _unquoted(field: str) -> str:
 
 
 HISTORICAL_PARSERS: dict[str, Callable[[str], list[Triple]]] = {"md": parse_md, "quotes": parse_quotes, "id": parse_id}
-"""The profiles that together read all 12,936 published responses to their published triples."""
+"""The profiles that together parse all 12,936 published responses to their published triples."""
 
 
 def parse_balanced(text: str, sentence: str = "") -> list[Triple]:
@@ -84,7 +84,7 @@ _JSON_START = re.compile(r"""\{(?=\s*")|\[(?=\s*(?:\{\s*"|\[\s*["\d-]|\]))""")
 
 
 def _json_triples(text: str) -> list[Triple] | None:
-    """Return the triples that JSON in a text holds; None where no JSON is a list of triples, not even an empty one."""
+    """Return the triples of JSON in a text; None where no JSON is a list of triples, not even an empty one."""
     in_a_row: list[Triple] = []
     found_empty = False
     for value in _json_values(text):

@@ -1,92 +1,37 @@
 """Text2KGBench's prompts: the three published templates, byte for byte, and a chat prompt of our own.
 
-Template texts lie in `texts/`, with their source and licence.
+The texts of the templates, with source and license, are in `texts/`.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material, in_prompts
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.triples import name_key, triple_key
+from kbbench_hf.metrics.triples import name_key, underscore_spaces
 from kbbench_hf.protocols import Embedder
 
 _TEXTS = Path(__file__).parent / "texts"
 _WIKIDATA_ID = re.compile(r"Q\d+")
 
 
-@dataclass(frozen=True)
-class Demonstrations:
-    """The rows of a train split, to be shown to a model."""
-
-    rows: Mapping[str, Row]
-    """By id."""
-    asked: frozenset[str] = frozenset()
-    """The sentences of the other splits, folded: what a leak-free demonstration never shows."""
-
-    @cached_property
-    def ids_by_ontology(self) -> dict[str, list[str]]:
-        """The ids of each ontology's rows, in order."""
-        ids: dict[str, list[str]] = {}
-        for name, row in self.rows.items():
-            ids.setdefault(row["ontology_id"], []).append(name)
-        return ids
-
-    @cached_property
-    def triples_by_sentence(self) -> dict[tuple[str, str], list[Row]]:
-        """The triples of all rows with the same ontology and sentence: the release has one triple a row."""
-        triples: dict[tuple[str, str], list[Row]] = {}
-        for row in self.rows.values():
-            known = triples.setdefault((row["ontology_id"], row["sentence"]), [])
-            known += [each for each in row["triples_repaired"] if each not in known]
-        return triples
-
-    def shows_its_sentence(self, row: Row, example: Example) -> bool:
-        """Return whether a train row's sentence is the example's, or that of any row of another split."""
-        sentence = name_key(row["sentence"])
-        return sentence == name_key(example["sentence"]) or sentence in self.asked
-
-    def shows_its_gold(self, row: Row, example: Example) -> bool:
-        """Return whether a train row, with all that its sentence's other rows add, has a gold triple of the example."""
-        shown = [*row.get("triples", ()), *self.triples_by_sentence.get((row["ontology_id"], row["sentence"]), ())]
-        gold = [*example.get("triples", ()), *example.get("triples_repaired", ())]
-        return not {_said(each) for each in shown}.isdisjoint(_said(each) for each in gold)
-
-
-def _said(triple: Row) -> str:
-    return triple_key((triple["sub"], triple["rel"], triple["obj"]))
-
-
-class Material(Protocol):
-    """What `Examples.context` has to offer for prompts to be written."""
-
-    @property
-    def ontologies(self) -> Mapping[str, Row]:
-        """Rows of the config `ontologies`, by ontology id."""
-
-    @property
-    def demonstrations(self) -> Demonstrations:
-        """The train rows."""
-
-
 def choose(example: Example, demonstrations: Demonstrations, options: PromptOptions) -> list[Row]:
-    """Return the train rows shown before an example, best first: `options.shots` of them, or as many as there are.
+    """Return the demonstrations of an example, train rows, best first: `options.shots`, or fewer if there are fewer.
 
-    - `leak-free`: the first of the release's five most similar train rows, without rows whose sentence is one of
-      another split or that have a gold triple of the example; where these are too few, drawn rows without follow.
-    - `similar`: the first of the five as they are; one shot of it is the published choice. In Wikidata-TekGen 320 of
-      4,062 test sentences then see themselves.
+    - `leak-free`: the first of the release's five most similar train rows, without rows whose sentence is in another
+      split or that have a gold triple of the example; then random rows of the same kind.
+    - `similar`: the first of the five; one shot of it is the published choice. In Wikidata-TekGen, 320 of 4,062 test
+      sentences are then their own demonstration.
     - `random`: rows of the same ontology, drawn by a hash of `options.seed` and the example's id; never its sentence.
     - `none`: no rows.
     """
@@ -112,7 +57,7 @@ def choose(example: Example, demonstrations: Demonstrations, options: PromptOpti
 
 
 def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarning]:
-    """Return a warning where demonstrations show what is asked: a sentence of a split to be answered, or its gold."""
+    """Return a warning where demonstrations contain the sentence of an example, or its gold."""
     material: Material = examples.context
     shown = material.demonstrations
     sentences = triples = 0
@@ -134,7 +79,7 @@ def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarni
 
 
 def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:
-    """Yield the ontology's train rows in an order that depends on the seed and the example's id alone."""
+    """Yield the ontology's train rows in an order that depends only on the seed and the example's id."""
     rest = list(demonstrations.ids_by_ontology.get(example["ontology_id"], ()))
     for draw in range(len(rest)):
         digest = hashlib.sha256(f"{seed} {example['id']} {draw}".encode()).digest()
@@ -157,9 +102,9 @@ def with_similar_ids(examples: Examples, embedder: Embedder, count: int = 5) -> 
     for ontology_id, here in places.items():
         known = ids.get(ontology_id, [])
         if known:
-            asked = unit_rows(embedder.encode([examples.rows[place]["sentence"] for place in here]))
-            shown = unit_rows(embedder.encode([rows[each]["sentence"] for each in known]))
-            best = np.argsort(-(asked @ shown.T), axis=1, kind="stable")[:, :count]
+            queries = unit_rows(embedder.encode([examples.rows[place]["sentence"] for place in here]))
+            candidates = unit_rows(embedder.encode([rows[each]["sentence"] for each in known]))
+            best = np.argsort(-(queries @ candidates.T), axis=1, kind="stable")[:, :count]
             for place, positions in zip(here, best, strict=True):
                 similar[place] = [known[position] for position in positions]
     ranked = [row | {"similar_ids": each} for row, each in zip(examples.rows, similar, strict=True)]
@@ -191,31 +136,32 @@ def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) ->
 
 
 def _signatures(template: str, ontology: Row) -> Iterator[str]:
-    """Yield `relation(domain,range)` of each relation. What is no concept is blank, but for the ranges of `h2_d`."""
+    """Yield `relation(domain,range)` of each relation; ends that are no concepts are blank, but ranges in `h2_d`."""
     labels = {each["qid"]: each["label"] for each in reversed(in_prompts(ontology["concepts"]))}
     for each in in_prompts(ontology["relations"]):
         unknown = each["range"] if template == "h2_d" else ""
-        yield f"{_underscored(each['label'])}({labels.get(each['domain'], '')},{labels.get(each['range'], unknown)})"
+        domain, range_ = labels.get(each["domain"], ""), labels.get(each["range"], unknown)
+        yield f"{underscore_spaces(each['label'])}({domain},{range_})"
 
 
 def _written(template: str, triples: Sequence[Row]) -> str:
-    """Return triples as a template's demonstration writes them.
+    """Return triples in the notation of a template's demonstration.
 
-    `h2_d` writes blanks for all underscores, so that it demonstrates relations which can never score.
+    `h2_d` has spaces for all underscores, so that it demonstrates relations that can never score.
     """
     if template == "h2_d":
         return "\n".join(f"{each['rel']}({each['sub']}, {each['obj']})" for each in triples).replace("_", " ")
-    return "\n".join(f"{_underscored(each['rel'])}({each['sub']},{each['obj']})" for each in triples)
+    return "\n".join(f"{underscore_spaces(each['rel'])}({each['sub']},{each['obj']})" for each in triples)
 
 
 def published(row: Row, example: Row, ontologies: Mapping[str, Row], demonstrations: Demonstrations) -> str:
     """Return the published prompt of a row of the config `prompts`; `example` is the row of `sentences` it is about."""
     shown = [demonstrations.rows[row["demonstration_id"]]]
-    return render(row["template"], _asked(example), ontologies[row["ontology_id"]], shown)
+    return render(row["template"], _prompted_sentence(example), ontologies[row["ontology_id"]], shown)
 
 
-def _asked(example: Example) -> str:
-    """Return the sentence as models were asked it: one unseen sentence is worded differently in the gold."""
+def _prompted_sentence(example: Example) -> str:
+    """Return the sentence of the published prompt: one unseen sentence is worded differently in the gold."""
     wordings = [each["detail"] for each in example["repairs"] if each["kind"] == "asked_differently"]
     return str(wordings[0] if wordings else example["sentence"])
 
@@ -223,7 +169,7 @@ def _asked(example: Example) -> str:
 def _historical(template: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     material: Material = examples.context
     shown = choose(example, material.demonstrations, options)
-    text = render(template, _asked(example), material.ontologies[example["ontology_id"]], shown)
+    text = render(template, _prompted_sentence(example), material.ontologies[example["ontology_id"]], shown)
     return Prompt([{"role": "user", "content": text}])
 
 
@@ -232,24 +178,22 @@ h1, h2, h2_d = (partial(_historical, template) for template in ("h1", "h2", "h2_
 
 
 def current(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
-    """Write a chat prompt that asks for JSON; a demonstration is a turn of its own, with all triples of its sentence.
+    """Return a chat prompt for JSON; each demonstration is a turn, with all triples of its sentence.
 
-    The ontology stands in the system message, which all prompts of an ontology share. It lists the relations of the
-    ontology's JSON, as the published prompts do; `reference` scores conformance by those.
+    The system message has the ontology; all prompts of an ontology share it. It lists the relations of the ontology's
+    JSON, as the published prompts do; `reference` scores conformance by those.
     """
     material: Material = examples.context
     ontology = material.ontologies[example["ontology_id"]]
     messages = [{"role": "system", "content": _instructions(ontology)}]
     for row in choose(example, material.demonstrations, options):
         triples = material.demonstrations.triples_by_sentence[row["ontology_id"], row["sentence"]]
-        answer = {
-            "triples": [
-                {"subject": each["sub"], "relation": _underscored(each["rel"]), "object": each["obj"]}
-                for each in triples
-            ]
-        }
+        listed = [
+            {"subject": each["sub"], "relation": underscore_spaces(each["rel"]), "object": each["obj"]}
+            for each in triples
+        ]
         messages.append({"role": "user", "content": row["sentence"]})
-        messages.append({"role": "assistant", "content": json.dumps(answer, ensure_ascii=False)})
+        messages.append({"role": "assistant", "content": json.dumps({"triples": listed}, ensure_ascii=False)})
     messages.append({"role": "user", "content": example["sentence"]})
     return Prompt(messages, json_schema=_schema(ontology))
 
@@ -258,11 +202,11 @@ def _instructions(ontology: Row) -> str:
     labels = {each["qid"]: each["label"].strip() for each in reversed(in_prompts(ontology["concepts"]))}
 
     def concept(name: str) -> str:
-        """Return a concept's label; a literal's type, like "number", as it is; nothing for an id that has no label."""
+        """Return a concept's label, a literal's type ("number") unchanged, and "any" for an id without a label."""
         return labels.get(name) or ("any" if not name or _WIKIDATA_ID.fullmatch(name) else name)
 
     relations = [
-        f"- {_underscored(each['label'].strip())}: {concept(each['domain'])} -> {concept(each['range'])}"
+        f"- {underscore_spaces(each['label'].strip())}: {concept(each['domain'])} -> {concept(each['range'])}"
         for each in in_prompts(ontology["relations"])
     ]
     return (
@@ -277,29 +221,19 @@ def _instructions(ontology: Row) -> str:
 
 
 def _schema(ontology: Row) -> dict[str, object]:
-    relations = dict.fromkeys(_underscored(each["label"].strip()) for each in in_prompts(ontology["relations"]))
+    relations = dict.fromkeys(underscore_spaces(each["label"].strip()) for each in in_prompts(ontology["relations"]))
     text = {"type": "string"}
-    triple = {
-        "type": "object",
-        "properties": {"subject": text, "relation": {"enum": list(relations)}, "object": text},
-        "required": ["subject", "relation", "object"],
-        "additionalProperties": False,
-    }
+    triple = _object({"subject": text, "relation": {"enum": list(relations)}, "object": text})
+    return _object({"triples": {"type": "array", "items": triple}})
+
+
+def _object(properties: Mapping[str, object]) -> dict[str, object]:
     return {
         "type": "object",
-        "properties": {"triples": {"type": "array", "items": triple}},
-        "required": ["triples"],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def in_prompts(parts: Sequence[Row]) -> list[Row]:
-    """Return the concepts or relations that prompts show: not those that only the release's Turtle files have."""
-    return [each for each in parts if each["source"] != "ttl"]
-
-
-def _underscored(label: str) -> str:
-    return label.replace(" ", "_")
 
 
 @cache

@@ -1,11 +1,11 @@
-"""What a dataset of sentences and ontologies is like: the paper's Table 1, and what it leaves out."""
+"""Statistics of a dataset of sentences and ontologies: the paper's Table 1, and more on the test split."""
 
 from collections import Counter
 
 import numpy as np
 
 from kbbench_hf.benchmarks.charts import Statistics
-from kbbench_hf.benchmarks.text2kgbench.prompts import in_prompts
+from kbbench_hf.benchmarks.text2kgbench.material import in_prompts
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import name_key
 
@@ -14,7 +14,7 @@ _SHARED_OUT = ("train", "validation", "test")
 
 
 def statistics(folder: DatasetFolder) -> Statistics:
-    """Return the statistics of a built dataset; rows count, so that a sentence with several rows counts as often.
+    """Return the statistics of a built dataset; a sentence with several rows counts once for each.
 
     Types and relations are those that prompts show. In Wikidata-TekGen a row of train and validation is a triple.
     Differs from upstream: of Sport 1,609 of the paper's 1,693 sentences were released; Computer's 12 relations are 4 in

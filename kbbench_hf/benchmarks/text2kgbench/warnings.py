@@ -42,7 +42,7 @@ def warnings(benchmark: Benchmark, examples: Examples, answers: Answers, mode: s
 
 
 def by_value(mode: str) -> bool:
-    """Return whether a mode compares triples by what they say: relations and names in any writing."""
+    """Return whether a mode compares triples by value: relations and names in any spelling."""
     return mode not in ("reference", "paper", "repaired")
 
 

@@ -19,7 +19,8 @@ from kbbench_hf.benchmarks.annotations import (
     write_annotation,
 )
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, warn
+from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
+from kbbench_hf.benchmarks.genres.warnings import warnings as warn
 from kbbench_hf.errors import UsageError
 from tests.unit.conftest import Disk
 

@@ -12,7 +12,8 @@ from kbbench_hf.benchmarks import benchmark, shipped_answers, shipped_dataset
 from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
 from kbbench_hf.benchmarks.annotations import write_annotation
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
-from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, CorpusContext, load, score, warn
+from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, CorpusContext, load, score
+from kbbench_hf.benchmarks.genres.warnings import warnings as warn
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import annotations_folder
 from kbbench_hf.files.datasets import DatasetFolder

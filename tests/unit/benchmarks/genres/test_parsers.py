@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.genres.parsers import (
     historical_semi_open,
     lenient,
     lenient_semi_open,
-    read,
+    parse_lenient,
 )
 from kbbench_hf.judges.llm_judges import read_split
 from kbbench_hf.parsing.parsed_reply import ParseError
@@ -64,7 +64,7 @@ def test_a_semi_open_answer_loses_its_types() -> None:
     ],
 )  # fmt: skip
 def test_the_lenient_reader_mends(text: str, triple: list[str] | None, repair: str | None) -> None:
-    reading = read(text)
+    reading = parse_lenient(text)
     assert reading.triples[:1] == ([triple] if triple else [])
     assert list(reading.repairs) == ([repair] if repair else [])
 
@@ -97,12 +97,12 @@ def test_an_empty_list_is_an_answer() -> None:
 @given(st.text(alphabet="[]\",'“”‘’ab1. \n\\{}:", max_size=80))
 def test_no_text_breaks_a_reader_and_the_lenient_one_starts_with_the_historical_triples(text: str) -> None:
     found = historical(text)
-    assert read(text).triples[: len(found)] == found
+    assert parse_lenient(text).triples[: len(found)] == found
     historical_semi_open(text)
 
 
 def test_ten_thousand_nested_brackets_are_read_in_no_time() -> None:
-    assert read('[["a' * 3000 + '","r","b"]' * 3000).triples
+    assert parse_lenient('[["a' * 3000 + '","r","b"]' * 3000).triples
 
 
 def test_every_stored_response_parses_to_the_stored_triples(shared: Path) -> None:
@@ -121,7 +121,7 @@ def test_the_lenient_reader_recovers_what_can_be_recovered_and_changes_nothing_e
     for file in sorted((shared / "data/genres/raw_responses").glob("*.json")):
         empty = 0
         for response in json.loads(file.read_text(encoding="utf-8")).values():
-            before, after = historical(response), read(response).triples
+            before, after = historical(response), parse_lenient(response).triples
             assert after[: len(before)] == before
             empty += not before and bool(after)
         recovered[file.stem] = empty

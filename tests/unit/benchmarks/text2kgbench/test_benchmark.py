@@ -22,8 +22,7 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     summarise,
 )
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
-from kbbench_hf.benchmarks.text2kgbench.material import Material
-from kbbench_hf.benchmarks.text2kgbench.prompts import Demonstrations
+from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
