@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from kbbench_hf.app.board_table import kept_columns
+from kbbench_hf.app.board_table import chosen_columns
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.examples import why_no_answers
 from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, rendered
@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.leaderboard.view import asked_columns, csv_text, latex_text
+from kbbench_hf.leaderboard.view import csv_text, latex_text, requested_columns
 
 FORMATS = ("json", "csv", "tex")
 
@@ -57,7 +57,7 @@ def routes(boards: Boards) -> list[Route]:
 
     def predictions(request: Request) -> Response:
         row_id = request.path_params["row"]
-        place = _known(boards, row_id)
+        place = _place_of_row(boards, row_id)
         row = boards.row(place, row_id)
         if row is None or row.badge == "published":
             raise UsageError(f"{row_id!r} was published as scores only; there are no predictions here.")
@@ -94,10 +94,10 @@ def board_answer(boards: Boards, place: Place, asked: Mapping[str, str]) -> Resp
     if form not in FORMATS:
         raise UsageError(f"{form[:20]!r} is not a format; expected {', '.join(FORMATS)}. Name one of them.")
     rows = found.differences(found.chosen(found.view(asked)))
-    headings = asked_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
+    headings = requested_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
     name = f"{'-'.join(place[:3])}.{form}"
     if form == "csv":
-        text = csv_text(rows, kept_columns(found, headings))
+        text = csv_text(rows, chosen_columns(found, headings))
         return PlainTextResponse(text, media_type="text/csv", headers=_attachment(name))
     if form == "tex":
         return PlainTextResponse(latex_text(rows, found.benchmark, headings), headers=_attachment(name))
@@ -110,7 +110,7 @@ def row_values(boards: Boards, row_id: str) -> PlainRow:
     Raises:
         UsageError: no board has a row of this id.
     """
-    place = _known(boards, row_id)
+    place = _place_of_row(boards, row_id)
     row = boards.row(place, row_id)
     values = {"place": str(place), **_row(row)} if row else {}
     if row and row.badge != "published":
@@ -119,7 +119,7 @@ def row_values(boards: Boards, row_id: str) -> PlainRow:
     return values
 
 
-def _known(boards: Boards, row_id: str) -> Place:
+def _place_of_row(boards: Boards, row_id: str) -> Place:
     place = boards.place_of(row_id)
     if place is None:
         raise UsageError(f"No such row: {row_id[:80]!r}. The ids of all rows of a place: /api/board?place=PLACE")
@@ -140,14 +140,14 @@ def _place(boards: Boards, place: Place) -> PlainRow:
 def _row(row: Row) -> PlainRow:
     """Return a row as JSON has it: full precision, null where nothing is known."""
     values = {key: value for key, value in asdict(row).items() if key not in ("slices", "warnings", "flags", "above")}
-    values["figures"] = {metric: _figure(each) for metric, each in values["figures"].items()}
+    values["figures"] = {metric: _score_to_json(each) for metric, each in values["figures"].items()}
     values["warnings"] = [{"code": each.code, "text": str(each)} for each in row.warnings]
     values["flags"] = [each._asdict() for each in row.flags]
     values["p_value"] = row.above.p_value if row.above else None
     return values
 
 
-def _figure(figure: Mapping[str, float]) -> PlainRow:
+def _score_to_json(figure: Mapping[str, float]) -> PlainRow:
     ends = [figure["low"], figure["high"]]
     return {"value": _finite(figure["value"]), "ci95": [_finite(each) for each in ends]}
 

@@ -14,7 +14,7 @@ from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Figure, Row
-from kbbench_hf.leaderboard.view import PAGE, Column, View, cells, page_of
+from kbbench_hf.leaderboard.view import PAGE, BoardColumn, View, cells, page_of
 
 COSTS = {
     "$ per 1,000": "US dollars per 1,000 examples",
@@ -33,7 +33,7 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
     """Return the page of a board that a view leaves."""
     rows = found.chosen(view)
     visible, number, n_pages = page_of(rows, view.page)
-    kept = kept_columns(found, shown)
+    kept = chosen_columns(found, shown)
     headings = [_heading(column, view.sort) for column in kept]
     start = (number - 1) * PAGE
     above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
@@ -123,7 +123,7 @@ def board_problem(error: KBBenchError) -> str:
     return rendered("words", text=error)
 
 
-def kept_columns(found: Board, shown: Sequence[str]) -> list[Column]:
+def chosen_columns(found: Board, shown: Sequence[str]) -> list[BoardColumn]:
     """Return the columns with these headings, the systems' names among them; the default ones where none is named."""
     wanted = {*shown, "system"} if isinstance(shown, Sequence) and shown else set(found.default_columns)
     return [column for column in found.columns if column.heading in wanted]
@@ -173,7 +173,7 @@ def plot_html(found: Board, place: Place, x: str, y: str) -> str:
     return rendered("plot", drawn=drawn, axes=axes, costs=x in COSTS)
 
 
-def _values(found: Board, column: Column) -> dict[str, float]:
+def _values(found: Board, column: BoardColumn) -> dict[str, float]:
     """Return the finite values of a column by row, those of costs positive."""
     values = {row.id: column.order(row) for row in found.rows} if column.order else {}
     least = 0.0 if column.heading in COSTS else -math.inf
@@ -211,7 +211,7 @@ def _bar(found: Board, row: Row) -> object:
     return found.axis.bar(figure) if found.axis and figure else None
 
 
-def _heading(column: Column, sort: str) -> dict[str, str]:
+def _heading(column: BoardColumn, sort: str) -> dict[str, str]:
     """Return a heading as the template has it: `order` where it is sorted by, `next` for what a click sorts by."""
     text, reverse = column.heading, sort.startswith("-")
     css = "name" if text == "system" else "" if text in TEXT_COLUMNS else "number"

@@ -18,7 +18,16 @@ from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences
-from kbbench_hf.leaderboard.view import Column, View, asked_columns, columns, default_columns, filled, matching, ordered
+from kbbench_hf.leaderboard.view import (
+    BoardColumn,
+    View,
+    columns,
+    default_columns,
+    filled,
+    matching,
+    ordered,
+    requested_columns,
+)
 
 PATIENCE_S = 0.5
 """So long a page waits for a board that something happened to, where there is one of before."""
@@ -31,7 +40,7 @@ class Board:
 
     benchmark: Benchmark
     rows: list[Row]
-    columns: list[Column]
+    columns: list[BoardColumn]
     headline: str
     default_columns: list[str]
     differences: Callable[[Sequence[Row]], list[Row]]
@@ -50,7 +59,7 @@ class Board:
 
     def headings(self, query: Mapping[str, str]) -> list[str]:
         """Return the headings of the columns that an address requests, else of the default ones."""
-        return asked_columns(query.get("columns", ""), self.columns, self.default_columns)
+        return requested_columns(query.get("columns", ""), self.columns, self.default_columns)
 
     @property
     def label(self) -> str:

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.drawings import Bar, around_zero
+from kbbench_hf.app.drawings import ChartBar, around_zero
 from kbbench_hf.app.examples import examples_of, why_no_answers
 from kbbench_hf.app.html import rendered, table
 from kbbench_hf.app.multiples import Panel, multiples
@@ -143,7 +143,7 @@ def slice_differences(store: Store, found: Board, rows: Sequence[Row]) -> str:
             differences = values[first.id] - values[other.id]
             parts = {str(key): differences[keys == key] for key in np.unique(keys)}
             drawn = {
-                f"{key} (n = {np.isfinite(part).sum():,})": (_figure(part), "")
+                f"{key} (n = {np.isfinite(part).sum():,})": (_mean_difference(part), "")
                 for key, part in parts.items()
                 if np.isfinite(part).any()
             }
@@ -189,13 +189,13 @@ def _paired(store: Store, found: Board, metric: str, a: Row, b: Row, level: floa
     return paired_test(store.values(a.id, metric), store.values(b.id, metric), groups, level=level)
 
 
-def _bars(tests: Sequence[PairedTest]) -> list[Bar | None]:
+def _bars(tests: Sequence[PairedTest]) -> list[ChartBar | None]:
     figures = [Figure(test.difference, *test.ci95) for test in tests]
     axis = around_zero(figures)
     return [axis.bar(each) if axis else None for each in figures]
 
 
-def _figure(differences: np.ndarray) -> Figure:
+def _mean_difference(differences: np.ndarray) -> Figure:
     found = estimate(differences, bounded=False)
     return Figure(found.value, *found.ci95)
 

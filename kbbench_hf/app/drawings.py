@@ -36,17 +36,17 @@ class Axis:
         """Both ends, as they are read."""
         return f"{self.low:g}–{self.high:g}"
 
-    def bar(self, figure: Figure) -> "Bar | None":
+    def bar(self, figure: Figure) -> "ChartBar | None":
         """Return a figure as it is drawn; None where it has no value. Without an interval it is a hollow dot."""
         if not math.isfinite(figure.value):
             return None
         known = math.isfinite(figure.high - figure.low)
         ends = (figure.low, figure.high) if known else (figure.value, figure.value)
         zero = self.at(0) if self.low < 0 < self.high else ""
-        return Bar(self.at(ends[0]), self.at(figure.value), self.at(ends[1]), known, zero)
+        return ChartBar(self.at(ends[0]), self.at(figure.value), self.at(ends[1]), known, zero)
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """A figure and its interval on an axis, from the left."""
 
     low: str

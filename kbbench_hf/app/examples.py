@@ -19,7 +19,7 @@ MOST_CHARACTERS = 1500
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownExample:
     """One example: of each row its score, and what it answered, part by part."""
 
     id: Id
@@ -38,14 +38,14 @@ class Shown:
 
 def examples_of(
     boards: Boards, place: Place, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
-) -> list[Shown]:
+) -> list[ShownExample]:
     """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
     asked = _at_hand(place, rows[0].id, boards)
     answers = {row.system: _answers(boards, row, asked) for row in rows}
     by_id = {each["id"]: each for each in asked.examples.rows} if asked else {}
     explain = asked.benchmark.showing.explain if asked else None
     return [
-        Shown(
+        ShownExample(
             example_id,
             scores,
             {

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import gradio as gr
     from starlette.requests import Request
 
-    from kbbench_hf.app.drawings import Bar
+    from kbbench_hf.app.drawings import ChartBar
 
 Listener = dict[str, Any]
 """Options of Gradio's: of an event listener, of a launch."""
@@ -69,7 +69,7 @@ def table(
     caption: str = "",
     *,
     note: str = "",
-    bars: Sequence["Bar | None"] = (),
+    bars: Sequence["ChartBar | None"] = (),
     text_columns: Collection[int] = (0,),
     wrapped: Collection[int] = (),
 ) -> str:

@@ -89,7 +89,7 @@ def compute(name: str, predictions: str, references: str, mode: str | None = Non
     if len(predictions) + len(references) > MAX_CHARACTERS:
         return {"error": f"More than {MAX_CHARACTERS:,} characters; use the Python package for more."}
     try:
-        return _figures(name, read(predictions, "predictions"), read(references, "references"), mode)
+        return _module_scores(name, read(predictions, "predictions"), read(references, "references"), mode)
     except EntryError as error:
         return {"error": f"{error} {_forms(name)}"}
     except KBBenchError as error:
@@ -147,7 +147,7 @@ def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -
     rows = [
         (
             f"{metric}: {says.get(metric, '')}",
-            _shown(figures[metric]),
+            _score_text(figures[metric]),
             _interval(figures[f"{metric}_ci95_low"], figures[f"{metric}_ci95_high"]),
         )
         for metric in metrics
@@ -158,8 +158,8 @@ def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -
 def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
     said, rows = page_of(name), []
     for number, prediction in enumerate(predictions[:MAX_EXAMPLES_SHOWN], start=1):
-        figures = _figures(name, [prediction], [references[number - 1]], mode)
-        rows.append((number, _short(prediction), *(_shown(figures[metric]) for metric in said.headline)))
+        figures = _module_scores(name, [prediction], [references[number - 1]], mode)
+        rows.append((number, _short(prediction), *(_score_text(figures[metric]) for metric in said.headline)))
     note = f"The first {len(rows)} of {len(predictions):,}." if len(predictions) > len(rows) else ""
     headings = ["example", "prediction", *said.headline]
     return table(headings, rows, "Scores by example", note=note, text_columns=(0, 1), wrapped=(1,))
@@ -170,7 +170,7 @@ def _module(name: str) -> Any:
     return import_module("evaluate").load(str(metric_modules()[name]))
 
 
-def _figures(name: str, predictions: list[Any], references: list[Any], mode: str | None) -> Row:
+def _module_scores(name: str, predictions: list[Any], references: list[Any], mode: str | None) -> Row:
     if len(predictions) != len(references):
         raise DataError(
             f"There are {len(predictions):,} predictions and {len(references):,} references; expected as many of both, "
@@ -196,7 +196,7 @@ def _lines(entries: Sequence[Any]) -> str:
     return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
 
 
-def _shown(value: float) -> str:
+def _score_text(value: float) -> str:
     return "not scored" if math.isnan(value) else f"{value:.4f}"
 
 

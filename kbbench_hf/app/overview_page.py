@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label
-from kbbench_hf.app.drawings import Bar, axis_of
+from kbbench_hf.app.drawings import ChartBar, axis_of
 from kbbench_hf.app.html import rendered
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.table import Figure, Row
@@ -21,11 +21,11 @@ class Leader(NamedTuple):
     name: str
     href: str
     figure: Figure
-    bar: Bar | None
+    bar: ChartBar | None
     badge: str
 
 
-class Line(NamedTuple):
+class BenchmarkLine(NamedTuple):
     """One benchmark."""
 
     title: str
@@ -46,7 +46,7 @@ def overview_html(boards: Boards) -> str:
     return rendered("overview", families=families)
 
 
-def line_of(boards: Boards, places: list[Place]) -> Line:
+def line_of(boards: Boards, places: list[Place]) -> BenchmarkLine:
     """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
     found = {place: boards.board(place) for place in places}
     place = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
@@ -57,7 +57,7 @@ def line_of(boards: Boards, places: list[Place]) -> Line:
     more = f" · {others} other {'split or subset' if others == 1 else 'splits or subsets'}" if others else ""
     stored = sum(row.badge != "published" for row in here.rows)
     scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
-    return Line(
+    return BenchmarkLine(
         place_label(place),
         f"?place={place}",
         f"{n_systems(len(here.rows))}{scored}{more}",

@@ -7,8 +7,8 @@ from functools import partial
 
 from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label, places_apart
-from kbbench_hf.app.drawings import Bar, axis_of
-from kbbench_hf.app.examples import MOST_ITEMS, Shown, examples_of, why_no_answers
+from kbbench_hf.app.drawings import ChartBar, axis_of
+from kbbench_hf.app.examples import MOST_ITEMS, ShownExample, examples_of, why_no_answers
 from kbbench_hf.app.html import rendered, table
 from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place
@@ -46,7 +46,7 @@ def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
         links=neighbours(found, found_at, row),
         board=f"?place={found_at}",
         figures=score_table(found.benchmark, row, result),
-        elsewhere=elsewhere_table(found, others) if len(others) > 1 else "",
+        elsewhere=other_places_table(found, others) if len(others) > 1 else "",
         slices=slices_html(found, row, result),
         examples=worst_examples(boards, found, found_at, row) if stored else "",
         command=command_text(found_at, row) if stored else "",
@@ -150,7 +150,7 @@ def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
     return found
 
 
-def elsewhere_table(found: Board, others: Mapping[Place, Row]) -> str:
+def other_places_table(found: Board, others: Mapping[Place, Row]) -> str:
     """Return the headline scores of a system in this and in other places, on one axis."""
     figures = {
         places_apart(place, others): (row.figures[found.headline], row_address(place, row))
@@ -176,7 +176,7 @@ def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
     return examples_html(examples_of(boards, place, [row], chosen), title, found.label)
 
 
-def examples_html(shown: list[Shown], title: str, label: str) -> str:
+def examples_html(shown: list[ShownExample], title: str, label: str) -> str:
     """Return examples with the question, the gold, and each answer in parts that are marked."""
     return rendered("examples", examples=shown, title=title, label=label, marks=MARKS, most=MOST_ITEMS) if shown else ""
 
@@ -230,7 +230,7 @@ def test_words(p_value: float) -> str:
     return f"{'✓' if p_value < ALPHA else '≈'} {p_text(p_value)}"
 
 
-def _bars(of: Benchmark, figures: Mapping[str, Figure]) -> dict[str, Bar | None]:
+def _bars(of: Benchmark, figures: Mapping[str, Figure]) -> dict[str, ChartBar | None]:
     """Return the bar of each score from 0 to 1; unbounded metrics have none."""
     whole = axis_of([Figure(0.0), Figure(1.0)])
     return {

@@ -67,7 +67,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
                 places += [where] * (where not in places)  # another split, or another mode
         choices = [(place_label(each), str(each)) for each in places]
         form = describe(place) if place else (closed_text(on_board), gr.File(label=PREDICTIONS))
-        return gr.Dropdown(choices, value=place or None), *form, *_rows_of(boards, profile), on_board
+        return gr.Dropdown(choices, value=place or None), *form, *_own_rows_menu(boards, profile), on_board
 
     def describe(place: str) -> tuple[str, object]:
         return _format(place), gr.File(label=ANNOTATED if _takes_annotations(place) else PREDICTIONS)
@@ -169,7 +169,7 @@ def _own_rows(
                 )
             quotas.changing(profile.username)
             do(row, profile.username)
-            return f"**{done}** `{row}`.", *_rows_of(boards, profile)
+            return f"**{done}** `{row}`.", *_own_rows_menu(boards, profile)
         except KBBenchError as error:
             return _failure("Not changed", error), gr.skip(), gr.skip()
 
@@ -202,7 +202,7 @@ def _own_rows(
     return mine, own_rows
 
 
-def _rows_of(boards: Boards, profile: "gr.OAuthProfile | None") -> tuple[object, object]:
+def _own_rows_menu(boards: Boards, profile: "gr.OAuthProfile | None") -> tuple[object, object]:
     """Return the menu of the visitor's own submissions, and whether there is one."""
     import gradio as gr
 
@@ -271,7 +271,7 @@ def receipt_text(boards: Boards, place: Place, stored: Receipt) -> str:
     state = "It was there already; its description is now yours." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
     row = boards.row(place, stored.id, now=True)
-    notes = "".join(f"\n\n⚠ Note on the board: {_plain(each.reason)}" for each in (row.flags if row else ()))
+    notes = "".join(f"\n\n⚠ Note on the board: {_escape_markdown(each.reason)}" for each in (row.flags if row else ()))
     return f"**Stored** as `{stored.id}`. {state}{safe}{notes}"
 
 
@@ -309,11 +309,11 @@ def preview_text(read: Preview) -> str:
         label = read.benchmark.metrics.get(metric, metric)
         lines.append(f"| {label} | {number(figure.value)} | {interval(figure.ci95)} |")
     n = f"{counters['n_examples']:,}"
-    warnings = [f"\n⚠ {_plain(str(warning))}" for warning in read.result.warnings]
+    warnings = [f"\n⚠ {_escape_markdown(str(warning))}" for warning in read.result.warnings]
     return "\n".join([*lines, "", f"All {n} examples have a prediction.", *warnings])
 
 
-def _plain(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Return text escaped for Markdown: no content of a file is markup."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>&~$-])", r"\\\1", text)
 

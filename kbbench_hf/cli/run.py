@@ -126,11 +126,11 @@ def _run_testbed(
         raise UsageError(f"{name} names one config and --testbed several; expected one of the two. Leave one out.")
     chosen, configs = testbed_configs(found, *wanted)
     if chosen.table is not None:
-        from kbbench_hf.reports.figure_table import plain, print_table
+        from kbbench_hf.reports.figure_table import print_table, table_to_json
 
         table = chosen.table(finished_results(found, configs, model, how))
         if json_output:
-            click.echo(json.dumps(plain(table), indent=2))
+            click.echo(json.dumps(table_to_json(table), indent=2))
         else:
             print_table(table)
         return

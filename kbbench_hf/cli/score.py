@@ -23,7 +23,7 @@ from kbbench_hf.cli.options import (
 )
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports import terminal
-from kbbench_hf.reports.published import print_beside
+from kbbench_hf.reports.published import print_nearest_published
 from kbbench_hf.reports.tables import print_result, print_warnings
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import write_result
@@ -92,7 +92,7 @@ def command(
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
         print_result(result, benchmark_of(result.benchmark), slices, all_metrics=all_metrics, notes=notes)
-        print_beside(result, benchmark_of(result.benchmark))
+        print_nearest_published(result, benchmark_of(result.benchmark))
     if strict:
         refuse_warnings(result.warnings)
 

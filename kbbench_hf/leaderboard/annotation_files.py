@@ -61,7 +61,7 @@ def _read(file: Path) -> tuple[str, Identity, pa.Table]:
     # a text that is repeated a million times is one text as long as it stays in its dictionary
     table = pq.read_table(file, columns=list(COLUMNS[kind]), read_dictionary=texts, use_threads=False)
     _check_columns(kind, table)
-    return kind, identity, table.cast(pa.schema([_plain(field) for field in table.schema]))
+    return kind, identity, table.cast(pa.schema([_decoded_field(field) for field in table.schema]))
 
 
 def _identity(metadata: dict[bytes, bytes]) -> tuple[str, Identity]:
@@ -129,5 +129,5 @@ def _is_vector(kind: pa.DataType) -> bool:
 _FORMS = {"text": _is_text, "number": _is_number, "vector": _is_vector}
 
 
-def _plain(field: pa.Field) -> pa.Field:
+def _decoded_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field

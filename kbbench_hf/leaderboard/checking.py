@@ -37,7 +37,7 @@ _CHUNK = 1 << 20
 _SERVE = "import sys; from kbbench_hf.leaderboard.checking import serve; serve(int(sys.argv[1]))"
 
 
-class Limits(NamedTuple):
+class UploadLimits(NamedTuple):
     """What one check may use."""
 
     at_once: int
@@ -50,9 +50,9 @@ class Limits(NamedTuple):
     niceness: int
 
 
-SMALL = Limits(2, 1_000_000, 4_000_000, 120_000_000, 0.4, 0)
+SMALL = UploadLimits(2, 1_000_000, 4_000_000, 120_000_000, 0.4, 0)
 """Of checks that anybody may have."""
-LARGE = Limits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
+LARGE = UploadLimits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
 """Of checks for which one must be logged in."""
 STUCK_S = 600.0
 """A check that has not ended after so long by the clock is stopped. On a busy machine a check waits for the processor,
@@ -81,7 +81,7 @@ class TooLargeError(Exception):
 class _Lane:
     """Whose turn it is: so many at once, first who has the fewest under way, then the smallest upload."""
 
-    limits: Limits
+    limits: UploadLimits
     n_running: int = 0
     waiting: list[tuple[int, int, int, asyncio.Future[None]]] = field(default_factory=list)
     under_way: Counter[str] = field(default_factory=Counter)
@@ -172,7 +172,7 @@ class Checks:
             await asyncio.to_thread(load_examples, *place)
         self._here.add(place)
 
-    async def _turn(self, limits: Limits, upload: Upload, who: str, size: int) -> Preview:
+    async def _turn(self, limits: UploadLimits, upload: Upload, who: str, size: int) -> Preview:
         async with self._lanes[limits].turn(who, size):
             if self._forker is None:
                 return await asyncio.to_thread(_preview, upload)
@@ -217,7 +217,7 @@ class _Forker:
                     self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603
             return self._control
 
-    async def ask(self, limits: Limits, upload: Upload) -> Preview:
+    async def ask(self, limits: UploadLimits, upload: Upload) -> Preview:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -257,7 +257,7 @@ def _preview(upload: Upload, started: Callable[[], None] = lambda: None) -> Prev
     return preview_of(asked, Path(upload.file), [Path(each) for each in upload.annotations])
 
 
-def _answer(limits: Limits, upload: Upload, started: Callable[[], None] = lambda: None) -> object:
+def _answer(limits: UploadLimits, upload: Upload, started: Callable[[], None] = lambda: None) -> object:
     """Return the preview of an upload within limits, or the error that says why there is none."""
 
     def count() -> None:
@@ -279,7 +279,7 @@ def _answer(limits: Limits, upload: Upload, started: Callable[[], None] = lambda
         )
 
 
-def _bound(limits: Limits) -> None:
+def _bound(limits: UploadLimits) -> None:
     """Bound this process: memory beyond what it has now, time by the clock, and no core file."""
     import resource
 
@@ -321,7 +321,7 @@ def serve(fd: int) -> None:
             limits, (file, place, annotations) = json.loads(message)
             with socket.socket(fileno=fds[0]) as asking, suppress(OSError):
                 upload = Upload(file, Place(*place), annotations)
-                answer = _answer(Limits(*limits), upload, partial(asking.sendall, _STARTED))
+                answer = _answer(UploadLimits(*limits), upload, partial(asking.sendall, _STARTED))
                 asking.sendall(pickle.dumps(answer))
             os._exit(0)
         for fd in fds:

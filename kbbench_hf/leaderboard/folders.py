@@ -132,7 +132,7 @@ class Folders:
             if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != sha256
         ]
 
-    def _found(self) -> list[str]:
+    def _submission_ids(self) -> list[str]:
         """Return the ids of which there is a folder."""
         return sorted(each.name for each in self.root.glob("submissions/*/*") if _ID.fullmatch(each.name))
 

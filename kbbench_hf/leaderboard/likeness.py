@@ -76,8 +76,8 @@ def gold_likeness(
     n = exact = padded = 0
     examples = replace(examples, mode="")  # the released gold, in every mode
     for example, answer in zip(examples.rows, answers, strict=True):
-        gold = {_plain(each) for each in benchmark.showing.explain(examples, example, []).gold}
-        said = {_plain(each) for each in kind.words(answer or [])}
+        gold = {_normalize(each) for each in benchmark.showing.explain(examples, example, []).gold}
+        said = {_normalize(each) for each in kind.words(answer or [])}
         n, exact, padded = n + bool(gold), exact + (gold == said != set()), padded + (set() < gold < said)
     return GoldLikeness(n, exact, padded, short)
 
@@ -144,15 +144,15 @@ def _comparable(line: Mapping[str, object]) -> list[str]:
     items = answer if isinstance(answer, list) else [answer]
     if field == "ids":
         return [str(each) for each in items[:RANKED]]
-    return sorted({_plain(" | ".join(map(str, each)) if isinstance(each, list) else str(each)) for each in items})
+    return sorted({_normalize(" | ".join(map(str, each)) if isinstance(each, list) else str(each)) for each in items})
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     """Return text without case, spaces and punctuation, but with what parts the items of a triple."""
     return unicodedata.normalize("NFKC", text).casefold().translate(_KEPT)
 
 
-class _Kept(dict[int, str | None]):
+class _KeptCharacters(dict[int, str | None]):
     """Each character, or None where it does not count; the common ones are looked up once."""
 
     def __missing__(self, code: int) -> str | None:
@@ -162,7 +162,7 @@ class _Kept(dict[int, str | None]):
         return self.setdefault(code, kept) if len(self) < N_LETTERS else kept
 
 
-_KEPT = _Kept()
+_KEPT = _KeptCharacters()
 
 
 def _hash(parts: Sequence[str]) -> str:

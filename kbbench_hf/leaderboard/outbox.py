@@ -223,7 +223,7 @@ class Outbox:
                         self._events[path] = event
                         self._sizes[path] = file.stat().st_size
             there = [event for event in self._events.values() if not self._holds(event) or self._to_send(event)]
-            return sorted((event for event in there if self._known(event)), key=lambda event: event.order)
+            return sorted((event for event in there if self._files_of(event)), key=lambda event: event.order)
 
     def _holds(self, event: Event) -> bool:
         held = self.repository.files.get(event.path)
@@ -232,9 +232,9 @@ class Outbox:
     def _to_send(self, event: Event) -> list[str]:
         """Return the files of an event's submission that the Hub lacks."""
         held = self.repository.files
-        return [path for path, here in self._known(event).items() if not (path in held and held[path].same(here))]
+        return [path for path, here in self._files_of(event).items() if not (path in held and held[path].same(here))]
 
-    def _known(self, event: Event) -> dict[str, Held]:
+    def _files_of(self, event: Event) -> dict[str, Held]:
         """Return the files of an event's submission; none where it is not whole here."""
         if event.submission not in self._files:
             if not self.store.whole(event.submission):
@@ -251,7 +251,9 @@ class Outbox:
         with self._lock:
             self._pending()
             named = {event.submission: event for event in self._events.values() if self._holds(event)}
-            self._durable = {each for each, event in named.items() if self._known(event) and not self._to_send(event)}
+            self._durable = {
+                each for each, event in named.items() if self._files_of(event) and not self._to_send(event)
+            }
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

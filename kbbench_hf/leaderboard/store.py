@@ -60,7 +60,7 @@ class Store(Folders):
         annotated = [hashlib.sha256(annotations[name]).hexdigest() for name in sorted(annotations)]
         submission = _id(*scored_on, result.dataset_revision, submitter, system.name, sha256, *annotated)
         for known in (submission, _id(*scored_on, system.name, sha256, *annotated)):  # the second: as ids once were
-            if self.whole(known) and self._is_of(known, submitter, result.dataset_revision):
+            if self.whole(known) and self._is_submitters(known, submitter, result.dataset_revision):
                 self._ensure_event(known, submitter)
                 return Receipt(known, existed=True)
         place = self._place(submission)
@@ -144,7 +144,7 @@ class Store(Folders):
         So does a submission whose event was lost or damaged get another; the rows that are whole are all shown.
         """
         known = {event.submission for event in self.events}
-        orphans = [each for each in self._found() if each not in known and not self.damage(each)]
+        orphans = [each for each in self._submission_ids() if each not in known and not self.damage(each)]
         for submission in orphans:
             self._ensure_event(submission, self.record(submission).submitter)
         for partial in (self.root / "partial").glob("*"):
@@ -160,12 +160,12 @@ class Store(Folders):
             known.setdefault(event.submission, set()).add(event.content)
         for submission, contents in known.items():
             problems += self.damage(submission, contents)
-        lost = set(self._found()) - known.keys()
+        lost = set(self._submission_ids()) - known.keys()
         return problems + [
             f"{self._place(each)} stands in no event; give it one: kbbench leaderboard fsck --recover" for each in lost
         ]
 
-    def _is_of(self, submission: str, submitter: str, revision: str) -> bool:
+    def _is_submitters(self, submission: str, submitter: str, revision: str) -> bool:
         record = self.record(submission)
         return (record.submitter, record.dataset_revision) == (submitter, revision)
 

@@ -221,12 +221,12 @@ def _order(row: Row, metric: str, sign: int) -> float:
 
 
 def _published(row: PublishedRow) -> Row:
-    slices = {name: {key: _figures(part) for key, part in keys.items()} for name, keys in row.slices.items()}
+    slices = {name: {key: _published_scores(part) for key, part in keys.items()} for name, keys in row.slices.items()}
     sources = [(f"{each} ({each.kind})", each.url) for each in row.sources]
     return Row(
         row.id,
         row.system,
-        _figures(row.figures),
+        _published_scores(row.figures),
         "published",
         type=row.system_type,
         parameters_b=row.parameters_b,
@@ -236,7 +236,7 @@ def _published(row: PublishedRow) -> Row:
     )
 
 
-def _figures(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
+def _published_scores(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
     return {metric: Figure(each.value, digits=each.digits) for metric, each in published.items()}
 
 

@@ -23,7 +23,7 @@ MAX_SEARCH = 200
 
 
 @dataclass(frozen=True)
-class Column:
+class BoardColumn:
     """A column of the board: its heading, what it shows of a row, and what rows are sorted by."""
 
     heading: str
@@ -50,7 +50,7 @@ class View:
     type: str = ALL
 
     @classmethod
-    def of(cls, query: Mapping[str, str], all_columns: Sequence[Column], rows: Sequence[Row]) -> "View":
+    def of(cls, query: Mapping[str, str], all_columns: Sequence[BoardColumn], rows: Sequence[Row]) -> "View":
         """Return the view that an address requests; values that the board does not have are left out."""
         sort, page = query.get("sort", ""), query.get("sheet", "")
         sortable = {column.heading for column in all_columns if column.order}
@@ -88,38 +88,38 @@ def types(rows: Sequence[Row]) -> list[str]:
     return [ALL, *sorted(there - {""}), *([NOT_STATED] if "" in there else [])]
 
 
-def asked_columns(asked: str, all_columns: Sequence[Column], default: Sequence[str]) -> list[str]:
+def requested_columns(asked: str, all_columns: Sequence[BoardColumn], default: Sequence[str]) -> list[str]:
     """Return the headings that an address asks for, in its words; the default ones where it names none."""
     headings = [column.heading for column in all_columns]
     return [heading for heading in asked.split(",") if heading in headings] or list(default)
 
 
-def columns(benchmark: Benchmark) -> list[Column]:
+def columns(benchmark: Benchmark) -> list[BoardColumn]:
     """Return all columns of a benchmark's board, the figures in the order of the paper's tables."""
     return [
-        Column("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
-        Column("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
+        BoardColumn("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
+        BoardColumn("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
         *(_metric_column(benchmark, metric, label) for metric, label in benchmark.metrics.items()),
-        Column("vs previous row", _difference, None, beside=_test),
-        Column("type", lambda row: row.type, lambda row: row.type, descending=False),
+        BoardColumn("vs previous row", _difference, None, beside=_test),
+        BoardColumn("type", lambda row: row.type, lambda row: row.type, descending=False),
         _number_column("size, B", "parameters_b", "{:g}"),
-        Column("license", lambda row: row.licence, lambda row: row.licence, descending=False),
+        BoardColumn("license", lambda row: row.licence, lambda row: row.licence, descending=False),
         _number_column("p50, s", "latency_p50_s", "{:.2f}"),
         _number_column("p95, s", "latency_p95_s", "{:.2f}"),
         _number_column("$ per 1,000", "cost_per_1000_usd", "{:.2f}"),
         _number_column("unparsed", "parse_failure_rate", "{:.1%}"),
         _number_column("coverage", "coverage", "{:.1%}"),
         _number_column("seen - unseen", "seen_gap", "{:+z.3f}"),
-        Column("warnings", _warnings, _warnings),
-        Column("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
-        Column("submitter", lambda row: row.submitter, lambda row: row.submitter.casefold(), descending=False),
-        Column("origin", lambda row: ORIGINS[row.badge], lambda row: row.badge, descending=False),
-        Column("year", year_of, lambda row: float(year_of(row) or math.nan)),
-        Column("date", lambda row: row.stored[:10], lambda row: row.stored),
+        BoardColumn("warnings", _warnings, _warnings),
+        BoardColumn("annotated with", lambda row: row.annotators, lambda row: row.annotators, descending=False),
+        BoardColumn("submitter", lambda row: row.submitter, lambda row: row.submitter.casefold(), descending=False),
+        BoardColumn("origin", lambda row: ORIGINS[row.badge], lambda row: row.badge, descending=False),
+        BoardColumn("year", year_of, lambda row: float(year_of(row) or math.nan)),
+        BoardColumn("date", lambda row: row.stored[:10], lambda row: row.stored),
     ]
 
 
-def filled(all_columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+def filled(all_columns: Sequence[BoardColumn], rows: Sequence[Row]) -> list[BoardColumn]:
     """Return the columns that say something of at least one row, or of how two of them differ."""
     return [each for each in all_columns if any(map(each.text, rows)) or (each.order is None and len(rows) > 1)]
 
@@ -151,12 +151,12 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
     return [heading for heading in there if heading in shown]
 
 
-def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[Column]) -> list[Row]:
+def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[BoardColumn]) -> list[Row]:
     """Return the rows that a view leaves, in its order."""
     return matching(ordered(rows, view.sort, all_columns), view)
 
 
-def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[Column]) -> list[Row]:
+def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[BoardColumn]) -> list[Row]:
     """Return rows as a view sorts them."""
     heading, found = sort.removeprefix("-"), list(rows)
     column = next((column for column in all_columns if column.heading == heading), None)
@@ -186,12 +186,12 @@ def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
     return list(rows[(page - 1) * PAGE : page * PAGE]), page, n_pages
 
 
-def cells(rows: Sequence[Row], shown: Sequence[Column]) -> list[list[tuple[str, str]]]:
+def cells(rows: Sequence[Row], shown: Sequence[BoardColumn]) -> list[list[tuple[str, str]]]:
     """Return the text of each cell, and what stands smaller beside it."""
     return [[(column.text(row), column.beside(row)) for column in shown] for row in rows]
 
 
-def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
+def csv_text(rows: Sequence[Row], shown: Sequence[BoardColumn]) -> str:
     """Return rows as CSV with the digits that the board shows, and the year, source and paper of published rows.
 
     The ends of intervals have columns of their own.
@@ -202,7 +202,7 @@ def csv_text(rows: Sequence[Row], shown: Sequence[Column]) -> str:
         ends = [f"{column.heading} low", f"{column.heading} high"] if column.metric else []
         heads += [column.heading, *(["p"] if column.beside is _test else ends)]
     heads += ["year", "source", "paper"]
-    lines = [[row.id, *(each for column in shown for each in _plain(column, row)), *_source(row)] for row in rows]
+    lines = [[row.id, *(each for column in shown for each in _cell_values(column, row)), *_source(row)] for row in rows]
     return spreadsheet.csv_text(heads, lines)
 
 
@@ -232,7 +232,7 @@ def _source(row: Row) -> list[str]:
     return [year_of(row), "; ".join(words), " ".join(addresses)]
 
 
-def _plain(column: Column, row: Row) -> list[str | float]:
+def _cell_values(column: BoardColumn, row: Row) -> list[str | float]:
     """Return the values of a cell as a program reads them; empty where there is none."""
     if column.metric:
         figure = row.figures.get(column.metric, Figure(math.nan))
@@ -248,7 +248,7 @@ def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) 
     metrics = [metric for metric, label in benchmark.metrics.items() if label in shown]
     best = {metric: _best(rows, metric, metric in benchmark.scoring.lower_is_better) for metric in metrics}
     lines = [
-        [latex(row.system), *(_latex_figure(row.figures.get(metric), best[metric]) for metric in metrics)]
+        [latex(row.system), *(_latex_score(row.figures.get(metric), best[metric]) for metric in metrics)]
         for row in rows
     ]
     spaced = {n for n, row in enumerate(rows) if n and row.group != rows[n - 1].group}
@@ -256,7 +256,7 @@ def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) 
     return tabular([heads], lines, spaced)
 
 
-def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
+def _metric_column(benchmark: Benchmark, metric: str, label: str) -> BoardColumn:
     def text(row: Row) -> str:
         return row.figures[metric].text() if metric in row.figures else ""
 
@@ -266,15 +266,15 @@ def _metric_column(benchmark: Benchmark, metric: str, label: str) -> Column:
     def beside(row: Row) -> str:
         return row.figures[metric].interval() if metric in row.figures else ""
 
-    return Column(label, text, order, metric not in benchmark.scoring.lower_is_better, beside, metric)
+    return BoardColumn(label, text, order, metric not in benchmark.scoring.lower_is_better, beside, metric)
 
 
-def _number_column(heading: str, attribute: str, form: str) -> Column:
+def _number_column(heading: str, attribute: str, form: str) -> BoardColumn:
     def order(row: Row) -> float:
         value = getattr(row, attribute)
         return math.nan if value is None else float(value)
 
-    return Column(
+    return BoardColumn(
         heading, lambda row: "" if math.isnan(order(row)) else form.format(order(row)), order, heading == "coverage"
     )
 
@@ -310,7 +310,7 @@ def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
     return (min if lower else max)(values, default=math.nan)
 
 
-def _latex_figure(figure: Figure | None, best: float) -> str:
+def _latex_score(figure: Figure | None, best: float) -> str:
     if figure is None or math.isnan(figure.value):
         return "--"
     text = figure.text(3)

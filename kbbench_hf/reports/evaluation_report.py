@@ -63,7 +63,7 @@ def write_evaluation(runs: StoredRuns, out: Path) -> list[Path]:
     names = list(runs.systems)
     for section in sections:
         for name, drawn in _pictures(section):
-            write_bytes(out / f"{name}.pdf", _drawn(drawn, names, "pdf", name))
+            write_bytes(out / f"{name}.pdf", _render_panels(drawn, names, "pdf", name))
     write_text(out / PAGE, _page(runs, sections, published, there))
     write_text(out / TEX, _document(runs, sections, published, there))
     lines = [line for section in sections for table in section.tables for line in csv_lines(section.title, table)]
@@ -84,8 +84,8 @@ def _page(
         place=_place(runs),
         warnings=_warnings(runs, data),
         coverage=_coverage(runs, data),
-        sections=[_shown(section, list(runs.systems)) for section in sections],
-        published=[_shown(section, []) for section in published],
+        sections=[_section_context(section, list(runs.systems)) for section in sections],
+        published=[_section_context(section, []) for section in published],
         weak=WEAK,
         paper=runs.benchmark.facts.paper,
     )
@@ -114,7 +114,7 @@ def _coverage(runs: StoredRuns, data: DatasetFolder | None) -> dict[str, object]
     return {"heads": heads, "rows": rows}
 
 
-def _shown(section: Section, systems: Sequence[str]) -> dict[str, object]:
+def _section_context(section: Section, systems: Sequence[str]) -> dict[str, object]:
     return {
         "title": section.title,
         "notes": section.notes,
@@ -156,12 +156,12 @@ def _picture(name: str, drawn: Panels, systems: Sequence[str]) -> dict[str, obje
     panels = []
     for n, panel in enumerate(drawn.panels):
         one = Panels(**{**vars(drawn), "panels": [panel]})
-        svg = _drawn(one, list(styles), "svg", f"{name}-{n}", legend=False).decode()
+        svg = _render_panels(one, list(styles), "svg", f"{name}-{n}", legend=False).decode()
         panels.append((panel.title or drawn.title or name, Markup(_themed(svg))))  # noqa: S704  # drawn here
     return {"title": drawn.title, "signs": signs, "panels": panels, "bars": drawn.bars}
 
 
-def _drawn(drawn: Panels, systems: Sequence[str], form: str, name: str, *, legend: bool = True) -> bytes:
+def _render_panels(drawn: Panels, systems: Sequence[str], form: str, name: str, *, legend: bool = True) -> bytes:
     from matplotlib import rc_context
 
     sink = io.BytesIO()
@@ -184,14 +184,14 @@ def _document(
     """Return a whole LaTeX document of all tables, and of the pictures beside it."""
     parts = [_PREAMBLE, f"\\section*{{{latex(runs.benchmark.title)}}}\n{latex(_place(runs))}\n\n"]
     parts += [f"\\par {latex(str(each))}\n" for each in _warnings(runs, data)]
-    parts += _written(sections)
+    parts += _latex_lines(sections)
     if published:
         parts.append("\\clearpage\\section*{Published, on other data}\n")
-        parts += _written(published, pictures=False)
+        parts += _latex_lines(published, pictures=False)
     return "".join([*parts, "\\end{document}\n"])
 
 
-def _written(sections: Sequence[Section], *, pictures: bool = True) -> Iterator[str]:
+def _latex_lines(sections: Sequence[Section], *, pictures: bool = True) -> Iterator[str]:
     for section in sections:
         yield f"\\section{{{latex(section.title)}}}\n" + "".join(f"\\par {latex(note)}\n" for note in section.notes)
         yield from (as_latex(table) for table in section.tables if table.rows)

@@ -68,7 +68,7 @@ def eval_record(
             "id": str(settings.get("agent") or settings.get("rerank") or system),
             **_engine(run),
         },
-        "evaluation_results": [_figure(result, metric, figure, settings) for metric, figure in figures.items()],
+        "evaluation_results": [_metric_record(result, metric, figure, settings) for metric, figure in figures.items()],
     }
     if "started" in run:
         record["evaluation_timestamp"] = run["started"]
@@ -85,7 +85,7 @@ def eval_record(
     return record
 
 
-def _figure(result: PlainResult, metric: str, figure: PlainFigure, settings: Mapping[str, object]) -> Record:
+def _metric_record(result: PlainResult, metric: str, figure: PlainFigure, settings: Mapping[str, object]) -> Record:
     found = benchmark(result["benchmark"])
     low, high = figure["ci95"]
     uncertainty: Record = {"num_samples": figure["n_scored"]}

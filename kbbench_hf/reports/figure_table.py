@@ -91,7 +91,7 @@ def csv_lines(section: str, table: FigureTable) -> Iterator[list[object]]:
                        shown.n_scored or "", "yes" if shown.weak else ""]  # fmt: skip
 
 
-def plain(table: FigureTable) -> Mapping[str, object]:
+def table_to_json(table: FigureTable) -> Mapping[str, object]:
     """Return row -> column -> figure as plain values, for --json."""
     return {
         name: {column: shown._asdict() for (_, column), shown in zip(table.columns, row, strict=True) if shown}

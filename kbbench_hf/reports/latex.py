@@ -33,10 +33,10 @@ def latex(text: str) -> str:
     >>> latex("50 % of R@20 ↓")
     '50 \\% of R@20 $\\downarrow$'
     """
-    return "".join(_SPECIAL.get(each) or _known(each) for each in text)
+    return "".join(_SPECIAL.get(each) or _letter(each) for each in text)
 
 
-def _known(letter: str) -> str:
+def _letter(letter: str) -> str:
     if letter == "\n" or (letter.isprintable() and ord(letter) < 0x180):  # ASCII and the accented Latin letters
         return letter
     plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()

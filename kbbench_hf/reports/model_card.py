@@ -83,7 +83,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
         benchmark=settings["benchmark"],
         method=settings["method"],
         version=facts["versions"].get("kbbench-hf", ""),
-        figures=_figures(facts["validation"]),
+        figures=_validation_table(facts["validation"]),
         curve="MRR by step: " + ", ".join(f"{each['mrr']:.4f} at {each['step']:,.0f}" for each in facts["curve"]) + ".",
         gains=_gains(facts["gains"], facts["ceilings"]),
         revision=settings["dataset_revision"],
@@ -98,7 +98,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
     )
 
 
-def _figures(validation: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+def _validation_table(validation: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     metrics = [*next(iter(validation.values()))]
     rows = []
     for part, figures in validation.items():

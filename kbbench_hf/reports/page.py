@@ -17,7 +17,7 @@ MARKS: Mapping[Mark, str] = {"right": "✓", "wrong": "✗", "not counted": "○
 TEMPLATES = templates(Path(__file__).parent / "templates")
 
 
-class Bar(NamedTuple):
+class ScoreBar(NamedTuple):
     """A value and its interval as positions on a scale, in percent of its length."""
 
     low: float
@@ -34,7 +34,7 @@ class Chart(NamedTuple):
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    bars: Sequence[Bar | None]
+    bars: Sequence[ScoreBar | None]
     scale: str
     """The ends of the scale that all rows share; empty where each row has its own."""
     n_narrow: int = 3
@@ -45,11 +45,11 @@ Drawable = tuple[float | None, float | None, float | None]
 """A value and the ends of its interval."""
 
 
-def score_bars(scores: Sequence[Drawable], *, unbounded: bool = False) -> tuple[list[Bar | None], str]:
+def score_bars(scores: Sequence[Drawable], *, unbounded: bool = False) -> tuple[list[ScoreBar | None], str]:
     """Return the bars of scores on one scale and the ends of this scale: 0 to 1, or for unbounded metrics a round end.
 
     >>> score_bars([(0.5, 0.25, 0.75), (None, None, None)])
-    ([Bar(low=25.0, value=50.0, high=75.0, zero=0.0, scale=''), None], '0 to 1')
+    ([ScoreBar(low=25.0, value=50.0, high=75.0, zero=0.0, scale=''), None], '0 to 1')
     >>> score_bars([(6.8, 6.0, 7.5), (12, None, None)], unbounded=True)[1]
     '0 to 20'
     """
@@ -57,11 +57,11 @@ def score_bars(scores: Sequence[Drawable], *, unbounded: bool = False) -> tuple[
     return [_bar(each, 0.0, top) for each in scores], f"0 to {top:g}"
 
 
-def difference_bars(differences: Sequence[Drawable]) -> tuple[list[Bar | None], str]:
+def difference_bars(differences: Sequence[Drawable]) -> tuple[list[ScoreBar | None], str]:
     """Return the bars of differences on one scale with 0 in the middle, and the ends of this scale.
 
     >>> difference_bars([(-0.1, -0.2, 0.0)])
-    ([Bar(low=0.0, value=25.0, high=50.0, zero=50.0, scale='')], '-0.2 to +0.2')
+    ([ScoreBar(low=0.0, value=25.0, high=50.0, zero=50.0, scale='')], '-0.2 to +0.2')
     """
     end = _round_end(differences)
     return [_bar(each, -end, end) for each in differences], f"-{end:g} to +{end:g}"
@@ -74,7 +74,7 @@ def _round_end(shown: Sequence[Drawable]) -> float:
     return next(each * magnitude for each in (1, 2, 5, 10) if most <= each * magnitude * (1 + 1e-9))
 
 
-def _bar(shown: Drawable, start: float, end: float) -> Bar | None:
+def _bar(shown: Drawable, start: float, end: float) -> ScoreBar | None:
     value, low, high = shown
     if value is None or not math.isfinite(value):
         return None
@@ -82,7 +82,7 @@ def _bar(shown: Drawable, start: float, end: float) -> Bar | None:
     low, value, high, zero = (
         round(100 * min(max((each - start) / (end - start), 0.0), 1.0), 2) for each in (*ends, 0.0)
     )
-    return Bar(low, value, high, zero)
+    return ScoreBar(low, value, high, zero)
 
 
 def in_order(keys: Iterable[str]) -> list[str]:

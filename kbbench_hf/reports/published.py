@@ -32,9 +32,10 @@ def published_json(places: Iterable[Place]) -> dict[str, object]:
                 **row.place._asdict(),
                 "system": row.system,
                 "id": row.id,
-                "figures": _plain(row.figures),
+                "figures": _scores_to_json(row.figures),
                 "slices": {
-                    name: {key: _plain(figures) for key, figures in keys.items()} for name, keys in row.slices.items()
+                    name: {key: _scores_to_json(figures) for key, figures in keys.items()}
+                    for name, keys in row.slices.items()
                 },
             }
             for row in rows
@@ -42,7 +43,7 @@ def published_json(places: Iterable[Place]) -> dict[str, object]:
     }
 
 
-def _plain(figures: Figures) -> dict[str, dict[str, object]]:
+def _scores_to_json(figures: Figures) -> dict[str, dict[str, object]]:
     return {
         metric: {
             "value": figure.value,
@@ -82,7 +83,7 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
             console.print(f"[dim]Installed predictions, for kbbench compare and score: {names}[/dim]")
 
 
-def print_beside(result: Result, benchmark: Benchmark) -> None:
+def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
     """Print the published systems next above and below a result, saying where they differ in split or mode."""
     console = terminal.console()
     scores = {metric: figure.value for metric, figure in result.scores.items() if figure.n_scored}

@@ -29,7 +29,7 @@ DAGGER, DOUBLE_DAGGER = "†", "‡"
 DIGITS = 3
 
 
-class Cell(NamedTuple):
+class ResultCell(NamedTuple):
     """A cell as it is shown."""
 
     text: str
@@ -43,7 +43,7 @@ class Sheet:
     title: str
     blocks: Sequence[tuple[str, Sequence[str]]]
     """Each block's name, and its headings; the first is `#` where rank groups are known."""
-    rows: Sequence[tuple[str, Sequence[Cell]]]
+    rows: Sequence[tuple[str, Sequence[ResultCell]]]
     """Each system's name, with its mark, and its cells."""
     spaced: frozenset[int]
     """The rows that begin another rank group, where there is one block."""
@@ -115,11 +115,16 @@ def as_markdown(blocks: Sequence[Block], *, percent: bool = False) -> str:
     heads = ["System", *(f"{title} {head}" if several else head for title, heads in made.blocks for head in heads)]
     lines = [heads, ["---", *(["---:"] * (len(heads) - 1))]]
     lines += [
-        [_plain(name), *(f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text) for cell in cells)]
+        [
+            _escape_markdown(name),
+            *map(_markdown_cell, cells),
+        ]
         for name, cells in made.rows
     ]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return f"**{_plain(made.title)}**\n\n{table}\n" + "".join(f"{_plain(note)}\n\n" for note in made.notes)
+    return f"**{_escape_markdown(made.title)}**\n\n{table}\n" + "".join(
+        f"{_escape_markdown(note)}\n\n" for note in made.notes
+    )
 
 
 def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
@@ -194,16 +199,16 @@ def _columns(block: Block) -> list[str]:
     return ["#", *block.metrics] if len(block.groups) > 1 else [*block.metrics]
 
 
-def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> list[Cell]:
+def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> list[ResultCell]:
     system = next((each for each in block.systems if each.name == name), System(name))
     cells = []
     for column in columns:
         if column == "#":
-            cells.append(Cell(str(block.groups.get(name, ""))))
+            cells.append(ResultCell(str(block.groups.get(name, ""))))
             continue
         shown = system.figure(column)
         best = shown is not None and shown.value == block.best(column) and len(block.systems) > 1
-        cells.append(Cell(_number(shown, percent), best))
+        cells.append(ResultCell(_number(shown, percent), best))
     return cells
 
 
@@ -263,6 +268,10 @@ def _notes(blocks: Sequence[Block], percent: bool) -> list[str]:
     return notes
 
 
-def _plain(text: str) -> str:
+def _markdown_cell(cell: ResultCell) -> str:
+    return f"**{_escape_markdown(cell.text)}**" if cell.best else _escape_markdown(cell.text)
+
+
+def _escape_markdown(text: str) -> str:
     """Return text as Markdown that shows it."""
     return "".join(f"\\{each}" if each in "\\|*_`<>[]#" else each for each in text)

@@ -21,10 +21,10 @@ def reasons_of(folder: Path) -> dict[Id, Markup]:
         return {}
     template = TEMPLATES.get_template("reasons.html.jinja")
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return {record["id"]: Markup(template.render(_shown(record))) for record in records}  # noqa: S704
+    return {record["id"]: Markup(template.render(_record_context(record))) for record in records}  # noqa: S704
 
 
-def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
+def _record_context(record: Mapping[str, Any]) -> dict[str, Any]:
     winner, gold = record["winner"], record["gold"]
     nodes = [winner, *(each for each in gold if each["id"] != winner["id"])]
     right = {each["id"] for each in gold}

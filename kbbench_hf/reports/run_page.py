@@ -33,13 +33,13 @@ from kbbench_hf.reports.page import (
 from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import (
     counter_words,
+    interval_text,
     label,
     mean_and_deviation,
     metric_legend,
     number,
     ordered_warnings,
-    plain_interval,
-    plain_value,
+    value_text,
     words,
 )
 from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajectory
@@ -163,7 +163,7 @@ def _score_chart(result: PlainResult, benchmark: Benchmark, metrics: Sequence[st
         of_repeats = [value for value in repeats.get(name, ()) if value is not None]
         deviation = [mean_and_deviation(of_repeats)] if repeats else []
         n_of = (f"{each[key]:,}" for key in counted)
-        rows.append([label(benchmark, name), plain_value(each), plain_interval(each), *deviation, *n_of])
+        rows.append([label(benchmark, name), value_text(each), interval_text(each), *deviation, *n_of])
     of_runs = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
     drawn = [
         score_bars([_drawable(each)], unbounded=name in benchmark.scoring.unbounded) for name, each in scores.items()
@@ -203,15 +203,15 @@ def _slice(name: str, keys: Figures, benchmark: Benchmark, config: str) -> dict[
     rows = [
         [
             key,
-            plain_value(keys[key][first]),
-            plain_interval(keys[key][first]),
+            value_text(keys[key][first]),
+            interval_text(keys[key][first]),
             f"{keys[key][first]['n_scored']:,}",
-            *(plain_value(keys[key][metric]) for metric in headline),
+            *(value_text(keys[key][metric]) for metric in headline),
         ]
         for key in ordered
     ]
     heads = [words(name), label(benchmark, first), "95 % interval", "n", *(label(benchmark, each) for each in headline)]
-    all_rows = [[key, *(plain_value(keys[key][metric]) for metric in metrics)] for key in ordered]
+    all_rows = [[key, *(value_text(keys[key][metric]) for metric in metrics)] for key in ordered]
     return {
         "words": words(name),
         "drawn": label(benchmark, first),

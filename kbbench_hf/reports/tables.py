@@ -178,12 +178,12 @@ def counter_words(name: str) -> str:
     return _COUNTERS.get(name, words(name))
 
 
-def plain_value(figure: PlainFigure) -> str:
+def value_text(figure: PlainFigure) -> str:
     """Return a score of a `result.json` as tables show it."""
     return "-" if figure["value"] is None else number(figure["value"])
 
 
-def plain_interval(figure: PlainFigure) -> str:
+def interval_text(figure: PlainFigure) -> str:
     """Return the interval of a score of a `result.json` as tables show it."""
     low, high = figure["ci95"]
     return "-" if low is None or high is None else interval((low, high))

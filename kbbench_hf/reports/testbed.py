@@ -8,7 +8,7 @@ from rich.markup import escape
 from kbbench_hf.benchmarks.base import Benchmark, Figures
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.plots import plot_panels
-from kbbench_hf.reports.tables import plain_interval, plain_value
+from kbbench_hf.reports.tables import interval_text, value_text
 from kbbench_hf.scoring.result import PlainResult
 from kbbench_hf.scoring.stored_runs import read_runs, warnings_together
 
@@ -22,9 +22,9 @@ def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[s
     ]
     for config, result in results.items():
         figures = figures_of[config]
-        cells = [plain_value(figures[each]) for each in (first, *others)]
+        cells = [value_text(figures[each]) for each in (first, *others)]
         n = f"{result['counters']['n_examples']:,}"
-        rows.append([config, n, cells[0], plain_interval(figures[first]), *cells[1:]])
+        rows.append([config, n, cells[0], interval_text(figures[first]), *cells[1:]])
     names = [found.metrics[each] for each in (first, *others)]
     terminal.print_table(console, ["config", "n", names[0], "95 % interval", *names[1:]], rows)
     for warning in warnings_together(results):

@@ -14,7 +14,7 @@ from kbbench_hf.files.datasets import Id, read_json
 from kbbench_hf.reports.comparison import TEST_HEADS, test_cells, test_legend
 from kbbench_hf.reports.page import TEMPLATES, Chart, difference_bars
 from kbbench_hf.reports.tables import label, number
-from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, drawn
+from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, draw_trajectory
 from kbbench_hf.scoring.asked import RUN
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.trajectories import Call, Trajectory
@@ -37,7 +37,7 @@ ENDS = {
 
 def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Markup:
     """Return the HTML below an example: the drawing, how the trajectory ended, and every tool call."""
-    picture = drawn(walk, gold, kb)
+    picture = draw_trajectory(walk, gold, kb)
     names = NodeNames(kb)
     return Markup(  # noqa: S704  made by a template that escapes
         TEMPLATES.get_template("trajectory.html.jinja").render(

@@ -1,4 +1,4 @@
-"""The piece of a knowledge base that an agent walked, drawn: searches on the left, what they led to beside them."""
+"""Drawing of the nodes that an agent visited: searches on the left, then the nodes to which they led."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Arrow(NamedTuple):
     whole: str
 
 
-class Walked(NamedTuple):
+class VisitedGraph(NamedTuple):
     """A picture: its boxes and arrows, its size, and how many rows did not fit."""
 
     boxes: list[Box]
@@ -61,7 +61,7 @@ class Walked(NamedTuple):
     n_left_out: int
 
 
-def drawn(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Walked:
+def draw_trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> VisitedGraph:
     """Return the picture of what was walked: searches on the left, and how each node that mattered was first reached.
 
     A node matters that was walked from, selected, or is of the gold; of the others that were shown, only the number is
@@ -88,7 +88,7 @@ def drawn(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Walked:
     height = min(n_rows, MOST_ROWS) * LINE
     kept = [box for box in boxes if box.y < height]
     width = max((box.x + BOX for box in kept), default=0)
-    return Walked(kept, [each for each in arrows if each.to < height], width, height, max(0, n_rows - MOST_ROWS))
+    return VisitedGraph(kept, [each for each in arrows if each.to < height], width, height, max(0, n_rows - MOST_ROWS))
 
 
 class NodeNames:

@@ -10,7 +10,7 @@ from kbbench_hf.app import compare_page, row_page
 from kbbench_hf.app.board_table import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.drawings import Dot, scatter
-from kbbench_hf.app.examples import Shown
+from kbbench_hf.app.examples import ShownExample
 from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, rendered, table
 from kbbench_hf.app.multiples import Panel, multiples
 from kbbench_hf.benchmarks import Place
@@ -86,8 +86,8 @@ def test_pictures_flags_and_examples_are_text() -> None:
         inert(rendered("plot", drawn=drawn, costs=True, axes={"x": (text, text, [text, "b"])}))
         explained = Explanation([(text, True), (text, False)], [text], [(text, "wrong")])
         shown = [
-            Shown(text, {text: text}, {text: explained}, {text: text}),
-            Shown(text, {text: text}, {}, {text: text}),
+            ShownExample(text, {text: text}, {text: explained}, {text: text}),
+            ShownExample(text, {text: text}, {}, {text: text}),
         ]
         page = inert(row_page.examples_html(shown, text, text))
         assert page.all("mark")[0].text == words(text) and page.all("code")[0].text == words(text)

@@ -109,7 +109,7 @@ def test_one_system_is_followed_over_the_places_of_its_family(boards: Boards) ->
     place = as_place("ska-bench/noise_kg_4k/test/squad")
     found = boards.board(place)
     others = row_page.same_system(boards, place, found.rows[0])
-    table = parsed(row_page.elsewhere_table(found, others))
+    table = parsed(row_page.other_places_table(found, others))
     names = [name for name, *_ in table.rows()]
     assert table.all("caption")[0].text == "Other results of this system"
     assert len(names) == len(others) and {"noise_kg_4k", "noise_kg_24k"} <= set(names)

@@ -15,7 +15,7 @@ import pytest
 from kbbench_hf.benchmarks import as_place
 from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.leaderboard import checking
-from kbbench_hf.leaderboard.checking import CAN_FORK, SMALL, Checks, Limits, Upload
+from kbbench_hf.leaderboard.checking import CAN_FORK, SMALL, Checks, Upload, UploadLimits
 from kbbench_hf.leaderboard.submissions import Preview
 from tests.servers.hostile import GOOD, PLACE
 
@@ -124,7 +124,7 @@ def test_a_check_whose_forker_was_killed_is_made_by_another(upload: Path) -> Non
 
 
 def test_who_has_little_under_way_and_sends_little_goes_first() -> None:
-    lane = checking._Lane(Limits(1, 0, None, 0, 0, 0))
+    lane = checking._Lane(UploadLimits(1, 0, None, 0, 0, 0))
     order: list[str] = []
 
     async def one(who: str, size: int) -> None:
@@ -142,7 +142,7 @@ def test_who_has_little_under_way_and_sends_little_goes_first() -> None:
 
 
 def test_a_visitor_who_leaves_gives_the_turn_back() -> None:
-    lane = checking._Lane(Limits(1, 0, None, 0, 0, 0))
+    lane = checking._Lane(UploadLimits(1, 0, None, 0, 0, 0))
 
     async def hold() -> None:
         async with lane.turn("eve", 1):

@@ -9,7 +9,7 @@ import pytest
 from kbbench_hf.benchmarks import Place, benchmark, shipped_answers
 from kbbench_hf.benchmarks.baselines import published_places
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.reports.published import print_beside, print_published, published_json
+from kbbench_hf.reports.published import print_nearest_published, print_published, published_json
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
@@ -78,7 +78,7 @@ def test_a_program_gets_value_digits_kind_source_and_key() -> None:
 
 @pytest.mark.usefixtures("wide")
 def test_a_result_has_its_published_neighbours_beside_it(capsys: pytest.CaptureFixture[str], scored: Scored) -> None:
-    print_beside(scored(0.3), benchmark("text2kg-wikidata-tekgen"))
+    print_nearest_published(scored(0.3), benchmark("text2kg-wikidata-tekgen"))
     lines = lines_of(capsys)
     assert lines[1] == (
         "Published results nearest in F1 (same split and mode). All: kbbench list text2kg-wikidata-tekgen --published"
@@ -94,12 +94,14 @@ def test_neighbours_of_another_mode_or_of_more_examples_say_so(
     capsys: pytest.CaptureFixture[str], scored: Scored
 ) -> None:
     found = benchmark("text2kg-wikidata-tekgen")
-    print_beside(scored(0.3, mode="repaired"), found)
+    print_nearest_published(scored(0.3, mode="repaired"), found)
     assert "for mode reference, not for this result" in lines_of(capsys)[1]
-    print_beside(scored(0.3, warnings=[ScoreWarning("limit", "The first 48 of 4,062.", "Run without --limit.")]), found)
+    print_nearest_published(
+        scored(0.3, warnings=[ScoreWarning("limit", "The first 48 of 4,062.", "Run without --limit.")]), found
+    )
     assert "for the whole split, not for this result" in lines_of(capsys)[1]
 
 
 def test_without_anything_published_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    print_beside(score(shipped_answers("mini-text2kg")[0], "mini-text2kg"), benchmark("mini-text2kg"))
+    print_nearest_published(score(shipped_answers("mini-text2kg")[0], "mini-text2kg"), benchmark("mini-text2kg"))
     assert lines_of(capsys) == []

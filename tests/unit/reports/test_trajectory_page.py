@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.reports.trajectory_page import totals, trajectory
-from kbbench_hf.reports.walked_graph import IN_BOX, MOST_ROWS, drawn
+from kbbench_hf.reports.walked_graph import IN_BOX, MOST_ROWS, draw_trajectory
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 HOSTILE = "</text><script>alert(1)</script>${x}"
@@ -56,7 +56,7 @@ WALK = Trajectory(
 
 
 def test_the_picture_has_the_way_to_what_was_selected_and_what_was_found_in_vain(kb: KnowledgeBase) -> None:
-    picture = drawn(WALK, ["x"], kb)
+    picture = draw_trajectory(WALK, ["x"], kb)
     assert [(box.whole, box.kind) for box in picture.boxes] == [
         ("“Ada”", "search"),
         ("Ada (a)", "node"),
@@ -71,7 +71,7 @@ def test_the_picture_has_the_way_to_what_was_selected_and_what_was_found_in_vain
 
 def test_a_right_answer_that_was_passed_over_is_drawn_and_said(kb: KnowledgeBase) -> None:
     passed = replace(WALK, selected=[], backed_off=True, answer_selected=False)
-    assert ("On stone (q)", "right") in [(box.whole, box.kind) for box in drawn(passed, ["q"], kb).boxes]
+    assert ("On stone (q)", "right") in [(box.whole, box.kind) for box in draw_trajectory(passed, ["q"], kb).boxes]
     html = trajectory(passed, ["q"], kb)
     assert "A gold node was seen but not selected (selection error)." in html
     assert "Nothing was selected" in html
@@ -92,7 +92,7 @@ def test_what_a_node_or_a_model_says_is_inert_and_cut_to_fit(kb: KnowledgeBase) 
 
 def test_a_long_walk_is_cut_and_says_so(kb: KnowledgeBase) -> None:
     searches = [Call(n, "search_nodes", {"query": str(n)}, None, 0, []) for n in range(MOST_ROWS + 3)]
-    picture = drawn(replace(WALK, calls=searches), [], kb)
+    picture = draw_trajectory(replace(WALK, calls=searches), [], kb)
     assert (len(picture.boxes), picture.n_left_out) == (2 * MOST_ROWS, 3)
     assert "3 more rows are not drawn" in trajectory(replace(WALK, calls=searches), [], kb)
 
