@@ -60,7 +60,7 @@ Form = str | list["Form"]
 def contradicts(form: str, table: source_files.SourceTable, positive: Sequence[int]) -> bool:
     """Return whether a logical form reads other rows than these; False where it is absent or has other operators.
 
-    >>> table = SourceTable(("Name", "City"), [("Ann", "Oslo"), ("Bo", "Lund")])
+    >>> table = source_files.SourceTable(("Name", "City"), [("Ann", "Oslo"), ("Bo", "Lund")])
     >>> contradicts("(count (r.city c.oslo))", table, [0]), contradicts("(count (r.city c.oslo))", table, [1])
     (False, True)
     """
