@@ -14,7 +14,7 @@ from typing import Any
 from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
 from kbbench_hf.benchmarks.base import PromptOptions
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.training import GenerationScores
 
 N = 16

@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.files.datasets import DatasetFolder, Id
 from kbbench_hf.hub.download import downloaded_dataset
 from kbbench_hf.leaderboard.table import Row
-from kbbench_hf.scoring.asked import Asked, load_examples
+from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.score import annotated
 
 MOST_ITEMS = 20
@@ -40,17 +40,17 @@ def examples_of(
     boards: Boards, place: Place, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
 ) -> list[ShownExample]:
     """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
-    asked = _at_hand(place, rows[0].id, boards)
-    answers = {row.system: _answers(boards, row, asked) for row in rows}
-    by_id = {each["id"]: each for each in asked.examples.rows} if asked else {}
-    explain = asked.benchmark.showing.explain if asked else None
+    task = _at_hand(place, rows[0].id, boards)
+    answers = {row.system: _answers(boards, row, task) for row in rows}
+    by_id = {each["id"]: each for each in task.examples.rows} if task else {}
+    explain = task.benchmark.showing.explain if task else None
     return [
         ShownExample(
             example_id,
             scores,
             {
-                name: explain(asked.examples, by_id[example_id], said[example_id])
-                if explain and asked and example_id in by_id and said.get(example_id) is not None
+                name: explain(task.examples, by_id[example_id], said[example_id])
+                if explain and task and example_id in by_id and said.get(example_id) is not None
                 else None
                 for name, said in answers.items()
             },
@@ -82,27 +82,27 @@ def why_hidden(place: Place) -> str:
     return ""
 
 
-def _answers(boards: Boards, row: Row, asked: Asked | None) -> dict[Id, object]:
+def _answers(boards: Boards, row: Row, task: EvalTask | None) -> dict[Id, object]:
     store = boards.index.store
     field = benchmark(store.record(row.id).benchmark).scoring.answer.field
     return {each["id"]: each.get(field) for each in store.predictions(row.id)}  # type: ignore[misc]
 
 
-def _at_hand(place: Place, row_id: str, boards: Boards) -> Asked | None:
+def _at_hand(place: Place, row_id: str, boards: Boards) -> EvalTask | None:
     """Return the examples that a row was scored on, where they are here and still the same."""
     store = boards.index.store
     revision = store.record(row_id).dataset_revision
     if at_hand(place.benchmark) is None and downloaded_dataset(place.benchmark) is None:
         return None
-    asked = _loaded(place, revision)
+    task = _loaded(place, revision)
     folder = store.annotations(row_id)
-    return annotated(asked, folder) if asked and folder else asked
+    return annotated(task, folder) if task and folder else task
 
 
 @lru_cache(maxsize=4)
-def _loaded(place: Place, revision: str) -> Asked | None:
-    asked = load_examples(*place)
-    return asked if asked.revision == revision else None
+def _loaded(place: Place, revision: str) -> EvalTask | None:
+    task = load_examples(*place)
+    return task if task.revision == revision else None
 
 
 def _cut(text: str) -> str:

@@ -20,7 +20,7 @@ from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
     from kbbench_hf.retrieval.embedders import SentenceEmbedder
-    from kbbench_hf.scoring.asked import Asked
+    from kbbench_hf.scoring.eval_task import EvalTask
 
 _FILE = FilePath()
 JUDGING = (
@@ -117,20 +117,20 @@ def command(
       kbbench annotate --calibrate RELEASE --benchmark genres-corpora/docred --fact-judge surface
     """
     from kbbench_hf.runners.annotators import annotation_rules, n_failed
-    from kbbench_hf.scoring.asked import asked_of
+    from kbbench_hf.scoring.eval_task import resolve_task
 
-    asked = asked_of([predictions] if predictions else [], benchmark, split=split)
-    rules = annotation_rules(asked)
+    task = resolve_task([predictions] if predictions else [], benchmark, split=split)
+    rules = annotation_rules(task)
     if predictions is not None and is_published(predictions):
-        predictions = answers_of(str(predictions), asked.place)
+        predictions = answers_of(str(predictions), task.place)
         read_options = ReadOptions(source=read_options.source, parser=read_options.parser)
     options |= {"show": not json_output, "json_output": json_output}
     if calibrate is not None:
-        done = _calibrate(rules, calibrate, asked, options)
+        done = _calibrate(rules, calibrate, task, options)
     elif predictions is None:
         raise UsageError("No predictions; expected a run folder or a predictions file. Name it, or use --calibrate.")
     else:
-        done = _annotate(predictions, asked, read_options, options)
+        done = _annotate(predictions, task, read_options, options)
     click.echo(
         json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
     )
@@ -140,7 +140,7 @@ def command(
         )
 
 
-def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row) -> Row:
+def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Row) -> Row:
     from kbbench_hf.files import annotations_folder
     from kbbench_hf.files.formats import prediction_files
     from kbbench_hf.judges.surface import SURFACE
@@ -162,30 +162,30 @@ def _annotate(predictions: Path, asked: "Asked", how: ReadOptions, options: Row)
             f"{shown_name(file)} is a pipe, and annotations are stored next to the predictions; expected a file or a "
             "run's folder. Write it to a file first."
         )
-    answers = read_predictions([predictions], asked.benchmark, asked.examples, how).answers
+    answers = read_predictions([predictions], task.benchmark, task.examples, how).answers
     folder = options["out"] or annotations_folder(file)
-    made = annotate_predictions(asked, answers, folder, annotators, show=options["show"])
+    made = annotate_predictions(task, answers, folder, annotators, show=options["show"])
     if predictions.is_dir() and not options["out"] and (predictions / "result.json").is_file():
         write_result(score(predictions), predictions)
     return made
 
 
-def _calibrate(rules: AnnotationRules, release: Path, asked: "Asked", options: Row) -> Row:
+def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options: Row) -> Row:
     from kbbench_hf.runners.annotators import judge_of
     from kbbench_hf.runners.calibrate_judge import calibrate_judge
 
     named = {"factualness": options["fact_judge"], "granularity": options["split_judge"]}
-    judges = {kind: judge_of(name, kind, asked.place.config, _judging(options)) for kind, name in named.items() if name}
+    judges = {kind: judge_of(name, kind, task.place.config, _judging(options)) for kind, name in named.items() if name}
     if not (judges or (options["embedder"] and options["thresholds"])):
         raise UsageError(
             "--calibrate needs --fact-judge, --split-judge, or --embedder with --thresholds FILE. Add one of them."
         )
     done: Row = {}
     if options["embedder"]:
-        done |= _calibrate_embedder(rules, release, asked.examples, options)
+        done |= _calibrate_embedder(rules, release, task.examples, options)
     for kind, judge in judges.items():
         how = {"sample": options["sample"] or None, "show": options["show"]}
-        measured = calibrate_judge(rules, release, asked.examples, kind, judge, options["calibrations"], **how)
+        measured = calibrate_judge(rules, release, task.examples, kind, judge, options["calibrations"], **how)
         done[kind] = measured.to_dict() if options["json_output"] else f"{named[kind]}\n{measured.table()}"
     return done
 

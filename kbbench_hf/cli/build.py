@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import click
 
@@ -9,10 +10,17 @@ from kbbench_hf.benchmarks import PUBLISHED, benchmark, benchmark_names, shipped
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.cli.names import DATASET, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, check_replaceable, copy_dataset
+from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, Row, check_replaceable, copy_dataset
 from kbbench_hf.reports.terminal import echo
 
 FILE = FilePath(exists=True, dir_okay=False)
+_RELEASE = ("source", "configs", "archive", "private_seed")
+"""Options of datasets that have a release."""
+_TABLES = ("nodes", "edges", "queries")
+"""Options of knowledge bases from tables."""
+_CHOICES = {"min_grade": "min_grade", "split_by": "split_by", "split_seed": "seed", "similar_by": "embedder"}
+"""Options of extraction datasets -> the choice in `own_extraction`."""
+_EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
 
 
 @click.command()
@@ -43,7 +51,7 @@ FILE = FilePath(exists=True, dir_okay=False)
     help="Minimum evidence for aligning a triple with a sentence; relation_cued by default.",
 )
 @click.option("--split-by", type=click.Choice(["group", "subject"]), help="Unit of the splits; group by default.")
-@click.option("--seed", "drawn_by", type=int, help="Random seed of the splits; 0 by default.")
+@click.option("--seed", "split_seed", type=int, help="Random seed of the splits; 0 by default.")
 @click.option(
     "--similar-by",
     type=NAME,
@@ -52,32 +60,13 @@ FILE = FilePath(exists=True, dir_okay=False)
 )
 @click.option(
     "--private",
-    "seed",
+    "private_seed",
     type=NAME,
     metavar="SEED",
     help="Build a private split with invented names in ./private/kbbench/NAME; run models in ./private.",
 )
 @click.option("--out", type=FilePath(), help="Output folder; ./kbbench/NAME by default.")
-def command(
-    name: str,
-    source: Path | None,
-    archive: Path | None,
-    configs: str | None,
-    nodes: Path | None,
-    edges: Path | None,
-    queries: Path | None,
-    drop_dangling: bool,
-    ontology: Path | None,
-    triples: Path | None,
-    sentences: Path | None,
-    pairs: Path | None,
-    seed: str | None,
-    min_grade: str | None,
-    split_by: str | None,
-    drawn_by: int | None,
-    similar_by: str | None,
-    out: Path | None,
-) -> None:
+def command(name: str, out: Path | None, **options: Any) -> None:
     """Build the dataset NAME in ./kbbench/NAME; 'kbbench list' prints the names.
 
     The name 'metrics' builds the evaluate modules in ./kbbench.
@@ -89,77 +78,119 @@ def command(
       kbbench build my-extraction --ontology o.ttl --triples t.csv --sentences s.csv
     """
     name = name.removeprefix(f"{NAMESPACE}/")
+    given = {option: value for option, value in options.items() if value is not None and value is not False}
     if name == "metrics":
-        from kbbench_hf.hub.metric_modules import build_metrics
-        from kbbench_hf.reports.publications import evaluate_modules
-
-        if source or configs or archive or nodes or edges or queries or seed is not None:
-            raise UsageError("'build metrics' takes only the option --out. Leave the others out.")
-        place = out or Path(NAMESPACE)
-        place.mkdir(parents=True, exist_ok=True)
-        for module in build_metrics(place, evaluate_modules()):
-            echo(f'{place / module}  evaluate.load("{place / module}")')
+        _build_metrics(out or Path(NAMESPACE), given)
         return
-    if drop_dangling and not nodes:
+    if "drop_dangling" in given and "nodes" not in given:
         raise UsageError("--drop-dangling needs --nodes. Add --nodes, or leave --drop-dangling out.")
-    left_out: list[str] = []
-    place = out or (Path(NAMESPACE) if seed is None else Path("private") / NAMESPACE) / name
-    check_replaceable(place)
+    folder = out or Path("private" if "private_seed" in given else "") / NAMESPACE / name
+    check_replaceable(folder)
     started = time.monotonic()
-    if nodes or edges or queries:
-        if not nodes:
-            raise UsageError(
-                "A knowledge base needs --nodes FILE; only --edges and --queries are optional. Add --nodes."
-            )
-        if source or configs or archive or seed is not None:
-            raise UsageError(
-                "--source, --configs, --archive and --private are for releases, not for your own tables. Leave them "
-                "out."
-            )
-        from kbbench_hf.building.own_kb import build_own_knowledge_base
-
-        left_out = build_own_knowledge_base(name, nodes, edges, queries, place, drop_dangling)
-    elif ontology or triples or sentences or pairs or min_grade or split_by or similar_by or drawn_by is not None:
-        if not ontology or not sentences:
-            raise UsageError(
-                "An extraction benchmark needs --ontology and --sentences, and triples of the sentences. Add them."
-            )
-        if source or configs or archive or seed is not None:
-            raise UsageError("--source, --configs, --archive and --private are for releases. Leave them out.")
-        from kbbench_hf.building.own_extraction.release import build_own_extraction
-
-        embedder = None
-        if similar_by is not None:
-            from kbbench_hf.retrieval.embedders import SentenceEmbedder
-
-            embedder = SentenceEmbedder(similar_by)
-        given = {"min_grade": min_grade, "split_by": split_by, "seed": drawn_by, "embedder": embedder}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        build_own_extraction(name, ontology, triples, sentences, pairs, place, **chosen)
-    elif seed is not None:
-        build_private = _benchmark(name).data.build_private
-        if build_private is None or archive:
-            raise UsageError(f"{name} has no private split. Leave --private out.")
-        build_private(source, place, None if configs is None else configs.split(","), seed)
-    elif archive:
-        _build_archive(name, archive, out, source or configs)
-    elif (build := _benchmark(name).data.build) is None:
-        if (shipped := shipped_dataset(name)) is None:
-            raise UsageError(
-                f"{name} has no release to build from; expected a dataset that has one. See: kbbench list {name}"
-            )
-        if source or configs:
-            raise UsageError(f"{name} is built in. Leave --source and --configs out.")
-        copy_dataset(shipped, place)
+    dropped: list[str] = []
+    if not given.keys().isdisjoint(_TABLES):
+        dropped = _build_knowledge_base(name, folder, given)
+    elif not given.keys().isdisjoint(_EXTRACTION):
+        _build_extraction(name, folder, given)
+    elif "private_seed" in given:
+        _build_private(name, folder, given)
+    elif "archive" in given:
+        _build_archive(name, out, given)
     else:
+        _build_release(name, folder, given)
+    _report(DatasetFolder(folder), time.monotonic() - started)
+    for each in dropped:
+        echo(f"  left out: {each}")
+
+
+def _build_metrics(folder: Path, given: Row) -> None:
+    """Build the evaluate modules in a folder."""
+    from kbbench_hf.hub.metric_modules import build_metrics
+    from kbbench_hf.reports.publications import evaluate_modules
+
+    if not given.keys().isdisjoint((*_RELEASE, *_TABLES)):
+        raise UsageError("'build metrics' takes only the option --out. Leave the others out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for module in build_metrics(folder, evaluate_modules()):
+        echo(f'{folder / module}  evaluate.load("{folder / module}")')
+
+
+def _build_knowledge_base(name: str, folder: Path, given: Row) -> list[str]:
+    """Build a dataset from tables of nodes, edges and queries; return what was dropped from them."""
+    if "nodes" not in given:
+        raise UsageError("A knowledge base needs --nodes FILE; only --edges and --queries are optional. Add --nodes.")
+    if not given.keys().isdisjoint(_RELEASE):
+        raise UsageError(
+            "--source, --configs, --archive and --private are for releases, not for your own tables. Leave them out."
+        )
+    from kbbench_hf.building.own_kb import build_own_knowledge_base
+
+    edges, queries = given.get("edges"), given.get("queries")
+    return build_own_knowledge_base(name, given["nodes"], edges, queries, folder, "drop_dangling" in given)
+
+
+def _build_extraction(name: str, folder: Path, given: Row) -> None:
+    """Build a dataset from an ontology, sentences and triples."""
+    if "ontology" not in given or "sentences" not in given:
+        raise UsageError(
+            "An extraction benchmark needs --ontology and --sentences, and triples of the sentences. Add them."
+        )
+    if not given.keys().isdisjoint(_RELEASE):
+        raise UsageError("--source, --configs, --archive and --private are for releases. Leave them out.")
+    from kbbench_hf.building.own_extraction.release import build_own_extraction
+
+    choices = {choice: given[option] for option, choice in _CHOICES.items() if option in given}
+    if "embedder" in choices:
+        from kbbench_hf.retrieval.embedders import SentenceEmbedder
+
+        choices["embedder"] = SentenceEmbedder(choices["embedder"])
+    ontology, triples, sentences = given["ontology"], given.get("triples"), given["sentences"]
+    build_own_extraction(name, ontology, triples, sentences, given.get("pairs"), folder, **choices)
+
+
+def _build_private(name: str, folder: Path, given: Row) -> None:
+    """Build a private split with invented names from the release of a dataset."""
+    build = _benchmark(name).data.build_private
+    if build is None or "archive" in given:
+        raise UsageError(f"{name} has no private split. Leave --private out.")
+    build(given.get("source"), folder, _configs(given), given["private_seed"])
+
+
+def _build_archive(name: str, out: Path | None, given: Row) -> None:
+    """Build a knowledge base from the user's archive in the format of a release."""
+    build = _benchmark(name).data.build_archive
+    if build is None:
+        some = ", ".join(each for each in benchmark_names() if benchmark(each).data.build_archive)
+        raise UsageError(f"The release of {name} has no archive; expected one of {some}. Leave --archive out.")
+    if out is None or "source" in given or "configs" in given:
+        raise UsageError(
+            "--archive builds another knowledge base; expected --out FOLDER, and neither --source nor --configs. "
+            "Add --out and leave the others out."
+        )
+    build(given["archive"], out)
+
+
+def _build_release(name: str, folder: Path, given: Row) -> None:
+    """Build a dataset from its release, or copy a dataset that the package contains."""
+    source, build = given.get("source"), _benchmark(name).data.build
+    if build is not None:
         if source is not None and not source.is_dir():
             raise UsageError(
                 f"--source {source} is not a folder; expected the folder of the release. Leave it out to download."
             )
-        build(source, place, None if configs is None else configs.split(","))
-    _report(DatasetFolder(place), time.monotonic() - started)
-    for each in left_out:
-        echo(f"  left out: {each}")
+        build(source, folder, _configs(given))
+        return
+    if (shipped := shipped_dataset(name)) is None:
+        raise UsageError(
+            f"{name} has no release to build from; expected a dataset that has one. See: kbbench list {name}"
+        )
+    if source or "configs" in given:
+        raise UsageError(f"{name} is built in. Leave --source and --configs out.")
+    copy_dataset(shipped, folder)
+
+
+def _configs(given: Row) -> list[str] | None:
+    return given["configs"].split(",") if "configs" in given else None
 
 
 def _benchmark(name: str) -> Benchmark:
@@ -167,19 +198,6 @@ def _benchmark(name: str) -> Benchmark:
         return benchmark(name)
     except UsageError as error:
         raise UsageError(f"{error} To build your own knowledge base, add --nodes FILE.") from None
-
-
-def _build_archive(name: str, archive: Path, out: Path | None, others: object) -> None:
-    build = _benchmark(name).data.build_archive
-    if build is None:
-        some = ", ".join(each for each in benchmark_names() if benchmark(each).data.build_archive)
-        raise UsageError(f"The release of {name} has no archive; expected one of {some}. Leave --archive out.")
-    if out is None or others:
-        raise UsageError(
-            "--archive builds another knowledge base; expected --out FOLDER, and neither --source nor --configs. "
-            "Add --out and leave the others out."
-        )
-    build(archive, out)
 
 
 def _report(folder: DatasetFolder, seconds: float) -> None:

@@ -132,9 +132,9 @@ def command(
 
 def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequence[str] | None") -> "Block":
     """Return two compared systems as what is drawn."""
-    from kbbench_hf.scoring.results_table import Block, System
+    from kbbench_hf.scoring.results_table import Block, SystemScore
 
-    systems = [System(name, result) for name, result in zip(names, (comparison.a, comparison.b), strict=True)]
+    systems = [SystemScore(name, result) for name, result in zip(names, (comparison.a, comparison.b), strict=True)]
     return Block(comparison.a.place, list(comparison.shown(metrics)), systems, [], {}, comparison.warnings)
 
 

@@ -17,7 +17,7 @@ from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, eval_record
 from kbbench_hf.reports.hub_records import eval_results_yaml
 from kbbench_hf.reports.ranking_files import RANKING_FILES
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.asked import RUN, asked_of, system_of
+from kbbench_hf.scoring.eval_task import RUN, resolve_task, system_name
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import read_result
 
@@ -116,18 +116,18 @@ def command(
 
 def _export_rankings(run: Path, target: str) -> None:
     """Write the rankings of a retriever's run, and the gold, into a folder named after the format."""
-    asked = asked_of([run])
-    if asked.benchmark.scoring.answer is not IDS:
+    task = resolve_task([run])
+    if task.benchmark.scoring.answer is not IDS:
         raise UsageError(
-            f"{run} holds {asked.benchmark.scoring.answer.field} for {asked.place.benchmark}; expected rankings. "
+            f"{run} holds {task.benchmark.scoring.answer.field} for {task.place.benchmark}; expected rankings. "
             "Use --as hub or --as eee."
         )
-    read = read_predictions([run if run.is_dir() else run.parent], asked.benchmark, asked.examples)
-    pairs = zip(asked.examples.rows, read.answers, strict=True)
+    read = read_predictions([run if run.is_dir() else run.parent], task.benchmark, task.examples)
+    pairs = zip(task.examples.rows, read.answers, strict=True)
     rankings = {row["id"]: answer for row, answer in pairs if answer}
-    gold = {row["id"]: row["answer_ids"] for row in asked.examples.rows}
+    gold = {row["id"]: row["answer_ids"] for row in task.examples.rows}
     folder = (run if run.is_dir() else run.parent) / target
-    files = RANKING_FILES[target](rankings, gold, str(system_of(read_json(folder.parent / RUN)["settings"])))
+    files = RANKING_FILES[target](rankings, gold, str(system_name(read_json(folder.parent / RUN)["settings"])))
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         write_text(folder / name, content)

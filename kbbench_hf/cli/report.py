@@ -12,7 +12,7 @@ from kbbench_hf.cli.options import MODE, on_benchmark, read_how
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
-from kbbench_hf.scoring.asked import RUN
+from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.options import ReadOptions
 
 

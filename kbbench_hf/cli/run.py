@@ -19,7 +19,7 @@ from kbbench_hf.reports.terminal import called_as, echo
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.run_options import RunOptions
-    from kbbench_hf.runners.run_summary import Summary
+    from kbbench_hf.runners.run_summary import RunSummary
 
 MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b) or graph:BASE; trained
 ones: qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options choose the node text that it reads,
@@ -45,7 +45,7 @@ def command(
       kbbench run mini-stark --model bm25 --agent llm:my-model --base-url http://localhost:8000/v1
       kbbench run mini-text2kg --base-url http://localhost:8000/v1 --model my-model
     """
-    how = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in options.items() if value is not None}
     found = benchmark_of(benchmark.removeprefix("kbbench/").partition("/")[0])
     if model is None:
         from kbbench_hf.model_specs import KINDS
@@ -54,25 +54,25 @@ def command(
             "hf:MODEL, or with --base-url the name of a served model" if found.asking.prompts else f"one of: {KINDS}"
         )
         raise UsageError(f"Missing option '--model'. Write {kinds}. See: kbbench run --help")
-    if how.get("base_url") and not found.asking.prompts and not (how.get("rerank") or how.get("agent")):
+    if options.get("base_url") and not found.asking.prompts and not (options.get("rerank") or options.get("agent")):
         raise UsageError(
             f"{found.dataset} needs a retriever; {model} can re-rank its results (--model bm25 --rerank "
             f"llm:{model}) or search as an agent (--model bm25 --agent llm:{model})."
         )
-    dry, testbed, subset = (how.pop(name, None) for name in ("dry_run", "testbed", "subset"))
+    dry, testbed, subset = (options.pop(name, None) for name in ("dry_run", "testbed", "subset"))
     if subset and not testbed:
         raise UsageError("--subset needs --testbed NAME. Add it, or leave --subset out.")
     if dry:
-        _print_estimate(benchmark, model, cast("RunOptions", how), json_output)
+        _print_estimate(benchmark, model, cast("RunOptions", options), json_output)
         return
     if testbed:
         wanted = (testbed, subset.split(",") if subset else None)
-        _run_testbed(found, benchmark, model, wanted, cast("RunOptions", how), json_output)
+        _run_testbed(found, benchmark, model, wanted, cast("RunOptions", options), json_output)
         return
     from kbbench_hf.reports.tables import print_result
     from kbbench_hf.runners.run import finished_run
 
-    done = finished_run(benchmark, model, **how)
+    done = finished_run(benchmark, model, **options)
     if _is_first():
         if json_output:
             summary = {"summary": done.summary.to_json()} if done.summary and found.asking.prompts else {}
@@ -86,7 +86,7 @@ def command(
     check_failures(done.summary)
 
 
-def check_failures(*summaries: "Summary | None") -> None:
+def check_failures(*summaries: "RunSummary | None") -> None:
     """Raise where requests failed that a resumed run sends again, or where no prompt of any run has a response.
 
     Refusals and prompts that do not fit the context are final: some of them are an outcome of the run, all are none.
@@ -116,7 +116,7 @@ def _run_testbed(
     name: str,
     model: str,
     wanted: tuple[str, Sequence[str] | None],
-    how: "RunOptions",
+    options: "RunOptions",
     json_output: bool,
 ) -> None:
     """Run the configs of a testbed, or tabulate their finished runs where it sends no requests."""
@@ -128,15 +128,15 @@ def _run_testbed(
     if chosen.table is not None:
         from kbbench_hf.reports.figure_table import print_table, table_to_json
 
-        table = chosen.table(finished_results(found, configs, model, how))
+        table = chosen.table(finished_results(found, configs, model, options))
         if json_output:
             click.echo(json.dumps(table_to_json(table), indent=2))
         else:
             print_table(table)
         return
     results, unfinished = {}, {}
-    summaries: list[Summary | None] = []
-    for config, done in run_configs(found, configs, model, how):
+    summaries: list[RunSummary | None] = []
+    for config, done in run_configs(found, configs, model, options):
         if isinstance(done, KBBenchError):
             unfinished[config] = words = f"not run: {done}"
         else:
@@ -148,7 +148,7 @@ def _run_testbed(
         if _is_first() and not json_output:
             click.echo(f"{config}: {words}")
     if _is_first():
-        _print_configs(found, model, wanted[0], how, results, json_output)
+        _print_configs(found, model, wanted[0], options, results, json_output)
     if unfinished:
         reasons = "; ".join(f"{config}: {why}" for config, why in unfinished.items())
         raise KBBenchError(
@@ -159,22 +159,22 @@ def _run_testbed(
 
 
 def _print_configs(
-    found: Benchmark, model: str, testbed: str, how: "RunOptions", results: dict[str, Any], json_output: bool
+    found: Benchmark, model: str, testbed: str, options: "RunOptions", results: dict[str, Any], json_output: bool
 ) -> None:
     if json_output:
         click.echo(json.dumps(results, indent=2))
         return
     from kbbench_hf.reports.testbed import print_testbed
 
-    folder = how.get("out") or Path("kbbench-runs") / found.dataset
+    folder = options.get("out") or Path("kbbench-runs") / found.dataset
     if results:
         print_testbed(found, model, testbed, results, folder)
 
 
-def _print_estimate(name: str, model: str, how: "RunOptions", json_output: bool) -> None:
+def _print_estimate(name: str, model: str, options: "RunOptions", json_output: bool) -> None:
     from kbbench_hf.runners.run import estimate_run
 
-    prompt, found = estimate_run(name, model, **how)
+    prompt, found = estimate_run(name, model, **options)
     if json_output:
         click.echo(json.dumps(found.to_json(), indent=2))
         return

@@ -112,10 +112,10 @@ def check_predictions(
     Raises:
         DataError: they cannot; the message lists every problem with its line.
     """
-    from kbbench_hf.scoring.asked import asked_of
+    from kbbench_hf.scoring.eval_task import resolve_task
     from kbbench_hf.scoring.predictions import read_predictions, write_predictions
 
-    found, examples, *_ = asked_of(predictions, benchmark, split=split)
+    found, examples, *_ = resolve_task(predictions, benchmark, split=split)
     read = read_predictions(predictions, found, examples, read_options)
     counts = {
         "n_examples": len(examples.rows),

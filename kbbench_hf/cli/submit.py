@@ -15,7 +15,7 @@ from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.asked import asked_of, run_settings
+from kbbench_hf.scoring.eval_task import resolve_task, run_settings
 from kbbench_hf.scoring.score import annotated, annotations_beside
 from kbbench_hf.scoring.warnings import stored_warnings
 
@@ -63,8 +63,8 @@ def command(
             "Write a file first: kbbench validate - --benchmark NAME --out answers.jsonl"
         )
     system = System(name, link, licence, parameters_b, notes=notes)
-    asked = asked_of([predictions], benchmark, split=split, mode=mode)
-    place = asked.place
+    task = resolve_task([predictions], benchmark, split=split, mode=mode)
+    place = task.place
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     if not file.exists():
         raise UsageError(
@@ -75,7 +75,7 @@ def command(
     run = run_settings([predictions])
     of_run = stored_warnings(run.get("warnings", []))
     if annotations:
-        of_run += self_judged_warnings(str(run.get("model", "")), annotated(asked, beside).examples)
+        of_run += self_judged_warnings(str(run.get("model", "")), annotated(task, beside).examples)
     read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode, of_run)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     what = "Changed" if receipt.edited else "Already stored" if receipt.existed else "Stored"

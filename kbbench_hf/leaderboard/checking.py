@@ -28,7 +28,7 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks import Place, at_hand, importable_names, shipped_answers
 from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
 from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview, preview_of
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 
 MAX_WAITING = 500
 SIGN_IN = "Sign in and try again."
@@ -252,9 +252,9 @@ class _Forker:
 
 
 def _preview(upload: Upload, started: Callable[[], None] = lambda: None) -> Preview:
-    asked = load_examples(*upload.place)
+    task = load_examples(*upload.place)
     started()
-    return preview_of(asked, Path(upload.file), [Path(each) for each in upload.annotations])
+    return preview_of(task, Path(upload.file), [Path(each) for each in upload.annotations])
 
 
 def _answer(limits: UploadLimits, upload: Upload, started: Callable[[], None] = lambda: None) -> object:

@@ -5,9 +5,9 @@ from typing import Literal, NamedTuple
 
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.score import annotated, score_asked
+from kbbench_hf.scoring.score import annotated, score_predictions
 
 
 class Rescored(NamedTuple):
@@ -24,11 +24,11 @@ def rescore(store: Store, submission: str) -> Rescored:
     if not store.has_predictions(submission):
         return Rescored(submission, "figures only", "its source states no licence, so its predictions are not kept")
     try:
-        asked = load_examples(record.benchmark, record.config, record.split, record.mode)
-        if (here := asked.revision) != (there := record.dataset_revision):
+        task = load_examples(record.benchmark, record.config, record.split, record.mode)
+        if (here := task.revision) != (there := record.dataset_revision):
             return Rescored(submission, "other data", f"stored on {there[:12]}, here is {here[:12]}")
-        read = read_predictions([store.predictions_file(submission)], asked.benchmark, asked.examples, ReadOptions())
-        result = score_asked(annotated(asked, store.annotations(submission)), read)
+        read = read_predictions([store.predictions_file(submission)], task.benchmark, task.examples, ReadOptions())
+        result = score_predictions(annotated(task, store.annotations(submission)), read)
     except KBBenchError as error:
         return Rescored(submission, "not possible", str(error).splitlines()[0])
     again = json.loads(json.dumps(result.to_dict()))

@@ -12,9 +12,9 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
-from kbbench_hf.scoring.asked import RUN, Asked, asked_of, load_examples
+from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples, resolve_task
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.score import annotated, annotations_beside, score_asked
+from kbbench_hf.scoring.score import annotated, annotations_beside, score_predictions
 
 
 class Seed(NamedTuple):
@@ -58,13 +58,13 @@ def run_seed(folder: Path, name: str | None = None) -> Seed:
     """
     if not (folder / RUN).is_file():
         raise UsageError(f"{folder} holds no {RUN}; expected a run's folder. Check the path.")
-    asked, run = asked_of([folder]), read_json(folder / RUN)
-    if asked.n_available != len(asked.examples.rows):
+    task, run = resolve_task([folder]), read_json(folder / RUN)
+    if task.n_available != len(task.examples.rows):
         raise UsageError(
-            f"{folder} is a partial run ({len(asked.examples.rows):,} of {asked.n_available:,} examples); the "
+            f"{folder} is a partial run ({len(task.examples.rows):,} of {task.n_available:,} examples); the "
             "leaderboard needs all. Run it without --limit."
         )
-    return Seed(asked.place, folder / "predictions.jsonl", _of_run(run, name), "own")
+    return Seed(task.place, folder / "predictions.jsonl", _of_run(run, name), "own")
 
 
 def sow(store: Store, seeds: Iterable[Seed], submitter: str) -> Iterator[tuple[Seed, Receipt]]:
@@ -82,12 +82,12 @@ def sow(store: Store, seeds: Iterable[Seed], submitter: str) -> Iterator[tuple[S
         )
 
 
-def _scored(asked: Asked, seed: Seed) -> Preview:
-    predictions = read_predictions([seed.file], asked.benchmark, asked.examples, seed.options)
+def _scored(task: EvalTask, seed: Seed) -> Preview:
+    predictions = read_predictions([seed.file], task.benchmark, task.examples, seed.options)
     folder = annotations_beside(seed.file)
     annotations = {file.name: file.read_bytes() for file in sorted(folder.glob("*.parquet"))} if folder else {}
-    result = score_asked(annotated(asked, folder), predictions)
-    return previewed(asked.benchmark, asked.examples, predictions, result, annotations)
+    result = score_predictions(annotated(task, folder), predictions)
+    return previewed(task.benchmark, task.examples, predictions, result, annotations)
 
 
 def _default_place(dataset: str) -> Place:

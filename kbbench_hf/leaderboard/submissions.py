@@ -21,10 +21,10 @@ from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
 from kbbench_hf.leaderboard.owners import vouched_by
 from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.scoring.asked import Asked, load_examples
+from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import annotated, score_asked
+from kbbench_hf.scoring.score import annotated, score_predictions
 
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_EXPANDED_BYTES = 64_000_000
@@ -77,7 +77,7 @@ def preview(
 
 
 def preview_of(
-    asked: Asked, file: Path, annotations: Sequence[Path] = (), of_run: Sequence[ScoreWarning] = ()
+    task: EvalTask, file: Path, annotations: Sequence[Path] = (), of_run: Sequence[ScoreWarning] = ()
 ) -> Preview:
     """Read and score an uploaded predictions file, with the annotations made of it; nothing is stored.
 
@@ -97,18 +97,18 @@ def preview_of(
         raise DataError(
             f"The file has {size:,} bytes; at most {MAX_UPLOAD_BYTES:,} are accepted. Compress it with gzip."
         )
-    benchmark, examples, *_ = asked
+    benchmark, examples, *_ = task
     options = ReadOptions(partial=False, max_bytes=MAX_EXPANDED_BYTES)
     strict = replace(benchmark, scoring=replace(benchmark.scoring, check=partial(_check, benchmark)))
     predictions = read_predictions([file], strict, examples, options)
     if not annotations:
-        return previewed(benchmark, examples, predictions, score_asked(asked, predictions, of_run))
+        return previewed(benchmark, examples, predictions, score_predictions(task, predictions, of_run))
     if benchmark.scoring.annotations is None:
-        raise UsageError(f"{asked.place.benchmark} is scored without annotations; expected none. Leave them out.")
+        raise UsageError(f"{task.place.benchmark} is scored without annotations; expected none. Leave them out.")
     with TemporaryDirectory() as folder:
         checked_annotations(annotations, Path(folder))
         try:
-            result = score_asked(annotated(asked, Path(folder)), predictions, of_run)
+            result = score_predictions(annotated(task, Path(folder)), predictions, of_run)
         except (ValueError, TypeError, LookupError) as error:  # a stranger's columns may contradict each other
             raise DataError(
                 f"The annotations do not fit together ({error}); expected the files of one folder that "

@@ -13,7 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import NAMESPACE, Row
 from kbbench_hf.metrics.intervals import CONFIDENCE
-from kbbench_hf.scoring.asked import system_of
+from kbbench_hf.scoring.eval_task import system_name
 from kbbench_hf.scoring.result import PlainFigure, PlainResult
 
 SCHEMA_VERSION = "0.2.1"
@@ -51,7 +51,7 @@ def eval_record(
     if not figures:
         raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
     settings = run.get("settings", {})
-    system = system_of(settings) or "unknown"
+    system = system_name(settings) or "unknown"
     record: Record = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{result['benchmark']}/{system.replace('/', '_')}/{scored.timestamp():.0f}",

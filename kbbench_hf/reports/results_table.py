@@ -23,7 +23,7 @@ from kbbench_hf.reports.tables import (
     ordered_warnings,
     print_warnings,
 )
-from kbbench_hf.scoring.results_table import Block, HeadToHead, System
+from kbbench_hf.scoring.results_table import Block, HeadToHead, SystemScore
 
 DAGGER, DOUBLE_DAGGER = "†", "‡"
 DIGITS = 3
@@ -200,7 +200,7 @@ def _columns(block: Block) -> list[str]:
 
 
 def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> list[ResultCell]:
-    system = next((each for each in block.systems if each.name == name), System(name))
+    system = next((each for each in block.systems if each.name == name), SystemScore(name))
     cells = []
     for column in columns:
         if column == "#":

@@ -43,7 +43,7 @@ from kbbench_hf.reports.tables import (
     words,
 )
 from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajectory
-from kbbench_hf.scoring.asked import load_examples, system_of
+from kbbench_hf.scoring.eval_task import load_examples, system_name
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
 from kbbench_hf.scoring.score import annotated, annotations_beside
@@ -86,7 +86,7 @@ def run_page(folder: Path) -> str:
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
-        title=f"{found.title}: {system_of(run.get('settings', {})) or folder.name}",
+        title=f"{found.title}: {system_name(run.get('settings', {})) or folder.name}",
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, "
         f"n = {result['counters']['n_examples']:,}, data {result['dataset_revision'][:8]}",
         warnings=ordered_warnings(map(ScoreWarning.of, result.get("warnings", [])), found.headline),

@@ -24,10 +24,10 @@ from kbbench_hf.reports.page import (
 )
 from kbbench_hf.reports.results_table import sheet
 from kbbench_hf.reports.tables import interval, label, number, ordered_warnings, words
-from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import ShownTest
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.results_table import Block, HeadToHead, System
+from kbbench_hf.scoring.results_table import Block, HeadToHead, SystemScore
 
 N_EXAMPLES = 20
 N_PAIRS = 10
@@ -92,7 +92,7 @@ def _test_note(block: Block) -> str:
     return f"Paired over the examples scored for both. * significant at 5 %; {adjusted}."
 
 
-def _slices(scored: Sequence[System], metric: str) -> list[dict[str, object]]:
+def _slices(scored: Sequence[SystemScore], metric: str) -> list[dict[str, object]]:
     """Return the score of each system in each key of the slices that all have."""
     results = [each.result for each in scored if each.result is not None]
     shared = [name for name in results[0].slices if all(name in other.slices for other in results[1:])]
@@ -114,7 +114,7 @@ def _slices(scored: Sequence[System], metric: str) -> list[dict[str, object]]:
     return tables
 
 
-def _examples(block: Block, scored: Sequence[System], options: ReadOptions | None) -> list[dict[str, Any]] | str:
+def _examples(block: Block, scored: Sequence[SystemScore], options: ReadOptions | None) -> list[dict[str, Any]] | str:
     """Return the examples whose scores differ most, with each system's prediction; or why none are shown."""
     place, metric = block.place, block.metrics[0]
     asked = load_examples(*place)

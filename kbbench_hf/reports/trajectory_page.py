@@ -15,8 +15,8 @@ from kbbench_hf.reports.comparison import TEST_HEADS, test_cells, test_legend
 from kbbench_hf.reports.page import TEMPLATES, Chart, difference_bars
 from kbbench_hf.reports.tables import label, number
 from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, draw_trajectory
-from kbbench_hf.scoring.asked import RUN
 from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.trajectories import Call, Trajectory
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ ANSWER_TOKENS = 2048
 
 
 @dataclass(frozen=True)
-class Walked:
+class AgentRun:
     """A finished run of an agent: the run of its requests, and what it did for each question, in their order."""
 
     generation: Generation
@@ -39,7 +39,7 @@ class Walked:
 
 
 @dataclass
-class Walk:
+class AgentEpisode:
     """One question on its way: the conversation, and what its replies took."""
 
     row: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Walk:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float = 0.0
-    ended: "Callable[[Walk], None]" = lambda walk: None
+    ended: "Callable[[AgentEpisode], None]" = lambda episode: None
 
     def turn(self) -> Turn:
         """Return the next request."""
@@ -113,7 +113,7 @@ class Walk:
         )
 
 
-def walk_run(
+def run_agent(
     examples: Examples,
     agent: Agent,
     first: Path,
@@ -127,7 +127,7 @@ def walk_run(
     keep_texts: bool = False,
     price: Price | None = None,
     **how: Any,
-) -> Walked:
+) -> AgentRun:
     """Let a model walk for every question, and write its rankings, on those of the run in `first`, to `folder`.
 
     Every reply is journalled before its calls are carried out; the same call goes on in the middle of a conversation.
@@ -138,15 +138,15 @@ def walk_run(
         UsageError: a kept reply answers other requests than this run's, or the server takes no tools.
     """
     done: dict[Id, Trajectory] = {}
-    open_ones: dict[Id, Walk] = {}
+    open_ones: dict[Id, AgentEpisode] = {}
 
-    def end(walk: Walk) -> None:
+    def end(walk: AgentEpisode) -> None:
         done[walk.row["id"]] = walk.trajectory(keep_texts=keep_texts)
         open_ones.pop(walk.row["id"], None)
 
     def begin(row: Mapping[str, Any]) -> Turn:
         more = requested(agent, tool_choice)
-        walk = open_ones[row["id"]] = Walk(row, agent.conversation(row["query"]), more, price, ended=end)
+        walk = open_ones[row["id"]] = AgentEpisode(row, agent.conversation(row["query"]), more, price, ended=end)
         return walk.turn()
 
     prompts = Prompts({row["id"]: partial(begin, row) for row in examples.rows})
@@ -163,7 +163,7 @@ def walk_run(
         write_json_lines(folder / "predictions.jsonl", rows)
     wait_for_everyone(model)  # so that every process finds them when this returns
     warnings = [*generation.warnings, *_dropped_tools_warnings(agent, trajectories, generation)]
-    return Walked(replace(generation, warnings=warnings), trajectories, by_schema, rows)
+    return AgentRun(replace(generation, warnings=warnings), trajectories, by_schema, rows)
 
 
 LEAST_TOKENS_PER_CHARACTER = 1 / 5.5

@@ -25,7 +25,7 @@ from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.runners.retrieval_run import agent_tools, rank
 from kbbench_hf.runners.run_folder import open_run
-from kbbench_hf.scoring.asked import RUN, load_examples
+from kbbench_hf.scoring.eval_task import RUN, load_examples
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 """Of one question, as in our own loop; a call over the wire is a step of its own, so steps have no other bound."""
@@ -36,7 +36,7 @@ LONGEST_NAME, LONGEST_ARGUMENTS = 100, 20_000
 
 
 @dataclass
-class Session:
+class AgentSession:
     """One attempt at one question."""
 
     place: int
@@ -84,8 +84,8 @@ class AgentSessions:
         self._base = base
         self._lock = threading.RLock()
         self._places = {row["id"]: place for place, row in enumerate(rows)}
-        self._attempts: dict[int, Session] = {}
-        self._open: dict[str, Session] = {}
+        self._attempts: dict[int, AgentSession] = {}
+        self._open: dict[str, AgentSession] = {}
         self._next = 0
         self._journal = Journal(folder, observe=self._remember)
         if self._attempts:
@@ -101,7 +101,7 @@ class AgentSessions:
         """How many questions were finished."""
         return sum(session.question.finished for session in self._attempts.values())
 
-    def start(self, example_id: object = None) -> tuple[Session | None, Outcome]:
+    def start(self, example_id: object = None) -> tuple[AgentSession | None, Outcome]:
         """Start a question, the next one that nobody has started where no id is given.
 
         Returns the session, None where there is none to start, and what the agent is told: `{"id", "question",
@@ -110,7 +110,7 @@ class AgentSessions:
         with self._lock:
             return self._start(example_id)
 
-    def _start(self, example_id: object) -> tuple[Session | None, Outcome]:
+    def _start(self, example_id: object) -> tuple[AgentSession | None, Outcome]:
         place = self._place(example_id)
         if isinstance(place, Outcome):
             return None, place
@@ -119,7 +119,7 @@ class AgentSessions:
             message = f"Question {said(self.rows[place]['id'])} is finished; its answer stands. Start another."
             return None, failed("already_answered", message)
         attempt = 1 if before is None else before.attempt + 1
-        session = Session(place, attempt, uuid4().hex[:16], self.tools.question())
+        session = AgentSession(place, attempt, uuid4().hex[:16], self.tools.question())
         self._journal.append({"key": session.key, "error": None, "session": session.handle})
         self._note(session)
         row = self.rows[place]
@@ -197,7 +197,7 @@ class AgentSessions:
             return failed("unknown_question", message)
         return place
 
-    def _note(self, session: Session) -> None:
+    def _note(self, session: AgentSession) -> None:
         """Make this the attempt that counts."""
         if before := self._attempts.get(session.place):
             self._open.pop(before.handle, None)
@@ -207,7 +207,7 @@ class AgentSessions:
         """Take up a record of an earlier server."""
         place, attempt, *step = map(int, record["key"].split("/"))
         if not step:
-            self._note(Session(place, attempt, record["session"], self.tools.question()))
+            self._note(AgentSession(place, attempt, record["session"], self.tools.question()))
             return
         session = self._attempts.get(place)
         if session is None or session.attempt != attempt:
@@ -221,12 +221,12 @@ class AgentSessions:
             session.question.finished = True
             del self._open[session.handle]
 
-    def _prediction(self, session: Session) -> str:
+    def _prediction(self, session: AgentSession) -> str:
         ranked = ranking(session.question.selected, self._base(session.place), self.top_k)
         line = {"id": self.rows[session.place]["id"], "ids": [one.id for one in ranked]}
         return json.dumps({**line, "scores": [one.score for one in ranked]}, ensure_ascii=False) + "\n"
 
-    def _trajectory(self, session: Session) -> Trajectory:
+    def _trajectory(self, session: AgentSession) -> Trajectory:
         row, selected = self.rows[session.place], session.question.selected
         gold, seen = {*row["answer_ids"]}, {node for call in session.calls for node in call.shown}
         return Trajectory(
@@ -276,13 +276,13 @@ def open_sessions(
     Raises:
         UsageError: the benchmark has no knowledge base, or the base does not exist.
     """
-    asked = load_examples(benchmark, None, split, None, limit)
-    if asked.benchmark.asking.prompts:
+    task = load_examples(benchmark, None, split, None, limit)
+    if task.benchmark.asking.prompts:
         raise UsageError(
-            f"{asked.place.benchmark} has no knowledge base; expected a retrieval benchmark. See: kbbench list"
+            f"{task.place.benchmark} has no knowledge base; expected a retrieval benchmark. See: kbbench list"
         )
-    tools = agent_tools(asked, base)
-    first = rank(asked, base, show=show, timed=False).folder
+    tools = agent_tools(task, base)
+    first = rank(task, base, show=show, timed=False).folder
     settings = read_json(first / RUN)["settings"]
     folder = out or first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}")
     open_run(folder, {**settings, "agent": name}, {"base": os.path.relpath(first, folder.parent)})
@@ -292,4 +292,4 @@ def open_sessions(
         line = json.loads(lines[at])
         return list(zip(line["ids"], line["scores"], strict=True))
 
-    return AgentSessions(asked.examples.rows, tools, ranked, folder, settings["top_k"])
+    return AgentSessions(task.examples.rows, tools, ranked, folder, settings["top_k"])

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.judges.topic_model import SEEDS
-from kbbench_hf.scoring.asked import Asked
+from kbbench_hf.scoring.eval_task import EvalTask
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.judge import AnyJudge
@@ -78,7 +78,7 @@ def annotators_of(names: str, **options: Any) -> Annotators:
 
 
 def annotate_predictions(
-    asked: Asked, answers: Sequence[Answer | None], folder: Path, annotators: Annotators, *, show: bool = True
+    task: EvalTask, answers: Sequence[Answer | None], folder: Path, annotators: Annotators, *, show: bool = True
 ) -> Row:
     """Write the annotations of one set of predictions into a folder; return what was made of each kind.
 
@@ -91,15 +91,15 @@ def annotate_predictions(
     from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
     from kbbench_hf.runners.judge import annotate_verdicts
 
-    rules, examples = annotation_rules(asked), asked.examples
-    annotators = _used(annotators, rules, asked.place.benchmark)
+    rules, examples = annotation_rules(task), task.examples
+    annotators = _used(annotators, rules, task.place.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
-    config = asked.place.config
+    config = task.place.config
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
     report: Row = {"annotations": str(folder)}
     if annotators.topics:
         own = annotators.corpus
-        corpus = rules.corpus(find_dataset(asked.place.benchmark), config) if own is None else _corpus(own)
+        corpus = rules.corpus(find_dataset(task.place.benchmark), config) if own is None else _corpus(own)
         n_topics, models, seeds = rules.n_topics(config), annotators.topic_models, annotators.topic_seeds
         annotate_topics(examples, answers, folder, corpus, n_topics, models, seeds=seeds, show=show)
         missing = f", for want of {corpus.instead_of}" if corpus.instead_of else ""
@@ -149,16 +149,16 @@ def _used(annotators: Annotators, rules: AnnotationRules, benchmark: str) -> Ann
     return used
 
 
-def annotation_rules(asked: Asked) -> AnnotationRules:
+def annotation_rules(task: EvalTask) -> AnnotationRules:
     """Return what a benchmark's metrics need of other models.
 
     Raises:
         UsageError: they need nothing.
     """
-    if asked.benchmark.scoring.annotations is None:
-        name = asked.place.benchmark
+    if task.benchmark.scoring.annotations is None:
+        name = task.place.benchmark
         raise UsageError(f"{name} is scored without annotations; there is nothing to make. Score it.")
-    return asked.benchmark.scoring.annotations
+    return task.benchmark.scoring.annotations
 
 
 def n_failed(report: Row) -> int:

@@ -66,7 +66,7 @@ class ContextCheck:
     `n_characters` maps the keys of records to the lengths of their prompts; a completion has up to `most` tokens.
     """
 
-    def __init__(self, n_characters: Mapping[str, int], most: int = 0) -> None:
+    def __init__(self, n_characters: dict[str, int], most: int = 0) -> None:
         self.n_characters, self.most = n_characters, most
         self._too_long: list[Any] = []
         self._limits: set[int] = set()

@@ -24,7 +24,7 @@ from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, Job, Sampling, 
 from kbbench_hf.runners.model_identity import Identity, OtherServerError
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
-from kbbench_hf.runners.run_summary import Parse, Summary, finish, parse_once, prediction, reply_warnings
+from kbbench_hf.runners.run_summary import Parse, RunSummary, finish, parse_once, prediction, reply_warnings
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.chat_requests import Asker
@@ -39,7 +39,7 @@ class Generation:
     `predictions` are the rows of each repeat, see `run_summary.Prediction`.
     """
 
-    summary: Summary
+    summary: RunSummary
     journal: Journal = field(repr=False)
     keys: list[str] = field(repr=False)
     stopped: KBBenchError | None = None
@@ -81,26 +81,22 @@ def generate(
     show: bool = True,
     title: str = "Generating",
 ) -> Generation:
-    """Answer every prompt and return the finished run; what `folder` already holds is not asked again.
+    """Send every prompt that `folder` holds no response to, and return the finished run.
 
     `prompts` maps ids to prompts, in the order of the predictions; it may render them on demand. With `parse`,
-    `folder/predictions.jsonl` is written at the end (`predictions.<r>.jsonl` for repeat r), whole or not at all: the
-    parsed answer under the name `answer` beside the raw `response`; a prompt that was not answered has `error` there.
-    An interrupted and resumed run writes the same bytes as an uninterrupted one.
+    `folder/predictions.jsonl` is written at the end (`predictions.<r>.jsonl` for repeat r), atomically: the parsed
+    `answer`, the raw `response`, the `error` of a failed request. A resumed run writes the same bytes as another.
 
-    The answers of a folder are those of one server and model, which its journal names: others are refused before
-    anything is asked (`allow_other_server` lets them go on), and with `one_server` so is another fingerprint or
-    provider. With `partial`, a run that cannot go on is returned as far as it came, if anything was answered; what was
-    not asked has the error "not_asked".
-
-    `structured` sends each prompt's JSON schema and counts the answers that do not follow it. `concurrency`,
-    `attempts`, the budget and the canary are for models with `complete`. A model in a group of processes (`rank`,
-    `n_processes`) shares the work among them; each process returns the whole run.
+    The journal of a folder records the server and model: another one is refused before the first request
+    (`allow_other_server` accepts it); `one_server` also refuses another fingerprint or provider. With `partial`, a run
+    that stops early is returned if it has a response; prompts that were not sent have the error "not_asked".
+    `structured` sends each prompt's JSON schema and counts the responses that violate it. `concurrency`, `attempts`,
+    budgets and the canary are for models with `complete`. The processes of a model's group share the work.
 
     Raises:
         BusyError: another process runs in this folder.
-        UsageError: the server refuses the key, the model or the request, or is another than answered before.
-        InterruptedRunError, BudgetSpentError: the run stopped early; the same call goes on from there.
+        UsageError: the server refuses the key, the model or the request, or is another one than before.
+        InterruptedRunError, BudgetSpentError: the run stopped early; the same call resumes it.
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
     parse = parse_once(parse) if parse is not None else None
@@ -124,7 +120,7 @@ def generate(
         meter.start()
         stopped: KBBenchError | None = None
         limit: TimeoutLimit | None = None
-        n_characters: dict[str, int] = {}
+        context = ContextCheck({})
 
         def record(outcome: Record) -> None:
             journal.append(outcome)
@@ -139,7 +135,9 @@ def generate(
 
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
                 limit = asker.gate.timeouts
-                keys, stopped = run(_by_chat(asker, work, journal, meter, identity, advance, canary, n_characters))
+                keys, stopped = run(
+                    _by_chat(asker, work, journal, meter, identity, advance, canary, context.n_characters)
+                )
                 if stopped is not None and not (partial and any(key in journal for key in keys)):
                     raise stopped
             else:
@@ -152,29 +150,42 @@ def generate(
             meter = Meter(price)
             journal.reload(meter.add)
             keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
-        longest = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
-        context = ContextCheck(n_characters, longest)
+        context.most = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
+        records = _unless_stopped(context.watch(journal.read(keys)), work, stopped)
+        written = folder if parse is not None and shard == 0 else None
         summary, predictions = finish(
-            _unless_stopped(context.watch(journal.read(keys)), work, stopped),
-            meter,
-            name_of(model),
-            len(prompts),
-            parse=parse,
-            answer=answer,
-            folder=folder if parse is not None and shard == 0 else None,
+            records, meter, name_of(model), len(prompts), parse=parse, answer=answer, folder=written
         )
         wait_for_everyone(model)  # so that every process finds the predictions when this returns
-    summary = replace(summary, servers=tuple(identity.servers), stopped=str(stopped) if stopped else None)
-    warnings = _warnings(summary)
-    if limit is not None:
-        summary = replace(summary, n_timeouts=limit.n_timeouts, concurrency=limit.held)
-        warnings += slow_warnings(summary, limit)
-    warnings += [
+    summary, warnings = _complete(summary, stopped, limit, context, identity, structured=structured)
+    return Generation(summary, journal, keys, stopped, warnings, predictions)
+
+
+def _complete(
+    summary: RunSummary,
+    stopped: KBBenchError | None,
+    limit: "TimeoutLimit | None",
+    context: ContextCheck,
+    identity: Identity,
+    *,
+    structured: bool,
+) -> tuple[RunSummary, list[ScoreWarning]]:
+    """Return the summary of a run with its servers, timeouts and reason to stop, and the warnings on the run."""
+    summary = replace(
+        summary,
+        servers=tuple(identity.servers),
+        stopped=str(stopped) if stopped else None,
+        n_timeouts=limit.n_timeouts if limit else 0,
+        concurrency=limit.held if limit else None,
+    )
+    warnings = [
+        *_stop_warnings(summary),
+        *(slow_warnings(summary, limit) if limit else ()),
         *context.warnings(identity.servers),
         *reply_warnings(summary, structured=structured),
         *identity.warnings(),
     ]
-    return Generation(summary, journal, keys, stopped, warnings, predictions)
+    return summary, warnings
 
 
 def _unless_stopped(
@@ -190,7 +201,7 @@ def _unless_stopped(
     )
 
 
-def _warnings(summary: Summary) -> list[ScoreWarning]:
+def _stop_warnings(summary: RunSummary) -> list[ScoreWarning]:
     found = []
     if summary.stopped is not None:
         n = summary.n_open
@@ -202,7 +213,7 @@ def _warnings(summary: Summary) -> list[ScoreWarning]:
     return found
 
 
-def slow_warnings(summary: Summary, limit: "TimeoutLimit") -> list[ScoreWarning]:
+def slow_warnings(summary: RunSummary, limit: "TimeoutLimit") -> list[ScoreWarning]:
     """Return a warning where timeouts cost answers, a note where they or the risk of them held the run up."""
     if n := summary.errors.get("timeout", 0):
         message = (

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from kbbench_hf.benchmarks.base import Benchmark, PromptOptions
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -17,20 +17,21 @@ from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
-from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, Summary
-from kbbench_hf.scoring.asked import Asked
+from kbbench_hf.runners.run_options import RunOptions, prompt_options
+from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
+from kbbench_hf.scoring.eval_task import EvalTask
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import own_predictions, repeat_files, score_beside, with_repeats
+from kbbench_hf.scoring.score import own_predictions, repeat_files, score_with_annotations, with_repeats
 
 N_HASHED_PROMPTS = 100
 
 
 @dataclass(frozen=True)
-class Task:
+class PromptedTask:
     """What is asked of a language model: examples, put in the words of one prompt."""
 
-    asked: Asked
+    task: EvalTask
     prompt_name: str
     options: PromptOptions
     similar_by: str | None = None
@@ -39,15 +40,15 @@ class Task:
     @cached_property
     def prompts(self) -> Prompts:
         """The prompts by example id, written when they are first needed."""
-        write, examples = self.asked.benchmark.asking.prompts[self.prompt_name], self.asked.examples
-        options = replace(self.options, mode=self.asked.place.mode)
+        write, examples = self.task.benchmark.asking.prompts[self.prompt_name], self.task.examples
+        options = replace(self.options, mode=self.task.place.mode)
         return Prompts({row["id"]: partial(write, row, examples, options) for row in examples.rows})
 
     def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
         """Return what decides the results of a run of a model."""
         return {
-            **self.asked.settings(),
-            "n_examples": len(self.asked.examples.rows),
+            **self.task.settings(),
+            "n_examples": len(self.task.examples.rows),
             "model": model,
             "prompt": self.prompt_name,
             "prompt_sha256": self.prompt_sha256(),
@@ -60,13 +61,13 @@ class Task:
 
     def warnings(self) -> list[ScoreWarning]:
         """Return what weakens the figures of whoever is asked so."""
-        asking = self.asked.benchmark.asking
-        return asking.warn(self.asked.examples, self.options) if asking.warn else []
+        asking = self.task.benchmark.asking
+        return asking.warn(self.task.examples, self.options) if asking.warn else []
 
     def _options(self) -> dict[str, Any]:
         """Return the options as `run.json` has them; runs of benchmarks without a choice keep their first default."""
         chosen = {name: value for name, value in asdict(self.options).items() if name != "mode"}
-        if self.asked.benchmark.asking.with_similar_ids is None and self.options.demonstrations == "leak-free":
+        if self.task.benchmark.asking.with_similar_ids is None and self.options.demonstrations == "leak-free":
             chosen["demonstrations"] = "similar"
         return chosen
 
@@ -78,36 +79,33 @@ class Task:
         return digest.hexdigest()
 
 
-def task(
-    asked: Asked, *, prompt: str | None = None, options: PromptOptions | None = None, similar_by: str | None = None
-) -> Task:
-    """Return what a run would ask.
+def prompt_task(task: EvalTask, **options: Unpack[RunOptions]) -> PromptedTask:
+    """Return the prompts of a run with these options.
 
-    With `similar_by`, a sentence-transformers model chooses the similar demonstrations anew.
+    With `similar_by`, a sentence-transformers model selects the similar demonstrations again.
 
     Raises:
-        UsageError: a name that does not exist, or a benchmark that asks nothing of a language model, or has no
-            demonstrations to choose.
+        UsageError: a name that does not exist, or a benchmark without prompts or without demonstrations to select.
     """
-    name, asking = asked.place.benchmark, asked.benchmark.asking
+    name, asking = task.place.benchmark, task.benchmark.asking
     if not asking.prompts:
         raise UsageError(f"{name} is answered by retrievers; expected --model bm25, dense:..., graph:...")
-    chosen = prompt or next(iter(asking.prompts))
-    if chosen not in asking.prompts:
-        raise unknown_name(f"prompt of {name}", chosen, asking.prompts)
+    prompt, similar_by = options.get("prompt") or next(iter(asking.prompts)), options.get("similar_by")
+    if prompt not in asking.prompts:
+        raise unknown_name(f"prompt of {name}", prompt, asking.prompts)
     if similar_by is not None:
         if asking.with_similar_ids is None:
             raise UsageError(f"{name} has no demonstrations to choose; leave --similar-by out.")
         from kbbench_hf.retrieval.embedders import SentenceEmbedder
 
         embedder = SentenceEmbedder(similar_by)
-        asked = asked._replace(examples=asking.with_similar_ids(asked.examples, embedder))
+        task = task._replace(examples=asking.with_similar_ids(task.examples, embedder))
         similar_by = embedder.name
-    return Task(asked, chosen, options or PromptOptions(), similar_by)
+    return PromptedTask(task, prompt, prompt_options(options), similar_by)
 
 
-def answer(
-    asked: Task,
+def run_language_model(
+    prompted: PromptedTask,
     model: LanguageModel,
     model_name: str,
     folder: Path | None = None,
@@ -118,7 +116,7 @@ def answer(
     parser: str | None = None,
     on_stop: Callable[[KBBenchError], object] | None = None,
     **how: Any,
-) -> tuple[Path, Summary, Result]:
+) -> tuple[Path, RunSummary, Result]:
     """Ask a model everything, keep every answer, score them; return the run's folder, its summary and its result.
 
     A run that cannot go on is scored as far as it came; then `on_stop` is told why, or else the error is raised.
@@ -127,7 +125,7 @@ def answer(
     interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
     `generate`).
     """
-    benchmark, examples, place, *_ = asked.asked
+    benchmark, examples, place, *_ = prompted.task
     parsers = benchmark.asking.parsers
     parser_name = parser or next(iter(parsers))
     if parser_name not in parsers:  # said before anything is asked, and perhaps paid for
@@ -135,15 +133,15 @@ def answer(
     rows = {row["id"]: row for row in examples.rows}
     parse = parsers[parser_name]
     sampling = sampling or Sampling()
-    settings = asked.settings(model_name, sampling, repeats, structured)
+    settings = prompted.settings(model_name, sampling, repeats, structured)
     folder = folder or default_folder(place, model_name, settings)
     first = not getattr(model, "rank", 0)
-    of_prompts = asked.warnings()
+    of_prompts = prompted.warnings()
     if first:
         say(of_prompts, show=how.get("show", True))
         open_run(folder, settings, {"processes": getattr(model, "n_processes", 1)})
     generation = generate(
-        asked.prompts,
+        prompted.prompts,
         model,
         folder,
         sampling=sampling,
@@ -158,7 +156,9 @@ def answer(
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
     warnings = [*of_prompts, *generation.warnings]
     result, *others = (
-        score_beside(asked.asked, own_predictions(asked.asked, rows, file, reading, check=False), file, warnings)
+        score_with_annotations(
+            prompted.task, own_predictions(prompted.task, rows, file, reading, check=False), file, warnings
+        )
         for rows, file in zip(generation.predictions, repeat_files(folder, repeats), strict=True)
     )
     result = with_repeats(result, others)

@@ -38,7 +38,7 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    class Bar(bars.Progress):
+    class ProgressBar(bars.Progress):
         def get_renderables(self) -> Iterator[RenderableType]:
             yield self.make_tasks_table(self.tasks)
             for task in self.tasks:
@@ -47,7 +47,7 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
 
     times = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
     columns = bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(), *times
-    with Bar(*columns, console=Console(stderr=True), disable=not show or total == 0) as bar:
+    with ProgressBar(*columns, console=Console(stderr=True), disable=not show or total == 0) as bar:
         task = bar.add_task(title, total=total, completed=done, note=note)
 
         def advance(steps: int = 1, note: str | None = None) -> None:

@@ -22,7 +22,7 @@ from kbbench_hf.protocols import Found, ProcessGroup, Searcher, matched
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
-from kbbench_hf.scoring.asked import RUN
+from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.score import EXPLANATIONS
 
 N_EXPLAINED = 1000

@@ -14,7 +14,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.protocols import Message
 from kbbench_hf.runners.retrieval_run import agent_tools
-from kbbench_hf.scoring.asked import RUN, Asked, asked_of
+from kbbench_hf.scoring.eval_task import RUN, EvalTask, resolve_task
 from kbbench_hf.scoring.trajectories import Trajectory, read_trajectories
 
 TRAINING = "train"
@@ -42,9 +42,9 @@ def replay(folder: Path) -> Iterator[Replayed]:
     walks = read_trajectories(folder)
     if not walks:
         raise UsageError(f"{folder} has no trajectories; expected the run of an agent. Make one: kbbench run --agent")
-    asked, settings = asked_of([folder]), read_json(folder / RUN)["settings"]
-    agent = _agent(folder, asked, settings)
-    rows = {row["id"]: row for row in asked.examples.rows}
+    task, settings = resolve_task([folder]), read_json(folder / RUN)["settings"]
+    agent = _agent(folder, task, settings)
+    rows = {row["id"]: row for row in task.examples.rows}
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(folder)) if "protocol" in settings else None
         for walk in walks:
@@ -76,9 +76,9 @@ def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _agent(folder: Path, asked: Asked, settings: Row) -> Agent:
+def _agent(folder: Path, task: EvalTask, settings: Row) -> Agent:
     """Return the agent that walked, over the knowledge base at hand."""
-    tools = agent_tools(asked, settings["model"])
+    tools = agent_tools(task, settings["model"])
     if tools.kb.hash != settings["knowledge_base"]:
         raise UsageError(
             f"{folder} used the knowledge base {settings['knowledge_base'][:12]}, and {tools.kb.hash[:12]} is "

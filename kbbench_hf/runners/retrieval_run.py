@@ -24,13 +24,13 @@ from kbbench_hf.retrieval.retrievers import RETRIEVERS, OverAll, OverNodes, retr
 from kbbench_hf.runners.process_group import shared_cache
 from kbbench_hf.runners.ranking import Latency, Retrieved, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
-from kbbench_hf.scoring.asked import RUN, Asked, load_examples
+from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
 
 if TYPE_CHECKING:
     from kbbench_hf.agents.agent import Limits, Protocol
     from kbbench_hf.agents.tools import AgentTools, Search
     from kbbench_hf.runners.jobs import Sampling
-    from kbbench_hf.runners.run_summary import Summary
+    from kbbench_hf.runners.run_summary import RunSummary
     from kbbench_hf.scoring.trajectories import Trajectory
 
 TOP_K = 100
@@ -54,7 +54,7 @@ class SecondStage(NamedTuple):
     """A finished run of a re-ranker or an agent over a first run."""
 
     folder: Path
-    summary: "Summary"
+    summary: "RunSummary"
     rows: list[Row]
     """Its predictions."""
     n_unread: int | None = None
@@ -63,7 +63,7 @@ class SecondStage(NamedTuple):
     """How an agent came to its answers."""
 
 
-def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
+def rank(task: EvalTask, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
     """Rank the candidates of every question; the same call goes on where an interrupted run stopped.
 
     `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
@@ -73,16 +73,16 @@ def rank(asked: Asked, model: str, folder: Path | None = None, *, top_k: int | N
             if meant := did_you_mean(model):
                 raise UsageError(f"Unknown retriever {name!r}.{meant} Retrievers: {KINDS}.")
             raise unknown_name("retriever", name, RETRIEVERS)
-    kb = knowledge_base(asked)
+    kb = knowledge_base(task)
     if top_k is None:
-        n_candidates = len(asked.examples.context.candidates.ids)
-        top_k = n_candidates if n_candidates * len(asked.examples.rows) <= MOST_RANKED else TOP_K
-    place = asked.settings()
+        n_candidates = len(task.examples.context.candidates.ids)
+        top_k = n_candidates if n_candidates * len(task.examples.rows) <= MOST_RANKED else TOP_K
+    place = task.settings()
     if folder is None:
-        chosen = {**place, "top_k": top_k, "n_examples": len(asked.examples.rows)}
-        folder = default_folder(asked.place, model, chosen)
-    how |= {"asking": asked.benchmark.asking, "top_k": top_k, "training": _training(asked, parse(model))}
-    return RankedRun(folder, *rank_nodes(asked.examples, kb, model, folder, about=place, **how))
+        chosen = {**place, "top_k": top_k, "n_examples": len(task.examples.rows)}
+        folder = default_folder(task.place, model, chosen)
+    how |= {"asking": task.benchmark.asking, "top_k": top_k, "training": _training(task, parse(model))}
+    return RankedRun(folder, *rank_nodes(task.examples, kb, model, folder, about=place, **how))
 
 
 def rank_nodes(
@@ -133,7 +133,7 @@ def _workplace(
     )
 
 
-def agent_tools(asked: Asked, base: "str | Searcher") -> "AgentTools":
+def agent_tools(task: EvalTask, base: "str | Searcher") -> "AgentTools":
     """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
 
     What an agent walks over need not be a candidate, and it searches for names: where a model would read the column
@@ -141,25 +141,25 @@ def agent_tools(asked: Asked, base: "str | Searcher") -> "AgentTools":
     """
     from kbbench_hf.agents.tools import AgentTools
 
-    kb = knowledge_base(asked)
-    search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(asked, kb, base)
-    return AgentTools(kb, search, _candidates(asked.examples, kb))
+    kb = knowledge_base(task)
+    search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(task, kb, base)
+    return AgentTools(kb, search, _candidates(task.examples, kb))
 
 
-def _search(asked: Asked, kb: KnowledgeBase, base: str) -> "Search":
+def _search(task: EvalTask, kb: KnowledgeBase, base: str) -> "Search":
     spec = parse(base)
-    place = _workplace(asked.examples, kb, asked.benchmark.asking, _training(asked, spec))
+    place = _workplace(task.examples, kb, task.benchmark.asking, _training(task, spec))
     built = retriever(spec, replace(place, plain="clean"))
     return cast("Search", built) if hasattr(built, "matches") else OverAll(built, kb)
 
 
-def knowledge_base(asked: Asked) -> KnowledgeBase:
+def knowledge_base(task: EvalTask) -> KnowledgeBase:
     """Return the knowledge base of a benchmark."""
-    return KnowledgeBase.open(find_dataset(asked.place.benchmark).path)
+    return KnowledgeBase.open(find_dataset(task.place.benchmark).path)
 
 
 def rerank(
-    asked: Asked,
+    task: EvalTask,
     first: Path,
     model: LanguageModel,
     name: str,
@@ -184,7 +184,7 @@ def rerank(
     if wording not in ASKING:
         raise unknown_name("re-ranking prompt", wording, ASKING)
     weight = RANK_WEIGHT if weight is None else weight
-    asking = asked.benchmark.asking
+    asking = task.benchmark.asking
     of_first = read_json(first / RUN)
     before = of_first["settings"]
     documents = Text(asking.own_documents or "clean", relations=True)
@@ -200,7 +200,7 @@ def rerank(
         "rendering": documents,
         "forms": Forms(asking.documents),
     }
-    done = rerank_run(asked.examples, knowledge_base(asked), first, model, folder, **how)
+    done = rerank_run(task.examples, knowledge_base(task), first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
     facts = {"n_unread": done.n_unread, "structured": done.structured, **_of_first(of_first, warnings)}
     add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
@@ -208,7 +208,7 @@ def rerank(
 
 
 def walk(
-    asked: Asked,
+    task: EvalTask,
     first: Path,
     base: "str | Searcher",
     model: LanguageModel,
@@ -230,10 +230,10 @@ def walk(
         UsageError: another run is in the folder, or the server takes no tools.
     """
     from kbbench_hf.agents.agent import Agent
-    from kbbench_hf.runners.agent import contract_sha256, walk_run
+    from kbbench_hf.runners.agent import contract_sha256, run_agent
 
-    kb = knowledge_base(asked)
-    agent = Agent(agent_tools(asked, base), limits, protocol, compact)
+    kb = knowledge_base(task)
+    agent = Agent(agent_tools(task, base), limits, protocol, compact)
     own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
     own |= {"sampling": asdict(sampling)}
     digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
@@ -245,7 +245,7 @@ def walk(
     if writes:
         open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name})
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
-    done = walk_run(asked.examples, agent, first, model, folder, **how)
+    done = run_agent(task.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
     facts = {"structured": done.structured, **_of_first(of_first, warnings)}
     if writes:
@@ -269,7 +269,7 @@ def _in_a_name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", model)
 
 
-def _training(asked: Asked, spec: Spec) -> Examples | None:
+def _training(task: EvalTask, spec: Spec) -> Examples | None:
     """Return the training questions, for a model that answers from them.
 
     Raises:
@@ -277,12 +277,12 @@ def _training(asked: Asked, spec: Spec) -> Examples | None:
     """
     if "knn" not in _names(spec):
         return None
-    if TRAINING not in asked.benchmark.data.splits:
+    if TRAINING not in task.benchmark.data.splits:
         raise UsageError(
-            f"knn answers from training questions; {asked.place.benchmark} has no split {TRAINING!r}. "
+            f"knn answers from training questions; {task.place.benchmark} has no split {TRAINING!r}. "
             "Take another model."
         )
-    return load_examples(asked.place.benchmark, asked.place.config, TRAINING).examples
+    return load_examples(task.place.benchmark, task.place.config, TRAINING).examples
 
 
 def _names(spec: Spec) -> Sequence[str]:

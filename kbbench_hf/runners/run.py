@@ -30,13 +30,12 @@ from kbbench_hf.runners.run_options import (
     language_model,
     plugged_model,
     price_of,
-    prompt_options,
     refuse_options,
     sampling_of,
 )
-from kbbench_hf.scoring.asked import RUN, Asked, load_examples
+from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
 from kbbench_hf.scoring.result import Result, write_result
-from kbbench_hf.scoring.score import own_predictions, repeat_files, score, score_asked
+from kbbench_hf.scoring.score import own_predictions, repeat_files, score, score_predictions
 from kbbench_hf.scoring.warnings import stored_warnings
 
 if TYPE_CHECKING:
@@ -44,20 +43,20 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.cost import CostEstimate
     from kbbench_hf.runners.ranking import Latency
     from kbbench_hf.runners.retrieval_run import RankedRun, SecondStage
-    from kbbench_hf.runners.run_summary import Summary
+    from kbbench_hf.runners.run_summary import RunSummary
     from kbbench_hf.scoring.trajectories import Trajectory
 
 Model = str | Searcher | LanguageModel
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run, and what it took."""
 
-    asked: Asked
+    task: EvalTask
     folder: Path
     result: Result
-    summary: "Summary | None" = None
+    summary: "RunSummary | None" = None
     """What became of the prompts, where a language model answered some."""
     latency: "Latency | None" = None
     n_unread: int | None = None
@@ -73,7 +72,7 @@ class Run:
         return f"{self.summary}{unread}"
 
 
-def run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Result:
+def run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> Result:
     """Run a model on a benchmark and return its result; the same call goes on where an interrupted run stopped.
 
     Args:
@@ -81,7 +80,7 @@ def run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Result:
         model: a name as on the command line, or any object with `search(queries, top_k)` (per query the dataset's ids,
             best first, or pairs of id and score), `generate(prompts, max_tokens)` (texts) or `async
             complete(messages, max_tokens)` (a text); see `kbbench_hf.protocols`.
-        how: see `RunOptions`; what only another kind of model takes is refused.
+        options: see `RunOptions`; what only another kind of model takes is refused.
 
     Raises:
         UsageError: a name or an option that does not exist, or another run in the folder.
@@ -97,7 +96,7 @@ def run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Result:
     0.0808
     """
     try:
-        done = finished_run(benchmark, model, **how)
+        done = finished_run(benchmark, model, **options)
     except InterruptedRunError as error:
         # Python exits with 130 after a KeyboardInterrupt, and with 1 after an error of a subclass.
         raise KeyboardInterrupt(*error.args) from None
@@ -106,74 +105,79 @@ def run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Result:
     return done.result
 
 
-def finished_run(benchmark: str, model: Model, **how: Unpack[RunOptions]) -> Run:
+def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> FinishedRun:
     """Return what `run` does, with what the run took."""
-    check_names(how)
-    say(launch_warnings(), show=how.get("show", True))
-    asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
-    if isinstance(model, str) and (plugged := plugged_model(model, how)) is not None:
-        how, model = {"name": model, **how}, cast("Searcher | LanguageModel", plugged)
-    _check_model(model, asked)
-    annotators = _annotators(asked, how)  # a wrong name is said before anything is asked, and perhaps paid for
-    after = how.get("rerank") or how.get("agent")
+    check_names(options)
+    say(launch_warnings(), show=options.get("show", True))
+    task = load_task(name_of_path(benchmark), None, options)
+    if isinstance(model, str) and (plugged := plugged_model(model, options)) is not None:
+        options, model = {"name": model, **options}, cast("Searcher | LanguageModel", plugged)
+    _check_model(model, task)
+    annotators = _load_annotators(task, options)  # a wrong name is said before anything is asked, and perhaps paid for
+    after = options.get("rerank") or options.get("agent")
     if not isinstance(model, str) and not isinstance(after, str):
-        refuse_options(how, BY_NAME, "is for models that are named", asked.place.benchmark)
-    if not asked.benchmark.asking.prompts:
+        refuse_options(options, BY_NAME, "is for models that are named", task.place.benchmark)
+    if not task.benchmark.asking.prompts:
         refuse_options(
-            how,
+            options,
             LANGUAGE_MODEL - (REQUEST if after else frozenset()),
             "is for language models",
-            asked.place.benchmark,
+            task.place.benchmark,
         )
-        done = _retrieved(asked, cast("str | Searcher", model), how)
+        done = _run_retriever(task, cast("str | Searcher", model), options)
     else:
-        refuse_options(how, RETRIEVER, "is for retrievers", asked.place.benchmark)
-        done = _answered(asked, cast("str | LanguageModel", model), how)
+        refuse_options(options, RETRIEVER, "is for retrievers", task.place.benchmark)
+        done = _run_language_model(task, cast("str | LanguageModel", model), options)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
         if annotators is not None and done.stopped is None:
-            done = _annotated(done, annotators, show=how.get("show", True))
+            done = _annotate_run(done, annotators, show=options.get("show", True))
     return replace(done, result=replace(done.result, folder=done.folder))
 
 
-def estimate_run(benchmark: str, model: str, **how: Unpack[RunOptions]) -> "tuple[Prompt, CostEstimate]":
+def load_task(benchmark: str, config: str | None, options: RunOptions) -> EvalTask:
+    """Return the examples that a run with these options evaluates."""
+    return load_examples(benchmark, config, options.get("split"), options.get("mode"), options.get("limit"))
+
+
+def estimate_run(benchmark: str, model: str, **options: Unpack[RunOptions]) -> "tuple[Prompt, CostEstimate]":
     """Return the first prompt of a run, and what the run would take.
 
     Where `base_url` names a server, one request is sent to measure its latency; its reply is thrown away.
     """
     from kbbench_hf.runners.cost import estimate
-    from kbbench_hf.runners.llm_run import task
+    from kbbench_hf.runners.llm_run import prompt_task
 
-    check_names(how)
-    asked = load_examples(name_of_path(benchmark), None, how.get("split"), how.get("mode"), how.get("limit"))
-    question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
+    check_names(options)
+    task = load_task(name_of_path(benchmark), None, options)
+    question = prompt_task(task, **options)
     by_id = question.prompts
-    prompts = list(by_id.values()) * how.get("repeats", OPTIONS["repeats"].default)
-    price = price_of(model, how)
-    measured, sent = _measure_request(by_id, model, how) if how.get("base_url") else (None, "Nothing was sent.")
+    prompts = list(by_id.values()) * options.get("repeats", OPTIONS["repeats"].default)
+    price = price_of(model, options)
+    measured, sent = _measure_request(by_id, model, options) if options.get("base_url") else (None, "Nothing was sent.")
     found = estimate(
         [prompt.messages for prompt in prompts],
-        [how.get("max_tokens") or prompt.max_tokens for prompt in prompts],
+        [options.get("max_tokens") or prompt.max_tokens for prompt in prompts],
         price=price,
-        concurrency=how.get("concurrency", OPTIONS["concurrency"].default),
+        concurrency=options.get("concurrency", OPTIONS["concurrency"].default),
         measured=measured,
         sent=sent,
     )
     return prompts[0], found
 
 
-def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: RunOptions) -> tuple[float | None, str]:
+def _measure_request(prompts: Mapping[Any, Prompt], name: str, options: RunOptions) -> tuple[float | None, str]:
     """Return the latency of the prompt of median length, in seconds, and what was sent."""
     from kbbench_hf.runners.generate import generate
 
     lengths = {key: sum(len(message["content"]) for message in prompt.messages) for key, prompt in prompts.items()}
     middle = sorted(lengths, key=lambda key: lengths[key])[len(lengths) // 2]
     settings: dict[str, Any] = {"canary": False, "attempts": 1, "concurrency": 1, "show": False}
-    settings |= {"sampling": sampling_of(how), "structured": how.get("structured", False)}
-    where = f"the server at {how['base_url']}"
+    settings |= {"sampling": sampling_of(options), "structured": options.get("structured", False)}
+    where = f"the server at {options['base_url']}"
     with TemporaryDirectory() as folder:
         try:
-            done = generate({middle: prompts[middle]}, language_model(name, how), Path(folder), **settings)
+            done = generate({middle: prompts[middle]}, language_model(name, options), Path(folder), **settings)
         except KBBenchError as error:
             return None, f"The time is not measured, no request was answered: {error}"
         (record,) = done.records()
@@ -185,183 +189,185 @@ def _measure_request(prompts: Mapping[Any, Prompt], name: str, how: RunOptions) 
     return record["latency_s"], f"{sent}{record['latency_s']:.2f} s. Its reply is thrown away."
 
 
-def _answered(asked: Asked, model: str | LanguageModel, how: RunOptions) -> Run:
-    from kbbench_hf.runners.llm_run import answer, task
+def _run_language_model(task: EvalTask, model: str | LanguageModel, options: RunOptions) -> FinishedRun:
+    from kbbench_hf.runners.llm_run import prompt_task, run_language_model
 
-    question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
-    name = model if isinstance(model, str) else how.get("name") or name_of(model)
-    answering = language_model(name, how) if isinstance(model, str) else model
+    question = prompt_task(task, **options)
+    name = model if isinstance(model, str) else options.get("name") or name_of(model)
+    answering = language_model(name, options) if isinstance(model, str) else model
     stopped: list[KBBenchError] = []
-    folder, summary, result = answer(
+    folder, summary, result = run_language_model(
         question,
         answering,
         name,
-        how.get("out"),
-        sampling=sampling_of(how),
-        repeats=how.get("repeats", OPTIONS["repeats"].default),
-        structured=how.get("structured", False),
-        parser=how.get("parser"),
+        options.get("out"),
+        sampling=sampling_of(options),
+        repeats=options.get("repeats", OPTIONS["repeats"].default),
+        structured=options.get("structured", False),
+        parser=options.get("parser"),
         on_stop=stopped.append,
-        **asking_options(name, answering, how),
+        **asking_options(name, answering, options),
     )
-    return Run(asked, folder, result, summary, stopped=stopped[0] if stopped else None)
+    return FinishedRun(task, folder, result, summary, stopped=stopped[0] if stopped else None)
 
 
-def _annotators(asked: Asked, how: RunOptions) -> "Annotators | None":
-    given = [option for option in how if option in ANNOTATION]
+def _load_annotators(task: EvalTask, options: RunOptions) -> "Annotators | None":
+    given = [option for option in options if option in ANNOTATION]
     if not given:
         return None
     from kbbench_hf.runners.annotators import annotation_rules, annotators_of
 
-    annotation_rules(asked)
-    if not (names := how.get("annotate")):
+    annotation_rules(task)
+    if not (names := options.get("annotate")):
         raise UsageError(f"{given[0]} needs --annotate JUDGE,EMBEDDER. Add it, or leave {given[0]} out.")
-    judging = {"base_url": how.get("judge_base_url"), "api_key_env": how.get("judge_api_key_env")}
+    judging = {"base_url": options.get("judge_base_url"), "api_key_env": options.get("judge_api_key_env")}
     return annotators_of(
-        names, thresholds=how.get("thresholds"), judging={name: value for name, value in judging.items() if value}
+        names, thresholds=options.get("thresholds"), judging={name: value for name, value in judging.items() if value}
     )
 
 
-def _annotated(done: Run, annotators: "Annotators", *, show: bool) -> Run:
+def _annotate_run(done: FinishedRun, annotators: "Annotators", *, show: bool) -> FinishedRun:
     """Annotate the answers of a finished run, of each repeat, and score them with what was said of them."""
     from kbbench_hf.files import annotations_folder
     from kbbench_hf.runners.annotators import annotate_predictions, n_failed
     from kbbench_hf.scoring.predictions import read_predictions
 
-    asked, settings = done.asked, read_json(done.folder / RUN)
+    task, settings = done.task, read_json(done.folder / RUN)
     n_open = 0
     for file in repeat_files(done.folder, settings["settings"]["repeats"]):
-        answers = read_predictions([file], asked.benchmark, asked.examples).answers
-        made = annotate_predictions(asked, answers, annotations_folder(file), annotators, show=show)
+        answers = read_predictions([file], task.benchmark, task.examples).answers
+        made = annotate_predictions(task, answers, annotations_folder(file), annotators, show=show)
         n_open += n_failed(made)
-    result = score(done.folder, mode=asked.place.mode)
+    result = score(done.folder, mode=task.place.mode)
     write_result(result, done.folder)
     stopped = KBBenchError(f"{n_open:,} items have no verdict because requests failed. Run the same command again.")
     return replace(done, result=result, stopped=stopped if n_open else None)
 
 
-def _retrieved(asked: Asked, model: str | Searcher, how: RunOptions) -> Run:
-    second = _second(asked, model, how)
-    out, requested = how.get("out"), None
+def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -> FinishedRun:
+    second = _second_stage(task, model, options)
+    out, requested = options.get("out"), None
     if second is not None and out is not None:
         out, requested = second_stage_folders(out)
-    chosen: dict[str, Any] = {k: how[k] for k in ("top_k", "batch", "processes", "show") if k in how}
+    chosen: dict[str, Any] = {k: options[k] for k in ("top_k", "batch", "processes", "show") if k in options}
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval_run import rank
 
-        folder, latency, rows = rank(asked, model, out, **chosen)
+        folder, latency, rows = rank(task, model, out, **chosen)
     else:
-        folder, latency, rows = _searched(asked, model, {**how, "out": out}, chosen)
+        folder, latency, rows = _run_searcher(task, model, {**options, "out": out}, chosen)
     summary = unread = None
     trajectories: Sequence[Trajectory] = ()
     if second is not None:
         folder, summary, rows, unread, trajectories = second(folder, requested)
-    predictions = own_predictions(asked, rows, folder / "predictions.jsonl")
+    predictions = own_predictions(task, rows, folder / "predictions.jsonl")
     run = read_json(folder / RUN)
-    result = score_asked(asked, predictions, stored_warnings(run.get("warnings", [])), trajectories)
+    result = score_predictions(task, predictions, stored_warnings(run.get("warnings", [])), trajectories)
     result = replace(result, texts=run.get("texts", {}))
-    return Run(asked, folder, result, summary, latency, unread)
+    return FinishedRun(task, folder, result, summary, latency, unread)
 
 
-def _second(asked: Asked, base: str | Searcher, how: RunOptions) -> "Callable[[Path, Path | None], SecondStage] | None":
+def _second_stage(
+    task: EvalTask, base: str | Searcher, options: RunOptions
+) -> "Callable[[Path, Path | None], SecondStage] | None":
     """Return the function that re-ranks or lets an agent search, given a base run; check its options before that run.
 
     The function takes the folder of the base run and the folder to write (None: named after the base run).
     """
-    rerank, agent = how.get("rerank"), how.get("agent")
+    rerank, agent = options.get("rerank"), options.get("agent")
     if rerank is not None and agent is not None:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
     if agent is None:
-        refuse_options(how, AGENT, "is for agents (--agent)", asked.place.benchmark)
+        refuse_options(options, AGENT, "is for agents (--agent)", task.place.benchmark)
     if rerank is None:
-        refuse_options(how, RERANK, "is for models that re-rank (--rerank)", asked.place.benchmark)
+        refuse_options(options, RERANK, "is for models that re-rank (--rerank)", task.place.benchmark)
     given = rerank if agent is None else agent
     if given is None:
         return None
     name = given.removeprefix("llm:") if isinstance(given, str) else name_of(given)
-    model = language_model(name, how) if isinstance(given, str) else given
-    options = {"structured": how.get("structured"), **asking_options(name, model, how)}
+    model = language_model(name, options) if isinstance(given, str) else given
+    request = {"structured": options.get("structured"), **asking_options(name, model, options)}
     if agent is None:
-        return partial(_re_ranked, asked, model=model, name=name, options=options, how=how)
+        return partial(_run_reranker, task, model=model, name=name, request=request, options=options)
     from kbbench_hf.runners.agent import chosen_protocol
 
-    options["protocol"] = chosen_protocol(model, how.get("protocol"), structured=how.get("structured"))
-    return partial(_walked, asked, base=base, model=model, name=name, options=options, how=how)
+    request["protocol"] = chosen_protocol(model, options.get("protocol"), structured=options.get("structured"))
+    return partial(_run_agent, task, base=base, model=model, name=name, request=request, options=options)
 
 
-def _re_ranked(
-    asked: Asked,
+def _run_reranker(
+    task: EvalTask,
     first: Path,
     folder: Path | None,
     *,
     model: LanguageModel,
     name: str,
-    options: dict[str, Any],
-    how: RunOptions,
+    request: dict[str, Any],
+    options: RunOptions,
 ) -> "SecondStage":
     from kbbench_hf.runners.retrieval_run import rerank
 
-    wording = how.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
-    options |= {"sampling": sampling_of({**_usual_sampling(wording), **how})}
-    options |= {
-        "depth": how.get("depth", OPTIONS["depth"].default),
-        "weight": how.get("rerank_weight"),
+    wording = options.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
+    request |= {"sampling": sampling_of({**_default_sampling(wording), **options})}
+    request |= {
+        "depth": options.get("depth", OPTIONS["depth"].default),
+        "weight": options.get("rerank_weight"),
         "wording": wording,
     }
-    return rerank(asked, first, model, name, folder=folder, **options)
+    return rerank(task, first, model, name, folder=folder, **request)
 
 
-def _walked(
-    asked: Asked,
+def _run_agent(
+    task: EvalTask,
     first: Path,
     folder: Path | None,
     *,
     base: str | Searcher,
     model: LanguageModel,
     name: str,
-    options: dict[str, Any],
-    how: RunOptions,
+    request: dict[str, Any],
+    options: RunOptions,
 ) -> "SecondStage":
     from kbbench_hf.agents.agent import Limits
     from kbbench_hf.runners.retrieval_run import walk
 
     limits = Limits(
-        max_steps=how.get("max_steps", OPTIONS["max_steps"].default),
-        tokens=how.get("question_tokens", OPTIONS["question_tokens"].default),
+        max_steps=options.get("max_steps", OPTIONS["max_steps"].default),
+        tokens=options.get("question_tokens", OPTIONS["question_tokens"].default),
     )
     for each in ("compact", "keep_texts", "tool_choice"):
-        if each in how:
-            options[each] = how[each]
-    options |= {"limits": limits, "sampling": sampling_of(how), "folder": folder}
-    return walk(asked, first, base, model, name, **options)
+        if each in options:
+            request[each] = options[each]
+    request |= {"limits": limits, "sampling": sampling_of(options), "folder": folder}
+    return walk(task, first, base, model, name, **request)
 
 
-def _usual_sampling(wording: str) -> RunOptions:
-    """Return how a re-ranking prompt is sampled where the caller does not say."""
+def _default_sampling(wording: str) -> RunOptions:
+    """Return the default sampling options of a re-ranking prompt."""
     from kbbench_hf.retrieval.reranker import ASKING
 
     return {"temperature": ASKING[wording].temperature} if wording in ASKING else {}
 
 
-def _searched(asked: Asked, model: Searcher, how: RunOptions, chosen: dict[str, Any]) -> "RankedRun":
+def _run_searcher(task: EvalTask, model: Searcher, options: RunOptions, chosen: dict[str, Any]) -> "RankedRun":
     """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
     from kbbench_hf.runners.ranking import retrieve
     from kbbench_hf.runners.retrieval_run import RankedRun
 
-    name = how.get("name") or name_of(model)
-    settings = {**asked.settings(), "model": name}
+    name = options.get("name") or name_of(model)
+    settings = {**task.settings(), "model": name}
     chosen["top_k"] = chosen.get("top_k") or 100
-    folder = how.get("out") or default_folder(asked.place, name, {**settings, "top_k": chosen["top_k"]})
-    return RankedRun(folder, *retrieve(asked.examples, lambda _: model, folder, settings, timed=False, **chosen))
+    folder = options.get("out") or default_folder(task.place, name, {**settings, "top_k": chosen["top_k"]})
+    return RankedRun(folder, *retrieve(task.examples, lambda _: model, folder, settings, timed=False, **chosen))
 
 
-def _check_model(model: Model, asked: Asked) -> None:
+def _check_model(model: Model, task: EvalTask) -> None:
     """Refuse an object that cannot answer what is asked."""
     answered, methods = "retrievers", ["search"]
-    if asked.benchmark.asking.prompts:
+    if task.benchmark.asking.prompts:
         answered, methods = "language models", ["generate", "complete"]
     if not isinstance(model, str) and not any(hasattr(model, each) for each in methods):
         raise UsageError(
-            f"{asked.place.benchmark} evaluates {answered}; expected a name or an object with "
+            f"{task.place.benchmark} evaluates {answered}; expected a name or an object with "
             f"{' or '.join(methods)}, not {type(model).__name__}."
         )

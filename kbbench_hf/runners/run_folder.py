@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.scoring.asked import RUN
+from kbbench_hf.scoring.eval_task import RUN
 
 _PACKAGES = "kbbench-hf numpy transformers torch sentence-transformers bm25s faiss-cpu accelerate".split()
 

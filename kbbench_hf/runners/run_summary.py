@@ -25,7 +25,7 @@ Parse = Callable[[str, Any], ParsedReply[Any]]
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """How a run went. Counts are of prompts times repeats; requests, tokens and cost are of everything that was sent.
 
     `cost` is None where no price is known; `n_without_usage` answers came without a token count. Latencies are those
@@ -117,7 +117,7 @@ class Prediction(NamedTuple):
 class Finished(NamedTuple):
     """The summary of a finished run, and the rows of the predictions of each repeat; no repeats without a parser."""
 
-    summary: Summary
+    summary: RunSummary
     repeats: list[list[Row]]
 
 
@@ -226,7 +226,7 @@ def finish(
                 "missing: a process of the group must have died. Start the same run again to make them."
             )
     ordered = sorted(latencies)
-    summary = Summary(
+    summary = RunSummary(
         model=model,
         n_prompts=counts["answered"] + errors.total(),
         n_answered=counts["answered"],
@@ -262,7 +262,7 @@ FEWEST_REPLIES = 5
 """With fewer replies, equal ones are no sign of a fault."""
 
 
-def reply_warnings(summary: Summary, *, structured: bool = False) -> list[ScoreWarning]:
+def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[ScoreWarning]:
     """Return warnings on the replies of a run: truncated, refused, all equal.
 
     `structured` says whether JSON by schema was asked for: then no remedy names it. Replies that cannot be parsed are

@@ -7,11 +7,10 @@ from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Benchmark, Testbed
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
-from kbbench_hf.runners.llm_run import task
-from kbbench_hf.runners.run import Run, finished_run
+from kbbench_hf.runners.llm_run import prompt_task
+from kbbench_hf.runners.run import FinishedRun, finished_run, load_task
 from kbbench_hf.runners.run_folder import default_folder
-from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model, prompt_options, sampling_of
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model, sampling_of
 
 
 def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) -> tuple[Testbed, list[str]]:
@@ -35,18 +34,20 @@ def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) ->
 
 
 def run_configs(
-    found: Benchmark, configs: Sequence[str], name: str, how: RunOptions
-) -> Iterator[tuple[str, Run | KBBenchError]]:
+    found: Benchmark, configs: Sequence[str], name: str, options: RunOptions
+) -> Iterator[tuple[str, FinishedRun | KBBenchError]]:
     """Run a language model on one config after the other, in a folder each; yield each with its run.
 
     A config that cannot be run is yielded with the reason, and the others are run all the same.
     """
-    model = language_model(name, how)
-    named = cast(RunOptions, {option: value for option, value in how.items() if option not in BY_NAME} | {"name": name})
+    model = language_model(name, options)
+    named = cast(
+        RunOptions, {option: value for option, value in options.items() if option not in BY_NAME} | {"name": name}
+    )
     for config in configs:
-        if out := how.get("out"):
+        if out := options.get("out"):
             named["out"] = out / config
-        done: Run | KBBenchError
+        done: FinishedRun | KBBenchError
         try:
             done = finished_run(f"{found.dataset}/{config}", model, **named)
         except InterruptedRunError:
@@ -56,7 +57,9 @@ def run_configs(
         yield config, done
 
 
-def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: RunOptions) -> dict[str, dict[str, Any]]:
+def finished_results(
+    found: Benchmark, configs: Sequence[str], name: str, options: RunOptions
+) -> dict[str, dict[str, Any]]:
     """Return the stored results of runs with these settings, by config.
 
     Raises:
@@ -64,11 +67,13 @@ def finished_results(found: Benchmark, configs: Sequence[str], name: str, how: R
     """
     results = {}
     for config in configs:
-        asked = load_examples(found.dataset, config, how.get("split"), how.get("mode"), how.get("limit"))
-        question = task(asked, prompt=how.get("prompt"), options=prompt_options(how), similar_by=how.get("similar_by"))
-        settings = question.settings(name, sampling_of(how), how.get("repeats", 1), how.get("structured", False))
-        out = how.get("out")
-        file = (out / config if out else default_folder(asked.place, name, settings)) / "result.json"
+        task = load_task(found.dataset, config, options)
+        question = prompt_task(task, **options)
+        settings = question.settings(
+            name, sampling_of(options), options.get("repeats", 1), options.get("structured", False)
+        )
+        out = options.get("out")
+        file = (out / config if out else default_folder(task.place, name, settings)) / "result.json"
         if not file.is_file():
             raise UsageError(
                 f"{file} does not exist: this testbed sorts finished runs and sends nothing. "

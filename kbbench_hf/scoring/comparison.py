@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.metrics.significance import ALPHA, PairedTest, holm, holm_levels, paired_test
-from kbbench_hf.scoring.asked import place_of_run
+from kbbench_hf.scoring.eval_task import place_of_run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
 from kbbench_hf.scoring.score import Answers, score

@@ -13,7 +13,7 @@ from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.gold import gold_answers
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.suggestions import PLAIN, Column, answer_columns, example_id, prediction_columns
+from kbbench_hf.scoring.suggestions import PLAIN, CandidateColumn, answer_columns, example_id, prediction_columns
 
 LEAST_COPIED = 20
 """Fewer answers may all be right without being the dataset's own."""
@@ -62,8 +62,8 @@ class GoldColumn:
         """The path that the user named, where it is that of a gold column."""
         self._told = paths
         self._n = self._n_equal = self._n_copied = self._n_lines = 0
-        self._others: list[Column] | None = None
-        self._n_other: Counter[Column] = Counter()
+        self._others: list[CandidateColumn] | None = None
+        self._n_other: Counter[CandidateColumn] = Counter()
 
     @property
     def with_texts(self) -> bool:
@@ -89,7 +89,7 @@ class GoldColumn:
             if is_equal or column.field == field:  # a text is parsed only where that may tell something
                 self._n_other[column] += self._differs(whole, column, answer, example)
 
-    def _differs(self, whole: Mapping[str, object], column: Column, answer: Answer, example: Example) -> bool:
+    def _differs(self, whole: Mapping[str, object], column: CandidateColumn, answer: Answer, example: Example) -> bool:
         try:
             found = value_at(whole, column.path)
             if isinstance(found, str) and self._parse is not None:
@@ -100,7 +100,7 @@ class GoldColumn:
         except ParseError:
             return True
 
-    def _other_columns(self) -> list[Column]:
+    def _other_columns(self) -> list[CandidateColumn]:
         return [column for column, n in self._n_other.items() if 2 * n > self._n]
 
     def problem(self, n_answers: int) -> Unreadable | None:

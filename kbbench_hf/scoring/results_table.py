@@ -17,7 +17,6 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
-from kbbench_hf.scoring.asked import RUN, no_benchmark, place_of_run, system_of
 from kbbench_hf.scoring.comparison import (
     adjusted_tests,
     different_texts,
@@ -25,13 +24,14 @@ from kbbench_hf.scoring.comparison import (
     refuse_incomparable,
     repeat_notes,
 )
+from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, place_of_run, system_name
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
 
 @dataclass(frozen=True)
-class System:
+class SystemScore:
     """A row: what was scored here, what was published, or both; what was scored is shown."""
 
     name: str
@@ -75,7 +75,7 @@ class Block:
 
     place: Place
     metrics: Sequence[str]
-    systems: Sequence[System]
+    systems: Sequence[SystemScore]
     tests: Sequence[HeadToHead]
     """Of the first metric; every two systems whose answers are at hand."""
     groups: Mapping[str, int]
@@ -105,7 +105,7 @@ class Block:
             "warnings": [each.to_dict() for each in self.warnings],
         }
 
-    def _plain(self, system: System) -> dict[str, object]:
+    def _plain(self, system: SystemScore) -> dict[str, object]:
         shown = {metric: figure for metric in self.metrics if (figure := system.figure(metric))}
         sources = [str(source) for source in system.published.sources] if system.published else []
         return {
@@ -153,7 +153,7 @@ def results_table(
         for each in dict.fromkeys(own)
     ]
     if not places:
-        raise no_benchmark(Path(each) for _, each in asked if not isinstance(each, Result))
+        raise missing_benchmark_error(Path(each) for _, each in asked if not isinstance(each, Result))
     return [_block(place, asked, own, len(places), metrics, options) for place in dict.fromkeys(places)]
 
 
@@ -173,7 +173,7 @@ def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
 
 def _name_of_run(folder: Path) -> str | None:
     file = folder / RUN
-    return system_of(read_json(file).get("settings", {})) if file.is_file() else None
+    return system_name(read_json(file).get("settings", {})) if file.is_file() else None
 
 
 def _own_place(given: str | Path | Result) -> Place | None:
@@ -216,7 +216,7 @@ def _block(
 
 def _systems(
     place: Place, asked: Sequence[tuple[str, str | Path | Result]], n_places: int, options: ReadOptions | None
-) -> Iterable[System]:
+) -> Iterable[SystemScore]:
     taken: set[str] = set()
     where: Where = {"benchmark": place.benchmark, "config": place.config, "split": place.split, "mode": place.mode}
     for name, given in asked:
@@ -224,7 +224,7 @@ def _systems(
             for each in find_published(given, place):
                 if each.system not in taken:
                     taken.add(each.system)
-                    yield System(
+                    yield SystemScore(
                         each.system, score(each.answers, **where) if each.answers else None, each.row, each.answers
                     )
             continue
@@ -241,10 +241,10 @@ def _systems(
         while unique in taken:
             unique, number = f"{name} ({number})", number + 1
         taken.add(unique)
-        yield System(unique, result, None, given.folder if isinstance(given, Result) else given)
+        yield SystemScore(unique, result, None, given.folder if isinstance(given, Result) else given)
 
 
-def _metrics(of: Benchmark, systems: Sequence[System], wanted: Sequence[str] | None) -> list[str]:
+def _metrics(of: Benchmark, systems: Sequence[SystemScore], wanted: Sequence[str] | None) -> list[str]:
     """Return the metrics to show, in the order of the benchmark's tables; the wanted ones in the order given."""
     if wanted is not None:
         return of.metric_names(wanted)
@@ -255,7 +255,7 @@ def _metrics(of: Benchmark, systems: Sequence[System], wanted: Sequence[str] | N
     return published or of.headline_metrics(there) or [of.headline]
 
 
-def _tests(systems: Sequence[System], metric: str) -> Iterable[HeadToHead]:
+def _tests(systems: Sequence[SystemScore], metric: str) -> Iterable[HeadToHead]:
     """Test every two systems whose answers are at hand, with Holm's correction over all of these tests."""
     columns = {each.name: each.result.compared[metric] for each in systems if each.result is not None}
     first = next((each.result for each in systems if each.result is not None), None)

@@ -18,7 +18,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
-from kbbench_hf.scoring.asked import Asked, asked_of, place_of_run, run_settings
+from kbbench_hf.scoring.eval_task import EvalTask, place_of_run, resolve_task, run_settings
 from kbbench_hf.scoring.gold import gold_warnings
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result
 from kbbench_hf.scoring.warnings import (
@@ -67,7 +67,7 @@ def score(
         DataError: there is not one answer among them.
         UsageError: a benchmark, config, split or mode that does not exist.
 
-    >>> from kbbench_hf.scoring.asked import load_examples
+    >>> from kbbench_hf.scoring.eval_task import load_examples
     >>> gold = [{"id": row["id"], "triples": [[t["sub"], t["rel"], t["obj"]] for t in row["triples"]]}
     ...         for row in load_examples("mini-text2kg").examples.rows]
     >>> score(gold, "mini-text2kg", mode="repaired").scores["recall"].value
@@ -82,25 +82,25 @@ def score(
     options = options or ReadOptions()
     items = [predictions] if isinstance(predictions, Path | str) else list(predictions)
     paths = [Path(item) if is_published(item) else user_path(item) for item in items if isinstance(item, Path | str)]
-    asked, run = asked_of(paths, benchmark, config, split, mode), run_settings(paths)
+    task, run = resolve_task(paths, benchmark, config, split, mode), run_settings(paths)
     if any(map(is_published, paths)):
-        paths = [answers_of(str(path), asked.place) for path in paths]
+        paths = [answers_of(str(path), task.place) for path in paths]
         options = ReadOptions(source=options.source, parser=options.parser)
-    if options.parser is None and run.get("benchmark") == asked.place.benchmark:
+    if options.parser is None and run.get("benchmark") == task.place.benchmark:
         options = replace(options, parser=run["parser"])
     if paths:
         try:
-            read = read_predictions(paths, asked.benchmark, asked.examples, options)
+            read = read_predictions(paths, task.benchmark, task.examples, options)
         except DataError:
-            if (of_run := run.get("benchmark", asked.place.benchmark)) == asked.place.benchmark:
+            if (of_run := run.get("benchmark", task.place.benchmark)) == task.place.benchmark:
                 raise
             raise DataError(
-                f"{paths[0]} is a run on {of_run}, not on {asked.place.benchmark}. Score it without --benchmark, or "
-                f"name a run on {asked.place.benchmark}.",
+                f"{paths[0]} is a run on {of_run}, not on {task.place.benchmark}. Score it without --benchmark, or "
+                f"name a run on {task.place.benchmark}.",
                 code="benchmark",
             ) from None
     else:
-        read = pair([("predictions", parsed_rows(items))], asked.benchmark, asked.examples, options)
+        read = pair([("predictions", parsed_rows(items))], task.benchmark, task.examples, options)
     if read.n_missing == len(read.answers):
         raise DataError(
             f"The file has no prediction: {read.n_errors:,} of {len(read.answers):,} lines are errors and the others "
@@ -111,34 +111,36 @@ def score(
         annotations = annotations_beside(paths[0])
     made_on = run.get("dataset_revision", "")
     of_run = [
-        *place_warning(place_of_run(paths) or asked.place, asked.place),
-        *revision_warning(made_on, asked.revision),
+        *place_warning(place_of_run(paths) or task.place, task.place),
+        *revision_warning(made_on, task.revision),
         *stored_warnings(run.get("warnings", [])),
     ]
-    if asked.benchmark.scoring.annotations and annotations is not None:
+    if task.benchmark.scoring.annotations and annotations is not None:
         from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 
-        of_run += self_judged_warnings(str(run.get("model", "")), annotated(asked, annotations).examples)
+        of_run += self_judged_warnings(str(run.get("model", "")), annotated(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
-    result = score_asked(annotated(asked, annotations), read, of_run, walked)
+    result = score_predictions(annotated(task, annotations), read, of_run, walked)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}))
-    repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == asked.place.benchmark
+    repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result
-    others = [(read_predictions([file], asked.benchmark, asked.examples, options), file) for file in files]
-    return with_repeats(result, [score_beside(asked, repeat, file, of_run) for repeat, file in others])
+    others = [(read_predictions([file], task.benchmark, task.examples, options), file) for file in files]
+    return with_repeats(result, [score_with_annotations(task, repeat, file, of_run) for repeat, file in others])
 
 
-def score_beside(asked: Asked, predictions: Predictions, file: Path, of_run: Sequence[ScoreWarning] = ()) -> Result:
+def score_with_annotations(
+    task: EvalTask, predictions: Predictions, file: Path, of_run: Sequence[ScoreWarning] = ()
+) -> Result:
     """Return the score of the predictions of a file, with the annotations next to it."""
-    if asked.benchmark.scoring.annotations is not None:
-        asked = annotated(asked, annotations_beside(file))
-    return score_asked(asked, predictions, of_run)
+    if task.benchmark.scoring.annotations is not None:
+        task = annotated(task, annotations_beside(file))
+    return score_predictions(task, predictions, of_run)
 
 
 def own_predictions(
-    asked: Asked, rows: Iterable[Row] | None, file: Path, options: "ReadOptions | None" = None, *, check: bool = True
+    task: EvalTask, rows: Iterable[Row] | None, file: Path, options: "ReadOptions | None" = None, *, check: bool = True
 ) -> Predictions:
     """Return the predictions that this process made, paired with their examples; `file` holds the same.
 
@@ -146,7 +148,7 @@ def own_predictions(
     another process made the rows (None), and where an answer does not have the benchmark's form or, with `check`, does
     not pass its check: the reader names every problem.
     """
-    benchmark, examples, *_ = asked
+    benchmark, examples, *_ = task
     kind, answers, unparsed, n_errors = benchmark.scoring.answer, dict[Id, Answer](), list[Id](), 0
     known = rows is not None
     for row in rows or ():
@@ -155,7 +157,7 @@ def own_predictions(
         elif kind.field not in row:
             unparsed.append(row["id"])
             answers[row["id"]] = []
-        elif (answer := _read_answer(asked, row, check=check)) is not None:
+        elif (answer := _read_answer(task, row, check=check)) is not None:
             answers[row["id"]] = answer
         else:
             known = False
@@ -167,14 +169,14 @@ def own_predictions(
     return Predictions([answers.get(example_id) for example_id in examples.ids], unparsed, n_errors=n_errors)
 
 
-def _read_answer(asked: Asked, row: Row, *, check: bool) -> Answer | None:
+def _read_answer(task: EvalTask, row: Row, *, check: bool) -> Answer | None:
     """Return the answer of a row; None where the benchmark does not take it."""
-    scoring = asked.benchmark.scoring
+    scoring = task.benchmark.scoring
     try:
         answer = scoring.answer.read(row)
     except ShapeError:
         return None
-    return None if check and scoring.check(asked.examples, row["id"], answer) else answer
+    return None if check and scoring.check(task.examples, row["id"], answer) else answer
 
 
 def repeat_files(folder: Path, repeats: int) -> list[Path]:
@@ -251,13 +253,13 @@ def _of_annotations(
     return annotation_warnings(benchmark, examples, answers)
 
 
-def annotated(asked: Asked, annotations: Path | None) -> Asked:
+def annotated(task: EvalTask, annotations: Path | None) -> EvalTask:
     """Return what is asked with what models said of the predictions; as it is where nothing was said or is needed."""
-    if asked.benchmark.scoring.annotations is None or annotations is None:
-        return asked
+    if task.benchmark.scoring.annotations is None or annotations is None:
+        return task
     from kbbench_hf.benchmarks.annotated import with_annotations
 
-    return asked._replace(examples=with_annotations(asked.examples, annotations))
+    return task._replace(examples=with_annotations(task.examples, annotations))
 
 
 def annotations_beside(predictions: Path) -> Path | None:
@@ -269,8 +271,8 @@ def annotations_beside(predictions: Path) -> Path | None:
     return folder if any(folder.glob("*.parquet")) else None
 
 
-def score_asked(
-    asked: Asked,
+def score_predictions(
+    task: EvalTask,
     predictions: Predictions,
     of_run: Sequence[ScoreWarning] = (),
     trajectories: "Sequence[Trajectory]" = (),
@@ -279,7 +281,7 @@ def score_asked(
 
     `of_run` is what their run warns of; `trajectories` are how an agent came to them, where one did.
     """
-    benchmark, examples, place, revision, n_available, dataset_version = asked
+    benchmark, examples, place, revision, n_available, dataset_version = task
     mode = place.mode
     scores = benchmark.scoring.score(examples, predictions.answers, mode)
     slices, counts, of_agent = dict[str, list[str]](), dict[str, int](), list[ScoreWarning]()

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Result, ScoredConfig, Systems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
-from kbbench_hf.scoring.asked import RUN, system_of
+from kbbench_hf.scoring.eval_task import RUN, system_name
 from kbbench_hf.scoring.result import PlainResult, read_result
 from kbbench_hf.scoring.score import score
 
@@ -146,7 +146,7 @@ def _of_one_kind(of: Benchmark, runs: Sequence[_Run], split: str, mode: str | No
 def _labels(runs: Sequence[_Run]) -> list[str]:
     """Return each run's system: its model, with the settings in which the runs of that model differ."""
     settings = [dict(_flat({k: v for k, v in run.settings.items() if k not in OF_A_CONFIG})) for run in runs]
-    models = [system_of(run.settings) or run.folder.name for run in runs]
+    models = [system_name(run.settings) or run.folder.name for run in runs]
     labels = []
     for model, own in zip(models, settings, strict=True):
         of_model = [each for name, each in zip(models, settings, strict=True) if name == model]

@@ -27,7 +27,7 @@ _PARTS = ("text", "output_text")
 """Types of the parts of a message that hold its text; others are thoughts and calls."""
 
 
-class Column(NamedTuple):
+class CandidateColumn(NamedTuple):
     """A column that may hold the predictions: its path, the field it maps to, and how plainly its name says so."""
 
     path: str
@@ -79,7 +79,7 @@ def suggested_map(
 
 def prediction_columns(
     row: Mapping[str, object], kind: AnswerKind, has_parser: bool, equal: AbstractSet[str] = frozenset()
-) -> list[Column]:
+) -> list[CandidateColumn]:
     """Return the columns of a row that may hold predictions, the plainest name first; never one of gold answers."""
     found, unnamed = [], []
     for column, path, value in answer_columns(row, kind):
@@ -88,9 +88,9 @@ def prediction_columns(
             continue
         field = "response" if isinstance(value, str) and has_parser else kind.field
         if role == "prediction":
-            found.append(Column(path, field, strength))
+            found.append(CandidateColumn(path, field, strength))
         elif role == "" and (is_bracketed(value) if isinstance(value, str) else isinstance(value, list) and value):
-            unnamed.append(Column(path, field, 0))
+            unnamed.append(CandidateColumn(path, field, 0))
     return sorted(found, key=lambda column: (-column.strength, column.path.count("."))) or unnamed
 
 

@@ -114,7 +114,7 @@ def _train(kind: Kind, spec: TrainSpec, data: TrainingData, folder: Path, checkp
             else ranked_by(spec.negatives, data, data.train.texts, MINED, progress).ids
         )
         pairs.renew(draw(best_wrong(first, data.train.answers, spec.negatives_depth), 0), 0)
-    shown = Shown(data.asked.benchmark.dataset, show=show)
+    shown = Shown(data.task.benchmark.dataset, show=show)
     refresh = Refresh(pairs, rank, draw, spec.refresh, spec.negatives_depth) if spec.refresh else None
     if refresh and last:
         refresh.resume(last)

@@ -15,7 +15,7 @@ from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
-from kbbench_hf.scoring.asked import Asked, load_examples
+from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 Rows = NDArray[np.int64]
@@ -51,7 +51,7 @@ class Questions:
 class TrainingData:
     """What a retriever may learn from: a knowledge base, training and validation questions."""
 
-    asked: Asked
+    task: EvalTask
     """The validation questions, as a benchmark asks them."""
     kb: KnowledgeBase
     candidates: Rows
@@ -67,7 +67,7 @@ class TrainingData:
     @property
     def forms(self) -> Forms:
         """The documents that the benchmark has of its own."""
-        asking = self.asked.benchmark.asking
+        asking = self.task.benchmark.asking
         return Forms(asking.documents, asking.own_documents)
 
     def texts(self, rows: Rows) -> list[str]:
@@ -90,10 +90,10 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
                 f"{benchmark} has the splits {', '.join(known)}, and no {split!r}; expected train to learn from, "
                 "validation to choose by and test for the end. Give its questions a column `split`."
             )
-    asked = load_examples(benchmark, None, VALIDATION)
-    if asked.benchmark.asking.prompts:
+    task = load_examples(benchmark, None, VALIDATION)
+    if task.benchmark.asking.prompts:
         raise UsageError(f"{benchmark!r} is answered by language models; expected one that retrievers answer.")
-    splits = {TRAIN: load_examples(benchmark, None, TRAIN), VALIDATION: asked}
+    splits = {TRAIN: load_examples(benchmark, None, TRAIN), VALIDATION: task}
     ids = {split: [row["id"] for row in each.examples.rows] for split, each in splits.items()}
     ids[TEST] = [row["id"] for row in load_examples(benchmark, None, TEST).examples.rows]
     for one, other in ((TRAIN, VALIDATION), (TRAIN, TEST), (VALIDATION, TEST)):
@@ -102,7 +102,7 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
                 f"{len(both):,} questions of {benchmark} are in {one} and in {other}, such as {min(both, key=str)!r}; "
                 "expected each in one split. Build the dataset with splits that do not overlap."
             )
-    kb = KnowledgeBase.open(find_dataset(asked.benchmark.dataset).path)
+    kb = KnowledgeBase.open(find_dataset(task.benchmark.dataset).path)
     questions = {
         split: Questions(
             ids[split],
@@ -111,12 +111,12 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
         )
         for split in (TRAIN, VALIDATION)
     }
-    candidates = np.sort(kb.rows(asked.examples.context.candidates.ids)).astype(np.int64)
+    candidates = np.sort(kb.rows(task.examples.context.candidates.ids)).astype(np.int64)
     hashes = {split: ids_hash(each) for split, each in ids.items()}
-    asking = asked.benchmark.asking
+    asking = task.benchmark.asking
     context = RetrieverContext(kb, Path(), forms=Forms(asking.documents, asking.own_documents))
     chosen = context.text({} if text is None else {"text": text}, relations=True)
-    return TrainingData(asked, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes, chosen)
+    return TrainingData(task, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes, chosen)
 
 
 def ids_hash(ids: Iterable[Id]) -> str:

@@ -20,7 +20,7 @@ from kbbench_hf.retrieval.late_interaction import Late
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.retrieval.token_vectors import TokenVectors
 from kbbench_hf.runners.process_group import group
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.training.questions import VALIDATION
 
 try:

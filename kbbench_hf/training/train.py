@@ -124,7 +124,7 @@ def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, sta
 
 def _settings(spec: TrainSpec, data: TrainingData) -> dict[str, Any]:
     """Return all that decides a trained model, beside the base's weights."""
-    return {**spec.to_dict(), "dataset_revision": data.asked.revision, "questions": data.hashes}
+    return {**spec.to_dict(), "dataset_revision": data.task.revision, "questions": data.hashes}
 
 
 def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, show: bool) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
         models |= {f"control{CONTROL[spec.method]}": _name(spec, folder) + CONTROL[spec.method]}
         models |= {f"first stage, {spec.first_stage}": spec.first_stage}
     for place, model in enumerate(models.values()):
-        rank(data.asked, model, folder / CHECKPOINTS / f"{VALIDATION}-{place}", show=show, timed=False)
+        rank(data.task, model, folder / CHECKPOINTS / f"{VALIDATION}-{place}", show=show, timed=False)
     if first:
         result, *others = (score(folder / CHECKPOINTS / f"{VALIDATION}-{place}") for place in range(len(models)))
         seen = result.slices.get("answer_in_training", {})
@@ -177,6 +177,6 @@ def _plain(figures: Mapping[str, Estimate], data: TrainingData) -> dict[str, dic
     """Return the figures of the benchmark's table as JSON has them."""
     return {
         metric: {"value": figures[metric].value, "ci95": list(figures[metric].ci95), "n": figures[metric].n_scored}
-        for metric in [*data.asked.benchmark.metrics][:N_FIGURES]
+        for metric in [*data.task.benchmark.metrics][:N_FIGURES]
         if metric in figures
     }

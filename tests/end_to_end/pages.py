@@ -24,7 +24,7 @@ from unittest import mock
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.cli import main
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.scripted import ScriptedServer
 from tests.tiny_chat_model import tiny_chat_model
 

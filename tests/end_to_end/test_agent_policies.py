@@ -16,7 +16,7 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.runners.agent import Walked, walk_run
+from kbbench_hf.runners.agent import AgentRun, run_agent
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
 from tests.servers.scripted import MODEL, TRANSIENT, Reply
 from tests.servers.tool_caller import ToolCaller
@@ -90,10 +90,10 @@ class Served(Protocol):
 
 def walk(
     here: World, server: Served, folder: Path, *, agent: Agent | None = None, timeout_s: float = 30, **how: Any
-) -> Walked:
+) -> AgentRun:
     model = Endpoint(server.url, MODEL, timeout_s=timeout_s)
     options = {"top_k": TOP_K, "show": False, "canary": False, **how}
-    return walk_run(here.examples, agent or here.agent, here.base, model, folder, **options)
+    return run_agent(here.examples, agent or here.agent, here.base, model, folder, **options)
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def told(here: World) -> list[str]:
     return sorted(texts)[:100]
 
 
-def check(here: World, case: Case, walked: Walked, folder: Path) -> None:
+def check(here: World, case: Case, walked: AgentRun, folder: Path) -> None:
     base = lines(here.base)
     for puzzle, trajectory, line, before in zip(here.questions, walked.trajectories, lines(folder), base, strict=True):
         wanted = list(case.selected(puzzle))
@@ -186,7 +186,7 @@ def test_a_run_that_stops_between_any_two_steps_goes_on_there(here: World, tmp_p
             assert first == second
 
 
-def n_requests(walked: Walked) -> int:
+def n_requests(walked: AgentRun) -> int:
     return sum(each.steps for each in walked.trajectories)
 
 

@@ -16,7 +16,7 @@ import kbbench_hf
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import Message, ProcessGroup
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.training import GenerationScores, RetrievalScores, scores
 from tests.tiny_chat_model import tiny_chat_model
 from tests.tiny_encoder import tiny_encoder

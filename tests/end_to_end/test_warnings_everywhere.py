@@ -17,8 +17,8 @@ from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.table import board
-from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.retrieval.late_interaction import TokenEmbedder
 from kbbench_hf.retrieval.top_k import best
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.training.controls import TRAINED, compared, ranked
 from kbbench_hf.training.questions import TEST, load_training_data
 from kbbench_hf.training.train import Trained, train

@@ -15,7 +15,7 @@ from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.table import board
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 
 Rows = list[dict[str, Any]]
 DATASET = "mini-text2kg"

@@ -105,7 +105,7 @@ def test_rankings_are_checked_by_the_hubs_questions_without_its_knowledge_base(c
     printed = client(
         "import kbbench_hf.benchmarks as benchmarks\n"
         "from kbbench_hf.benchmarks.retrieval_statistics import explain\n"
-        "from kbbench_hf.scoring.asked import load_examples\n"
+        "from kbbench_hf.scoring.eval_task import load_examples\n"
         "benchmarks.at_hand = lambda name: None\n"
         "asked = load_examples('mini-stark')\n"
         "print(len(asked.examples.context.candidates.ids), explain(asked.examples, asked.examples.rows[0], [1]))"

@@ -13,7 +13,7 @@ from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import board
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf import compare, score
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
 ANSWER = '{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder"}]}'

@@ -7,7 +7,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.retrieval import Candidates, RetrievalContext
 from kbbench_hf.benchmarks.retrieval_statistics import N_SHOWN, explain
 from kbbench_hf.files.datasets import write_dataset
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 
 
 def test_a_ranking_shows_its_best_candidates_by_name(in_tmp):

@@ -17,8 +17,8 @@ from kbbench_hf.llm.causal_lm import CausalLM
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import Sampling
-from kbbench_hf.runners.llm_run import answer, task
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.runners.llm_run import prompt_task, run_language_model
+from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.serving import await_answer, free_port
 from tests.unit.llm.tiny_lm import train
 
@@ -59,7 +59,7 @@ def model(folder: Path) -> CausalLM:
 
 
 def prompts_of(n: int, **options: Any) -> dict[Any, Prompt]:
-    asked = task(load_examples("mini-text2kg", limit=n)).prompts
+    asked = prompt_task(load_examples("mini-text2kg", limit=n)).prompts
     return {example: replace(prompt, **options) for example, prompt in asked.items()}
 
 
@@ -68,7 +68,9 @@ def run(model: CausalLM, folder: Path, n: int = 48, **options: Any) -> Generatio
 
 
 def test_what_was_learnt_is_answered_and_scored(model: CausalLM, tmp_path: Path) -> None:
-    _, summary, result = answer(task(load_examples("mini-text2kg")), model, "tiny", tmp_path / "run", show=False)
+    _, summary, result = run_language_model(
+        prompt_task(load_examples("mini-text2kg")), model, "tiny", tmp_path / "run", show=False
+    )
     # The twelve learnt examples are right, and of the others none: 12 / 48 in the mean over sentences.
     assert result.to_dict()["scores"]["f1"]["value"] == pytest.approx(0.25, abs=0.03)
     assert (summary.n_answered, summary.n_requests) == (48, 48)
@@ -92,11 +94,12 @@ from pathlib import Path
 from kbbench_hf.llm import gguf_files
 from kbbench_hf.llm.causal_lm import CausalLM
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.llm_run import task
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.runners.llm_run import prompt_task
+from kbbench_hf.scoring.eval_task import load_examples
 model = CausalLM(sys.argv[1], processes=2)
 def split(text, _): return text.split()
-done = generate(task(load_examples("mini-text2kg")).prompts, model, Path(sys.argv[2]), parse=split, answer="words")
+prompts = prompt_task(load_examples("mini-text2kg")).prompts
+done = generate(prompts, model, Path(sys.argv[2]), parse=split, answer="words")
 assert done.summary.n_answered == 48 and (Path(sys.argv[2]) / "predictions.jsonl").exists()
 """
 

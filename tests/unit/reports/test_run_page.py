@@ -13,7 +13,7 @@ from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.runners.run import run
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score
 from tests.end_to_end.browser.chromium import chromium

@@ -12,8 +12,8 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.tables import interval, label, number, print_result
-from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.results_table import results_table
 from kbbench_hf.scoring.score import score

@@ -214,7 +214,7 @@ def test_a_local_model_calls_by_its_chat_template_or_in_words_where_that_has_no_
     """The template reads the arguments as an object, as those of real models do."""
     from kbbench_hf.agents.agent import Agent
     from kbbench_hf.runners.retrieval_run import agent_tools
-    from kbbench_hf.scoring.asked import load_examples
+    from kbbench_hf.scoring.eval_task import load_examples
     from tests.unit.llm.tiny_lm import train
 
     for name in ("INSTRUCTIONS", "JSON_INSTRUCTIONS"):

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners import jobs
 from kbbench_hf.runners.jobs import Sampling
-from kbbench_hf.runners.llm_run import Task, answer
-from kbbench_hf.runners.llm_run import task as task_of
+from kbbench_hf.runners.llm_run import PromptedTask, prompt_task, run_language_model
 from kbbench_hf.runners.run import finished_run
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 
@@ -27,16 +25,16 @@ GOLD = {
 }
 
 
-def task(name: str = "mini-text2kg", limit: int | None = None, **how: Any) -> Task:
-    return task_of(load_examples(name, limit=limit), **how)
+def task(name: str = "mini-text2kg", limit: int | None = None, **how: Any) -> PromptedTask:
+    return prompt_task(load_examples(name, limit=limit), **how)
 
 
 def oracle(payload: dict[str, Any]) -> str:
     return next(answer for sentence, answer in GOLD.items() if sentence in payload["messages"][-1]["content"])
 
 
-def run(server: ScriptedServer, asked: Task, folder: Path | None = None, **options: Any) -> Any:
-    return answer(asked, Endpoint(server.url, MODEL), MODEL, folder, **QUICK, **options)
+def run(server: ScriptedServer, asked: PromptedTask, folder: Path | None = None, **options: Any) -> Any:
+    return run_language_model(asked, Endpoint(server.url, MODEL), MODEL, folder, **QUICK, **options)
 
 
 def test_a_model_that_answers_with_the_gold_scores_one(tmp_path):
@@ -52,7 +50,7 @@ def test_a_model_that_answers_with_the_gold_scores_one(tmp_path):
 
 
 def test_the_run_is_written_down_before_anything_is_asked(tmp_path):
-    asked = task(limit=2, options=PromptOptions(shots=0))
+    asked = task(limit=2, shots=0)
     with ScriptedServer(always="401") as server, pytest.raises(UsageError, match="HTTP 401"):
         run(server, asked, tmp_path / "run", sampling=Sampling(temperature=0.5))
     settings = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["settings"]
@@ -106,19 +104,16 @@ def test_a_benchmark_of_retrievers_asks_nothing_of_a_language_model():
 
 
 def test_the_hash_of_the_prompts_changes_with_their_wording_and_their_examples():
-    hashes = [
-        task(options=PromptOptions(shots=shots), limit=limit).prompt_sha256()
-        for shots, limit in ((0, 5), (1, 5), (1, 6))
-    ]
+    hashes = [task(shots=shots, limit=limit).prompt_sha256() for shots, limit in ((0, 5), (1, 5), (1, 6))]
     assert len({*hashes}) == 3
-    assert task(options=PromptOptions(shots=1), limit=5).prompt_sha256() == hashes[1]
+    assert task(shots=1, limit=5).prompt_sha256() == hashes[1]
 
 
 def test_prompts_are_in_the_order_of_the_dataset_and_written_once(monkeypatch: pytest.MonkeyPatch):
     asked = task(limit=4)
     prompts = asked.prompts
-    assert (list(prompts), len(prompts)) == (asked.asked.examples.ids, 4)
-    row = asked.asked.examples.rows[2]
+    assert (list(prompts), len(prompts)) == (asked.task.examples.ids, 4)
+    row = asked.task.examples.rows[2]
     assert prompts[row["id"]].messages[-1]["content"] == row["sentence"]
     assert prompts[row["id"]] is prompts[row["id"]]
     monkeypatch.setattr(jobs, "MOST_KEPT", 100)  # fewer characters than one prompt has
@@ -151,9 +146,9 @@ def test_demonstrations_that_show_what_is_asked_are_warned_of_at_once_and_in_the
     row = asked.examples.rows[0]
     first = train[row["similar_ids"][0]]
     row |= {"sentence": first["sentence"], "triples": first["triples"]}
-    leaking = task_of(asked, options=PromptOptions(demonstrations="similar"))
+    leaking = prompt_task(asked, demonstrations="similar")
     with ScriptedServer(answer=lambda payload: "[]") as server:
-        folder, _, result = answer(
+        folder, _, result = run_language_model(
             leaking, Endpoint(server.url, MODEL), MODEL, tmp_path / "run", **{**QUICK, "show": True}
         )
     (warning,) = [each for each in result.warnings if each.code == "demonstration_leaks"]

@@ -14,9 +14,9 @@ from kbbench_hf.retrieval.reranker import ASKING
 from kbbench_hf.runners.rerank import rerank_run
 from kbbench_hf.runners.retrieval_run import knowledge_base, rank
 from kbbench_hf.runners.unparsed import UnreadError
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import read_predictions
-from kbbench_hf.scoring.score import score_asked
+from kbbench_hf.scoring.score import score_predictions
 from tests.servers.scripted import ScriptedServer
 
 DEPTH = 20
@@ -53,7 +53,7 @@ def test_an_oracle_lifts_hits_and_leaves_recall_at_the_depth(tmp_path: Path) -> 
         assert len(server.requests) <= sent + 2  # two canaries: nothing is asked twice
     assert sent >= 30 * DEPTH
     folders = (tmp_path / "first", tmp_path / "again")
-    before, after = (score_asked(asked, read_predictions([each], asked.benchmark, examples)) for each in folders)
+    before, after = (score_predictions(asked, read_predictions([each], asked.benchmark, examples)) for each in folders)
     assert after.scores["hit_at_1"].value > before.scores["hit_at_1"].value
     assert after.scores["recall_at_20"] == before.scores["recall_at_20"]
     assert done.n_unread > 0 and done.generation.summary.n_failed == 0

@@ -11,7 +11,7 @@ from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.ranking import Latency
 from kbbench_hf.runners.retrieval_run import knowledge_base, rank, rerank
 from kbbench_hf.runners.run import finished_run
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
 
@@ -23,7 +23,7 @@ def lines(folder: Path) -> list[dict]:
 def test_every_candidate_of_a_small_knowledge_base_is_ranked_so_that_no_rank_is_left_open(in_tmp):
     done = finished_run("mini-stark", "bm25", limit=5, show=False)
     assert done.folder.parent == Path("kbbench-runs/mini-stark")
-    assert {len(line["ids"]) for line in lines(done.folder)} == {len(knowledge_base(done.asked))}
+    assert {len(line["ids"]) for line in lines(done.folder)} == {len(knowledge_base(done.task))}
     assert done.result.scores["mrr"].n_unscored == 0
     assert json.loads((done.folder / "result.json").read_text(encoding="utf-8")) == done.result.to_dict()
 

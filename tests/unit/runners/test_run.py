@@ -17,7 +17,7 @@ from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.reports.tables import print_result
 from kbbench_hf.runners.run import finished_run, run
 from kbbench_hf.scoring import predictions
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import PredictionsError, ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score

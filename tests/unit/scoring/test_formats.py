@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.scoring.asked import Asked, load_examples
+from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 Answers = dict[Any, list[Any]]
 
 
 @cache
-def asked(benchmark: str) -> Asked:
+def asked(benchmark: str) -> EvalTask:
     return load_examples(benchmark)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES
-from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.column_names import likeness
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import PredictionsError, ReadOptions
 from kbbench_hf.scoring.score import score
 from kbbench_hf.scoring.suggestions import suggested_map

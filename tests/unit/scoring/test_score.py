@@ -9,8 +9,8 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
 from kbbench_hf.errors import UsageError
-from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import PredictionsError
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score

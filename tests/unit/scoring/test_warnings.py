@@ -8,8 +8,8 @@ import pytest
 from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.scoring.asked import load_examples
 from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.score import score
 

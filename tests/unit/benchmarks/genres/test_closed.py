@@ -17,8 +17,8 @@ from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import means
 from kbbench_hf.runners.jobs import Sampling
-from kbbench_hf.runners.llm_run import task
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.runners.llm_run import prompt_task
+from kbbench_hf.scoring.eval_task import load_examples
 
 
 def row(name: str, *triples: str) -> dict[str, object]:
@@ -159,10 +159,12 @@ def test_no_constant_answer_to_what_fixed_offers_is_worth_a_tenth(corpora: Datas
 
 
 def test_a_run_asks_for_what_its_mode_scores() -> None:
-    asked = {mode: task(load_examples("mini-genres", mode=mode), prompt="closed") for mode in ("reference", "fixed")}
+    asked = {
+        mode: prompt_task(load_examples("mini-genres", mode=mode), prompt="closed") for mode in ("reference", "fixed")
+    }
     prompts = {mode: next(iter(each.prompts.values())).messages[-1]["content"] for mode, each in asked.items()}
     assert prompts["fixed"].count("\n- ") > prompts["reference"].count("\n- ")
     settings = [each.settings("m", Sampling()) for each in asked.values()]
     assert settings[0]["prompt_sha256"] != settings[1]["prompt_sha256"]  # another run, in another folder
-    openly = {mode: task(load_examples("mini-genres", mode=mode)).settings("m", Sampling()) for mode in asked}
+    openly = {mode: prompt_task(load_examples("mini-genres", mode=mode)).settings("m", Sampling()) for mode in asked}
     assert openly["reference"] == openly["fixed"]  # asked alike, one run for both

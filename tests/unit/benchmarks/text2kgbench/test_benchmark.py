@@ -26,7 +26,7 @@ from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
-from kbbench_hf.scoring.asked import load_examples
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.text.dates import parse_date
 from tests.golden.text2kg_runs import RUNS, Run, responses
 

@@ -18,7 +18,7 @@ RUN = "run.json"
 """What a run's folder says of itself."""
 
 
-class Asked(NamedTuple):
+class EvalTask(NamedTuple):
     """What is asked, and of which data: a benchmark's examples at a place."""
 
     benchmark: Benchmark
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
 
 def load_examples(
     name: str, config: str | None = None, split: str | None = None, mode: str | None = None, limit: int | None = None
-) -> Asked:
+) -> EvalTask:
     """Return the examples of a place, named as in `place_of`; with `limit` the first ones only.
 
     Raises:
@@ -61,17 +61,17 @@ def load_examples(
     first = Examples(examples.rows[:limit], examples.context, mode=place.mode)
     if without:  # the rows themselves are the data
         revision = sha256(json.dumps(examples.rows, sort_keys=True, default=str).encode()).hexdigest()[:40]
-        return Asked(found, first, place, revision, len(examples.rows))
-    return Asked(found, first, place, folder.revision, len(examples.rows), folder.manifest.get("version", ""))
+        return EvalTask(found, first, place, revision, len(examples.rows))
+    return EvalTask(found, first, place, folder.revision, len(examples.rows), folder.manifest.get("version", ""))
 
 
-def asked_of(
+def resolve_task(
     paths: Sequence[Path],
     benchmark: str | None = None,
     config: str | None = None,
     split: str | None = None,
     mode: str | None = None,
-) -> Asked:
+) -> EvalTask:
     """Return what predictions answer: what the caller names, or else what the folder of their run says.
 
     Raises:
@@ -80,7 +80,7 @@ def asked_of(
     run = run_settings(paths)
     benchmark = benchmark and name_of_path(benchmark)
     if benchmark is None and not run:
-        raise no_benchmark(paths)
+        raise missing_benchmark_error(paths)
     if not run:
         return load_examples(benchmark or "", config, split, mode)
     of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
@@ -94,10 +94,10 @@ def asked_of(
     return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
 
 
-def system_of(settings: Mapping[str, object]) -> str | None:
+def system_name(settings: Mapping[str, object]) -> str | None:
     """Return the name of a run's system by its settings: its model, with the agent or the reranker over it.
 
-    >>> system_of({"model": "bm25", "agent": "my-model"}), system_of({"model": "bm25", "rerank": "my-model"})
+    >>> system_name({"model": "bm25", "agent": "my-model"}), system_name({"model": "bm25", "rerank": "my-model"})
     ('agent my-model over bm25', 'bm25, re-ranked by my-model')
     """
     model = settings.get("model")
@@ -108,7 +108,7 @@ def system_of(settings: Mapping[str, object]) -> str | None:
     return None if model is None else str(model)
 
 
-def no_benchmark(paths: Iterable[Path]) -> UsageError:
+def missing_benchmark_error(paths: Iterable[Path]) -> UsageError:
     """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
     for path in paths:
         if not path.exists() and str(path) != STDIN and not is_published(path):
