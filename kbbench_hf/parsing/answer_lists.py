@@ -92,8 +92,8 @@ def split_answers(line: str, several: bool = False, is_name: Callable[[str], boo
     """
     if len(line) > 400 or (_TOKENS.search(line) and is_name(line)):
         return [line]
-    if (held := re.fullmatch(r"[(\[{]([^()\[\]{}]*)[)\]}]", line)) and _TOKENS.search(held[1]):
-        line = held[1].strip()
+    if (inner := re.fullmatch(r"[(\[{]([^()\[\]{}]*)[)\]}]", line)) and _TOKENS.search(inner[1]):
+        line = inner[1].strip()
     if re.match(r"\(?(?:1|a|i)[.)]\s", line, re.I) and re.search(r"\s\(?(?:2|b|ii)[.)]\s", line, re.I):
         parts = re.split(r"(?:^|[,;]?\s+)\(?(?:\d{1,2}|[a-h]|[ivx]{1,4})[.)]\s+", line, flags=re.I)
         return [part.strip(" ,;.") for part in parts if part.strip(" ,;.")]
@@ -165,8 +165,8 @@ def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[s
             all(item[:1] + item[-1:] in _QUOTES for item in items)
         ):
             return items
-        elif not any(numbers) and (found := _of_names(items, separators, several)):
-            return found
+        elif not any(numbers) and (names := _of_names(items, separators, several)):
+            return names
     raise ParseError(f"{line[:80]!r} may be one answer or several; expected one answer a line")
 
 
@@ -198,7 +198,7 @@ def _of_names(items: list[str], separators: list[str], several: bool) -> list[st
 
 
 def _shape(item: str) -> str:
-    return _SHAPE.sub(lambda found: "m" if found[1] else "9", item.casefold())
+    return _SHAPE.sub(lambda names: "m" if names[1] else "9", item.casefold())
 
 
 def _unquoted(item: str) -> str:

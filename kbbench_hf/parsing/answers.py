@@ -57,8 +57,8 @@ def parse_answers(
 
     Args:
         reply: what the model wrote.
-        question: what was asked; it may say that several answers are wanted.
-        is_name: whether what was given holds this text as one name, though it has a comma or an "and".
+        question: the question; it may ask for several answers.
+        is_name: whether the context holds this text as one name, though it has a comma or an "and".
 
     Raises:
         ParseError: it gives none and does not say so, breaks off, or can be read in two ways.
@@ -169,8 +169,8 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
         line = lines[0] if lines else ""
     if re.match(r"(?:n?either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
         raise ParseError(f"{line[:80]!r} is not certain")
-    if meant := NOT_BUT.match(line):
-        line = line[meant.end() :]
+    if correction := NOT_BUT.match(line):
+        line = line[correction.end() :]
     if _NOT_GIVEN.match(line):
         return []
     if (len(line.split()) > 2 and _denies_answer(line)) or _NO_ANSWER.fullmatch(line):
@@ -257,10 +257,10 @@ def _parse_bold(text: str, split: Split) -> list[str] | None:
 
 def _bold_texts(text: str) -> list[str]:
     """Return the texts in bold, where only commas and the like separate them."""
-    found = list(_MARK.finditer(text))
-    if not all(BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(found)):
+    spans = list(_MARK.finditer(text))
+    if not all(BESIDE.fullmatch(text, one.end(), other.start()) for one, other in pairwise(spans)):
         return []
-    marks = [next(each for each in match.groups() if each) for match in found]
+    marks = [next(each for each in match.groups() if each) for match in spans]
     return [answer for mark in marks if (answer := clean_answer(mark))]
 
 
@@ -271,8 +271,8 @@ def _parse_bare(text: str, split: Split) -> list[str] | None:
         return None
     if _NO_ANSWER.fullmatch(line):
         return []
-    if meant := NOT_BUT.match(line) or CORRECTED.match(line) or TAKEN_BACK.match(line):
-        line = line[meant.end() :]
+    if correction := NOT_BUT.match(line) or CORRECTED.match(line) or TAKEN_BACK.match(line):
+        line = line[correction.end() :]
     line = REMARK.split(line, maxsplit=1)[0]
     if not line or (_SENTENCE.search(line) or _denies_answer(line) or cues.REFUSAL.search(line)):
         return None

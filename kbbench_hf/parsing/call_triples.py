@@ -50,8 +50,8 @@ def parse_calls(text: str, sentence: str = "") -> list[Triple]:
     [('Leiden, Holland', 'located_in', 'Netherlands')]
     """
     calls = list(_calls(text.replace(r"\_", "_")))
-    chosen = _choose([readings for _, readings in calls], sentence)
-    return [(subject, relation, obj) for (relation, _), (subject, obj) in zip(calls, chosen, strict=True)]
+    choices = _choose([readings for _, readings in calls], sentence)
+    return [(subject, relation, obj) for (relation, _), (subject, obj) in zip(calls, choices, strict=True)]
 
 
 def _calls(text: str) -> Iterator[tuple[str, list[Fields]]]:
@@ -70,14 +70,14 @@ def _calls(text: str) -> Iterator[tuple[str, list[Fields]]]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text; one that ends in an opening bracket or a comma goes on in the next."""
-    held = ""
+    pending = ""
     for line in text.splitlines():
-        held += line
-        if not held.rstrip().endswith((",", "(")):
-            yield held
-            held = ""
-    if held:
-        yield held
+        pending += line
+        if not pending.rstrip().endswith((",", "(")):
+            yield pending
+            pending = ""
+    if pending:
+        yield pending
 
 
 class _Bracket(NamedTuple):
@@ -194,7 +194,7 @@ def _choose(readings: Sequence[Sequence[Fields]], sentence: str) -> list[Fields]
     All combinations are compared, of so many triples at a time that there are at most `_MOST_COMBINATIONS`.
     """
     folded = sentence.casefold()
-    chosen = [each[0] for each in readings]
+    choices = [each[0] for each in readings]
     names = {name for each in readings if len(each) == 1 for name in each[0]}
     subjects = {each[0].subject for each in readings if len(each) == 1}
     unsettled = [number for number, each in enumerate(readings) if len(each) > 1]
@@ -209,10 +209,10 @@ def _choose(readings: Sequence[Sequence[Fields]], sentence: str) -> list[Fields]
             key=lambda combination: _cost(combination, names, subjects, folded),
         )
         for number, fields in zip(batch, best, strict=True):
-            chosen[number] = fields
+            choices[number] = fields
         names.update(name for fields in best for name in fields)
         subjects.update(fields.subject for fields in best)
-    return chosen
+    return choices
 
 
 def _cost(combination: Sequence[Fields], names: set[str], subjects: set[str], sentence: str) -> tuple[int, ...]:

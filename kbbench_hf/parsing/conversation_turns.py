@@ -131,17 +131,17 @@ def extract_own_turn(reply: str, source: str = "", is_thought: Callable[[str], b
 
 def _find_marks(reply: str, source: str) -> Iterator[_Mark]:
     """Yield the marks of turns, in order."""
-    found = [_Mark(*each.span(), "end", True) for each in _END.finditer(reply)]
-    for end in [each.end for each in found]:
+    marks = [_Mark(*each.span(), "end", True) for each in _END.finditer(reply)]
+    for end in [each.end for each in marks]:
         if match := _AFTER_END.match(reply, end):
-            found.append(_Mark(*match.span(), _role_of_label(match[1])))
+            marks.append(_Mark(*match.span(), _role_of_label(match[1])))
     for match in _START.finditer(reply):
         if match.lastgroup == "v" and not _is_other_input(reply, match, source):
             continue
         word = match[str(match.lastgroup)].casefold()
-        found.append(_Mark(*match.span(), _role_of_label(word), match.lastgroup in ("q", "s") and word in _RESTATED))
+        marks.append(_Mark(*match.span(), _role_of_label(word), match.lastgroup in ("q", "s") and word in _RESTATED))
     done, has_input = 0, False
-    for mark in sorted(found):
+    for mark in sorted(marks):
         word = reply[mark.start : mark.end].strip(" \t\n*:：_#").casefold()
         opens = word in _OPENS and not reply[: mark.start].strip()
         if mark.start < done or (word in _ONLY_AFTER_INPUT and not (has_input or opens)):

@@ -84,7 +84,7 @@ def parse_final_answer(
         failure: what the error says where no version has one; after a colon it quotes the reply.
         source: a text that the prompt contains.
         repeated: the text that the answer is about, by which a repeated input is told from a made-up one.
-        judged: whether a verdict or a score is asked for.
+        judged: whether the task is a verdict or a score.
 
     Raises:
         ParseError: no version has an answer, or the last one can be read in two ways.
@@ -110,9 +110,9 @@ def split_versions(response: str, source: str = "", *, judged: bool = False) -> 
     """Yield the versions of the answer in a reply, the last one first.
 
     Args:
-        response: what was said, unwrapped.
+        response: the response, unwrapped.
         source: the text that the model was given, by which a repeated input is told from a made-up one.
-        judged: whether a verdict or a score is asked for; then "False:" is no heading of what was thrown away.
+        judged: whether the task is a verdict or a score; then "False:" is no heading of rejected items.
     """
     whole, response = response, _cut_inputs(response, source)
     shadow, _ = _mask_values(response, extract_json(response))
@@ -132,10 +132,10 @@ def split_versions(response: str, source: str = "", *, judged: bool = False) -> 
 
 
 def _parse_version(whole: str, response: str, takes_back: bool, is_final: bool, judged: bool) -> AnswerVersion:
-    found = extract_json(response)
-    text = _blank_rejected(response, found, judged, takes_back or is_final)
-    kept = [each for each in found if text[each.start] == response[each.start]]
-    pieces, alternatives = _place_pieces(text, kept)
+    values = extract_json(response)
+    text = _blank_rejected(response, values, judged, takes_back or is_final)
+    remaining = [each for each in values if text[each.start] == response[each.start]]
+    pieces, alternatives = _place_pieces(text, remaining)
     return AnswerVersion(whole, text, pieces, alternatives, takes_back, is_final)
 
 
@@ -163,9 +163,9 @@ def _has_items(text: str) -> bool:
     return any(re.search(r"\||→|->|\t|;.*;|^\s*(?:[-*•]|\d+[.)])\s|[:：]\s*\S", line) for line in text.splitlines())
 
 
-def _mask_values(text: str, found: list[JsonSpan]) -> tuple[str, list[tuple[int, int]]]:
+def _mask_values(text: str, values: list[JsonSpan]) -> tuple[str, list[tuple[int, int]]]:
     """Return the text with values and calls masked, so that cues match prose only, and the spans of these."""
-    spans = [(each.start, each.end) for each in found]
+    spans = [(each.start, each.end) for each in values]
     spans += _find_calls(_mask(text, spans))
     return _mask(text, spans), spans
 
@@ -179,8 +179,8 @@ def _mask(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _blank_rejected(response: str, found: list[JsonSpan], judged: bool, announced: bool) -> str:
-    shadow, spans = _mask_values(response, found)
+def _blank_rejected(response: str, values: list[JsonSpan], judged: bool, announced: bool) -> str:
+    shadow, spans = _mask_values(response, values)
     blank = bytearray(len(response))
     _blank_under_headings(shadow, blank, judged, announced)
     for start, end in spans:
@@ -294,10 +294,10 @@ def _answers_after(before: str) -> bool:
     ) and not re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
 
 
-def _place_pieces(text: str, found: list[JsonSpan]) -> tuple[list[Piece], bool]:
+def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = []
-    alternatives, spans = False, [(each.start, each.end) for each in found]
-    for number, each in enumerate(found):
+    alternatives, spans = False, [(each.start, each.end) for each in values]
+    for number, each in enumerate(values):
         line = text.rfind("\n", 0, each.start) + 1
         between = text[spans[number - 1][1] : each.start] if number else None
         before = text[max(line, spans[number - 1][1] if number else 0) : each.start]

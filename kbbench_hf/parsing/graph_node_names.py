@@ -57,7 +57,7 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
         for pattern in (_LABELED_IN_RDF, _LABELED_IN_LINES):
             for match in pattern.finditer(response):
                 names.setdefault(match[1], match[2].strip())
-    found: list[Triple] = []
+    resolved: list[Triple] = []
     for subject, relation, obj in triples:
         if normalize_key(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
             continue
@@ -66,8 +66,8 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
             _is_id(name, "") and not _occurs(name, source) for name in pair
         ):
             return None
-        found.append((pair[0], names.get(relation, relation), pair[1]))
-    return found
+        resolved.append((pair[0], names.get(relation, relation), pair[1]))
+    return resolved
 
 
 def _resolved(name: str, names: Mapping[str, str], source: str) -> str:
@@ -115,7 +115,7 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
                 isinstance(each, list)
                 and _NODES.search(key)
                 and len(each) == 2
-                and all(isinstance(held, str) for held in each)
+                and all(isinstance(member, str) for member in each)
             ):
                 yield str(each[0]), str(each[1])
             yield from _named_nodes(each, source, key, depth + 1)
@@ -124,8 +124,8 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
 def _name(members: Mapping[str, Value], source: str) -> str:
     """Return the name of a node, "" where it has none; a label may also be its type."""
     for holder in _HELD_IN:
-        if isinstance(held := members.get(holder), dict):
-            inner = normalize_members(held)
+        if isinstance(member := members.get(holder), dict):
+            inner = normalize_members(member)
             if name := _name({key: each for key, each in inner.items() if key != "label" or holder == "data"}, source):
                 return name
     for key in _NAMES:

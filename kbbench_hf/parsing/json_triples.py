@@ -43,7 +43,7 @@ def json_triples(value: Value, relations: Collection[str] = ()) -> list[Triple] 
 
     Args:
         value: what a reply holds.
-        relations: the relations that were asked for, where these are known; they tell which name is which where only
+        relations: the relations of the task, where they are known; they tell which name is which where only
             the order could.
 
     >>> json_triples({"facts": [{"head": {"name": "Up"}, "type": "director", "tail": ["Pete", "Bob"]}]})
@@ -70,7 +70,7 @@ class _TripleParser:
             return None if isinstance(value, CutList) else []
         if all(isinstance(each, str) for each in value):
             return self._strings(value)
-        found: list[Triple] = []
+        results: list[Triple] = []
         readable = False
         for each in value:
             if isinstance(each, str):
@@ -80,8 +80,8 @@ class _TripleParser:
                 triples = self.read(each, depth + 1)
             if triples is not None:
                 readable = True
-                found += triples
-        return found if found or (readable and all(each in ([], {}) for each in value)) else None
+                results += triples
+        return results if results or (readable and all(each in ([], {}) for each in value)) else None
 
     def _strings(self, value: list[Value]) -> list[Triple] | None:
         """Return the triple that three texts are, or the triples that each of several texts is."""
@@ -129,26 +129,26 @@ class _TripleParser:
     def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
         """Return the triples of an object that names a subject and holds its relations in another member."""
         names = _names(value[subject])
-        found: list[Triple] = []
+        results: list[Triple] = []
         for key, each in value.items():
             if key == subject or _ASIDE.search(normalize_key(key)) or len(names) != 1:
                 continue
             if isinstance(each, dict):
-                found += [(names[0], relation, obj) for relation, held in each.items() for obj in _names(held)]
+                results += [(names[0], relation, obj) for relation, member in each.items() for obj in _names(member)]
             for item in each if isinstance(each, list) else ():
                 roles = assign_roles(list(item)) if isinstance(item, dict) else {}
                 if isinstance(item, dict) and {1, 2} <= roles.keys():
-                    found += self._members(names[0], item[roles[1]], item[roles[2]])
-        return found
+                    results += self._members(names[0], item[roles[1]], item[roles[2]])
+        return results
 
     def _held(self, value: Mapping[str, Value], named: Mapping[str, Value], depth: int) -> list[Triple] | None:
         """Return the triples in the members of an object that is none itself."""
         members = {key: each for key, each in named.items() if not _ASIDE.search(key)}
         holders = [key for key in members if _HOLDER.fullmatch(key)]
-        for chosen in ([key for key in members if _LAST.search(key)], holders):
-            found = [each for key in chosen if (each := self._member(members[key], depth)) is not None]
-            if found:
-                return [triple for each in found for triple in each]
+        for keys in ([key for key in members if _LAST.search(key)], holders):
+            results = [each for key in keys if (each := self._member(members[key], depth)) is not None]
+            if results:
+                return [triple for each in results for triple in each]
         if any(members[key] is None for key in holders):
             return []
         if (grouped := self._grouped(value)) is not None:
@@ -177,29 +177,31 @@ class _TripleParser:
             _HOLDER.fullmatch(normalize_key(key)) or _ASIDE.search(normalize_key(key)) for key in value
         ):
             return None
-        found: list[Triple] = []
+        results: list[Triple] = []
         by_relation = bool(self.relations) and all(is_relation(key, self.relations) for key in value)
-        for key, held in value.items():
-            if by_relation and isinstance(held, list) and held and not isinstance(held[0], list):
-                held = [held]
+        for key, member in value.items():
+            if by_relation and isinstance(member, list) and member and not isinstance(member[0], list):
+                member = [member]
             rows = (
-                [each for each in held if isinstance(each, list) and len(each) == 2] if isinstance(held, list) else []
+                [each for each in member if isinstance(each, list) and len(each) == 2]
+                if isinstance(member, list)
+                else []
             )
-            if rows and isinstance(held, list) and len(rows) == len(held):
+            if rows and isinstance(member, list) and len(rows) == len(member):
                 pairs = [[_names(one), _names(other)] for one, other in rows]
                 if not all(len(names) == 1 for pair in pairs for names in pair):
                     return None
-                found += [(one[0], key, other[0]) if by_relation else (key, one[0], other[0]) for one, other in pairs]
-            elif isinstance(held, dict) and by_relation and {0, 2} <= (roles := assign_roles(list(held))).keys():
-                found += self._members(held[roles[0]], key, held[roles[2]])
-            elif isinstance(held, dict) and not any(
-                isinstance(each, dict) and not _names(each) for each in held.values()
+                results += [(one[0], key, other[0]) if by_relation else (key, one[0], other[0]) for one, other in pairs]
+            elif isinstance(member, dict) and by_relation and {0, 2} <= (roles := assign_roles(list(member))).keys():
+                results += self._members(member[roles[0]], key, member[roles[2]])
+            elif isinstance(member, dict) and not any(
+                isinstance(each, dict) and not _names(each) for each in member.values()
             ):
-                named = [(name, obj) for name, each in held.items() for obj in _names(each)]
-                found += [(name, key, obj) if by_relation else (key, name, obj) for name, obj in named]
+                named = [(name, obj) for name, each in member.items() for obj in _names(each)]
+                results += [(name, key, obj) if by_relation else (key, name, obj) for name, obj in named]
             else:
                 return None
-        return found or None
+        return results or None
 
 
 def _states_alone(relation: str) -> bool:

@@ -211,9 +211,9 @@ class _Scanner:
                 continue
             try:
                 key = None
-                if (found := self._key(position)) is not None and (is_object or self.text[start] == "("):
-                    key, position = found
-                elif found is not None and character in _QUOTES:
+                if (named := self._key(position)) is not None and (is_object or self.text[start] == "("):
+                    key, position = named
+                elif named is not None and character in _QUOTES:
                     value, position = self._container(position - 1, depth + 1, braced=False)
                     items.append(value)
                     continue

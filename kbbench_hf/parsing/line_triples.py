@@ -75,9 +75,9 @@ def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True)
     for read in (cypher, _rdf, _quoted, _arrows, _separated, _bracketed, _labelled_line, _call):
         if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
             continue
-        if (found := read(line, relations)) is not None:
-            long_or_several = any(len(part) > _LONGEST_PART or _is_triple(part) for part in found)
-            return None if is_placeholder(found) or long_or_several else found
+        if (result := read(line, relations)) is not None:
+            long_or_several = any(len(part) > _LONGEST_PART or _is_triple(part) for part in result)
+            return None if is_placeholder(result) or long_or_several else result
     return None
 
 
@@ -203,10 +203,10 @@ def _separated(line: str, relations: Collection[str]) -> Triple | None:
     for _, pattern, weak in _SEPARATORS:
         parts = _parts(pattern, inner)
         if len(parts) == 3:
-            held = all(
+            has_inner = all(
                 _INNER.search(part) or any(name in normalize_relation(part) for name in relations) for part in parts
             )
-            several = weak and held and not is_relation(parts[1], relations)
+            several = weak and has_inner and not is_relation(parts[1], relations)
             return None if several else order_parts(parts, relations)
         if len(parts) > 3:
             return None
@@ -276,10 +276,10 @@ def _named_arguments(body: str) -> dict[int, str] | None:
     """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing."""
     pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _top_level(body)]
     named = [(match[1], strip_marks(match[2])) for match in pairs if match]
-    found = {role: value for name, value in named if (role := role_of(name)) is not None}
-    if len(named) == len(pairs) and len(found) == len(pairs) and found.keys() in ({0, 2}, {0, 1, 2}):
-        return found if all(found.values()) else None
-    if len(named) == len(pairs) == 2 and not found and all(value for _, value in named):
+    result = {role: value for name, value in named if (role := role_of(name)) is not None}
+    if len(named) == len(pairs) and len(result) == len(pairs) and result.keys() in ({0, 2}, {0, 1, 2}):
+        return result if all(result.values()) else None
+    if len(named) == len(pairs) == 2 and not result and all(value for _, value in named):
         return {0: named[0][1], 2: named[1][1]}
     return None
 
@@ -288,8 +288,8 @@ _ARGUMENT = re.compile(r"([a-z_]\w*)\s*(?:=|:(?=\s))\s*(.+)")
 
 
 def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:
-    found = list(parse_labels(line, relations))
-    return found[0] if len(found) == 1 else None
+    result = list(parse_labels(line, relations))
+    return result[0] if len(result) == 1 else None
 
 
 _NAMES = word_lists("triples")["label"]

@@ -84,8 +84,8 @@ def strip_reasoning(reply: str, source: str = "") -> StrippedReply:
     """Return the reasoning and the response of a model's own turn; all before the last closing marker is reasoning.
 
     `source` is a text that the prompt contains; see `conversation_turns.extract_own_turn`. An opening marker that is
-    never closed takes the rest with it. Of OpenAI's channels only `final` is said. Where nothing is left, nothing was
-    said.
+    never closed takes the rest with it. Of OpenAI's channels only `final` is the response. It is empty where nothing
+    is left.
 
     >>> strip_reasoning("<think>Paris? No, Lyon.</think>Lyon")
     StrippedReply(thought='Paris? No, Lyon.', response='Lyon')
@@ -113,13 +113,13 @@ def _drop_reasoning(reply: str) -> str:
 
 def _final_channel(reply: str) -> str | None:
     """Return the text of the last final channel; None where there are no channels."""
-    response, found = None, False
+    response, has_channels = None, False
     for match in _HARMONY.finditer(reply):
-        found = True
+        has_channels = True
         if match[1].lower() == "final":
             end = _HARMONY_END.search(reply, match.end())
             response = reply[match.end() : end.start() if end else len(reply)]
-    if found:
+    if has_channels:
         return response or ""
     started = _HARMONY_START.match(reply)
     final = _HARMONY_FINAL.search(reply)

@@ -83,19 +83,19 @@ def _parse_version(version: AnswerVersion) -> tuple[float, str] | None:
 
 def _find_score(version: AnswerVersion) -> tuple[float, str] | None:
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
-    held = {score for piece in pieces if not piece.is_cut for score in _json_scores(piece.value, 0)}
-    if held:
-        return (held.pop(), "json") if len(held) == 1 else None
+    values = {score for piece in pieces if not piece.is_cut for score in _json_scores(piece.value, 0)}
+    if values:
+        return (values.pop(), "json") if len(values) == 1 else None
     text = re.sub(rf"({_DIGITS})\s*[(（]\s*out of\s*({_DIGITS})\s*[)）]", r"\1/\2", version.text, flags=re.IGNORECASE)
     text = _TURNED_DOWN.sub(" ", _SCALE.sub(" ", text))
     text = re.sub(r"[*_`]", " ", text)
-    for rule, found in (
+    for rule, scores in (
         ("overall", _scores_after(_WHOLE_SCORE, text)),
         ("labelled", _scores_after(_NAMED_SCORE, text)),
         ("concluded", _scores_after(_CONCLUDED, text)),
     ):
-        if found:
-            return (found[0], rule) if len(set(found)) == 1 else None
+        if scores:
+            return (scores[0], rule) if len(set(scores)) == 1 else None
     start = text.strip(" \n\t\"'([{#>-–•“”≈~;,:")
     opening = None if text.strip().startswith(("-", "−", "–")) else _NUMBER.match(start)
     if opening is None and text.strip().startswith(("-", "−")):
@@ -123,7 +123,7 @@ _ONLY_IF = re.compile(r"\s*,?\s*(?:only )?(?:if|would|when|requires?|unless|wenn
 
 def _scores_after(names: "re.Pattern[str]", text: str) -> list[float]:
     """Return the scores right after these names, without those that the reply only supposes or rules out."""
-    found = []
+    scores = []
     for match in names.finditer(text):
         number = _NUMBER.match(text, match.end())
         if number is None or _ONLY_IF.match(text, number.end()) or _is_supposed(text, match.start(), match.end()):
@@ -132,8 +132,8 @@ def _scores_after(names: "re.Pattern[str]", text: str) -> list[float]:
             continue
         if names is not _CONCLUDED and _is_other(text, match.start()):
             continue
-        found += [_to_score(number), -1.0] if _AND_ANOTHER.match(text, number.end()) else [_to_score(number)]
-    return found
+        scores += [_to_score(number), -1.0] if _AND_ANOTHER.match(text, number.end()) else [_to_score(number)]
+    return scores
 
 
 def _is_other(text: str, position: int) -> bool:

@@ -32,8 +32,8 @@ from kbbench_hf.parsing.triple_parts import (
 def parse_text_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
     """Return the triples of a text that is not JSON, and the rule that read them; none and "" where it has none."""
     for rule, read in _BLOCKS.items():
-        if found := [each for each in read(text, relations) if not is_placeholder(each)]:
-            return found, rule
+        if results := [each for each in read(text, relations) if not is_placeholder(each)]:
+            return results, rule
     return _lines(text, relations)
 
 
@@ -84,8 +84,8 @@ def _items(line: str, relations: Collection[str]) -> list[str]:
     body = MARKER.sub("", line, count=1).strip()
     for candidate in dict.fromkeys((_INTRODUCTION.sub("", body, count=1), body)):
         bare = candidate.strip("*_ ")
-        if found := _groups(bare, relations):
-            return found
+        if results := _groups(bare, relations):
+            return results
         for split in _SPLITS:
             parts = [part for part in split.split(bare) if part.strip(" .")]
             items = list(itertools.takewhile(bool, (_item(part, relations) for part in parts)))
@@ -128,9 +128,9 @@ def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
         for line in _RULED_TABLE.sub("", text).splitlines()
         if line.strip() and not line.rstrip().endswith((":", "："))
     ]
-    found = [triple for line in lines if _strong(line) and (triple := parse_line(line, relations)) is not None]
-    if found:
-        return found, "lines"
+    results = [triple for line in lines if _strong(line) and (triple := parse_line(line, relations)) is not None]
+    if results:
+        return results, "lines"
     items = [line for line in lines if MARKER.match(line) and MARKER.match(line)[0].strip()] or lines  # type: ignore[index]
     triples = [parse_line(line, relations) or _commas(line) for line in items]
     return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
@@ -238,8 +238,8 @@ def _pairs(text: str, relations: Collection[str]) -> Iterator[Triple]:
             r"=>)+\s*(.+)",
             bare,
         )
-        if match and (found := order_parts([match[2], strip_marks(match[5]), match[4]])):
-            yield found
+        if match and (results := order_parts([match[2], strip_marks(match[5]), match[4]])):
+            yield results
 
 
 _BLOCKS: dict[str, Callable[[str, Collection[str]], Iterable[Triple]]] = {

@@ -151,16 +151,16 @@ _LONGEST_PYTHON = 4000
 def _calls_in_text(text: str, response: str, names: Collection[str]) -> Iterator[ToolCall]:
     """Yield the calls that a model wrote; in prose without markers only those of known tools."""
     source = extract_own_turn(text) if "<|message|>" in text else response
-    found = False
+    has_calls = False
     for match in _BEFORE_JSON.finditer(source):
-        found = True
+        has_calls = True
         yield _make_call(_first_group(match), _decode_at(source, match.end()))
-    if not found:
+    if not has_calls:
         for match in _TAGGED.finditer(source):
-            found = True
+            has_calls = True
             groups = [group for group in match.groups() if group is not None]
             yield _make_call(groups[0], _parameters(groups[1] if len(groups) > 1 else ""))
-    if found:
+    if has_calls:
         return
     marked = _OPENED.search(response) is not None
     bare = _MARKER.sub("\n", response).strip()
@@ -169,9 +169,9 @@ def _calls_in_text(text: str, response: str, names: Collection[str]) -> Iterator
         if isinstance(name, dict):
             record, name = name, name.get("name")
         if isinstance(name, str) and (marked or name in names):
-            found = True
+            has_calls = True
             yield _make_call(name, next(_members(record, _ARGUMENTS), None))
-    if not found:
+    if not has_calls:
         yield from _calls_in_python(bare, names) or (
             [ToolCall("", {}, "The call holds no JSON object.")] if marked else []
         )
@@ -191,14 +191,14 @@ def _decode_at(text: str, start: int) -> object:
 
 def _parameters(body: str) -> dict[str, Any]:
     """Return arguments that stand in tags of their own; a value that is no JSON is a text."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for match in _PARAMETER.finditer(body):
         key, value = (group for group in match.groups() if group is not None)
         try:
-            found[key] = _DECODER.decode(value)
+            arguments[key] = _DECODER.decode(value)
         except (ValueError, RecursionError):
-            found[key] = value
-    return found
+            arguments[key] = value
+    return arguments
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:

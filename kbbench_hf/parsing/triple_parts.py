@@ -34,11 +34,11 @@ def role_of(name: str) -> int | None:
 
 def assign_roles(names: Sequence[str]) -> dict[int, str]:
     """Return role -> the name that has it, the most telling one of several."""
-    found: dict[int, str] = {}
+    name_of_role: dict[int, str] = {}
     for name in sorted(names, key=lambda name: _LISTS["least_telling"].fullmatch(normalize_key(name)) is not None):
         if (role := role_of(name)) is not None:
-            found.setdefault(role, name)
-    return found
+            name_of_role.setdefault(role, name)
+    return name_of_role
 
 
 def normalize_relation(relation: str) -> str:

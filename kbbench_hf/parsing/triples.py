@@ -32,7 +32,7 @@ def parse_triples(
         reply: what a model sent.
         source: the text that the triples are of; it settles which of several inputs is the model's, and where names
             with commas end.
-        relations: the relations that were asked for, where these are known.
+        relations: the relations of the task, where they are known.
         partial: whether the complete triples of a list that breaks off count; not where their number matters.
         single: whether "it is a single fact" says that there are none.
 
@@ -124,22 +124,22 @@ def _parse_version(
     pieces = [piece for piece in version.pieces if not _is_name_list(version.text, piece.start, relations)]
     readings = [(piece, json_triples(piece.value, relations)) for piece in pieces]
     readable = [(piece, triples) for piece, triples in readings if triples is not None]
-    chosen = _standalone_values(version, readable) or readable
+    values = _standalone_values(version, readable) or readable
     triples: list[Triple] = []
-    for _, found in chosen:
+    for _, parsed in values:
         met = set(triples)
-        triples += [each for each in found if each not in met]
+        triples += [each for each in parsed if each not in met]
     cut = any(piece.is_cut for piece in version.pieces)
     if cut and not partial:
         return None
     if triples:
         return triples, "json, cut off" if cut else "json"
     text = one_per_line(_JOINED_CALLS.sub("); ", _without_values(version)), relations)
-    if not any(piece.stands for piece, _ in chosen):
+    if not any(piece.stands for piece, _ in values):
         for read in (_parse_call_lines(text, source, relations), parse_text_triples(text, relations)):
             if read[0]:
                 return read
-    if chosen:
+    if values:
         return [], "json"
     if cut:
         return None
@@ -150,12 +150,12 @@ def _standalone_values(
     version: AnswerVersion, readable: list[tuple[Piece, list[Triple]]]
 ) -> list[tuple[Piece, list[Triple]]]:
     """Return the values outside of sentences, and those that only signs join to one of them."""
-    chosen: list[tuple[Piece, list[Triple]]] = []
+    values: list[tuple[Piece, list[Triple]]] = []
     for each in readable:
-        joined = chosen and _JOINED.fullmatch(version.text, chosen[-1][0].end, each[0].start)
+        joined = values and _JOINED.fullmatch(version.text, values[-1][0].end, each[0].start)
         if each[0].stands or joined:
-            chosen.append(each)
-    return chosen
+            values.append(each)
+    return values
 
 
 def _without_values(version: AnswerVersion) -> str:
@@ -229,8 +229,8 @@ def _drop_cut_call(text: str) -> str:
     if opening < 0 or line.count("(") <= line.count(")") or ")" in line[opening:]:
         return text
     before = line[:opening]
-    kept = before[: max(before.rfind(")") + 1, 0)]
-    return text.rstrip()[: len(text.rstrip()) - len(line)] + kept
+    complete = before[: max(before.rfind(")") + 1, 0)]
+    return text.rstrip()[: len(text.rstrip()) - len(line)] + complete
 
 
 def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:

@@ -36,6 +36,8 @@ _IDIOMS = _pattern(_LISTS["idioms"])
 """Negations that deny nothing: "no doubt"."""
 _NOT = _pattern(rf"{_LISTS['not']}(?:[\s,]+(?:{_LISTS['between']}\b[\s,]*){{0,4}})?\s*$")
 """A negation before a claim, with at most a few words between."""
+_ANY_NOT = _pattern(rf"{_LISTS['not']}")
+_NOT_AFTER = _pattern(r"\s*(?:no\b|nothing\b|none\b|kein\w*|pas\b|aucun\w*|nicht\b|niet\b|geen\b|not\b)")
 _NOTHING_BEFORE = _pattern(
     r"(?:^|[\s(])(?:no|nothing|not (?:all|every\w*|each))(?:\s+(?!(?:and|but|or)\b)\w+){0,4}\s*$"
 )
@@ -115,12 +117,12 @@ def _parse_verdict(reply: str, task: VerdictTask) -> ParsedReply[bool]:
 def _json_verdicts(version: AnswerVersion, task: VerdictTask) -> set[bool] | None:
     """Return the verdicts of the values in a reply; empty where they contradict; None where none has a verdict."""
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
-    held = [verdict for piece in pieces for verdict in _piece_verdicts(piece, task)]
-    if not held:
+    verdicts = [verdict for piece in pieces for verdict in _piece_verdicts(piece, task)]
+    if not verdicts:
         return None
-    if None in held or len(set(held)) > 1:
+    if None in verdicts or len(set(verdicts)) > 1:
         return set()
-    return {verdict for verdict in held if verdict is not None}
+    return {verdict for verdict in verdicts if verdict is not None}
 
 
 def _piece_verdicts(piece: Piece, task: VerdictTask) -> Iterator[bool | None]:
@@ -159,8 +161,8 @@ def _value_verdict(value: Value, task: VerdictTask) -> bool | None:
         return _value_verdict(value[0], task) if len(value) == 1 else None
     if not isinstance(value, str):
         return None
-    found, _ = _parse_words(value, task)
-    return found.pop() if found is not None and len(found) == 1 else None
+    verdicts, _ = _parse_words(value, task)
+    return verdicts.pop() if verdicts is not None and len(verdicts) == 1 else None
 
 
 def _parse_words(text: str, task: VerdictTask) -> tuple[set[bool] | None, str]:
@@ -169,11 +171,11 @@ def _parse_words(text: str, task: VerdictTask) -> tuple[set[bool] | None, str]:
     A yes that is limited ("yes, but not the relation", "everything but the last hop") is none, and a first word that
     the sentences after it contradict is none either.
     """
-    found, rule, scope = _find_statement(text, task)
-    if found == {True} and _LIMITED.search(_IDIOMS.sub(" ", scope)):
+    verdicts, rule, scope = _find_statement(text, task)
+    if verdicts == {True} and _LIMITED.search(_IDIOMS.sub(" ", scope)):
         return set(), ""
     first = _WORD.match(text.lstrip(" \n\t*_`([{#>'’\"“:：.-–—"))
-    if rule == "first word" and first and found == {is_yes := first["yes"] is not None}:
+    if rule == "first word" and first and verdicts == {is_yes := first["yes"] is not None}:
         rest = (
             first.string[first.end() :]
             if re.match(r"\W*(?:[,.;:!—–\n。，；！]|$)", first.string[first.end() :])
@@ -184,7 +186,7 @@ def _parse_words(text: str, task: VerdictTask) -> tuple[set[bool] | None, str]:
         }
         if claims == {not is_yes} or (is_yes and _UNSAID.search(rest)):
             return set(), ""
-    return found, rule
+    return verdicts, rule
 
 
 def _find_statement(text: str, task: VerdictTask) -> tuple[set[bool] | None, str, str]:
@@ -280,25 +282,10 @@ def _sentence_claims(text: str, task: VerdictTask) -> Iterator[bool]:
             if sentence[match.end() :].startswith(" that "):  # "it is true that ..."
                 continue
             before = _IDIOMS.sub(" ", sentence[max(0, match.start() - 200) : match.start()])
-            negated = bool(_NOT.search(before) or _NOTHING_BEFORE.search(before)) or (
-                task is _ANSWERABLE and _far_negation(before, sentence[match.end() :])
-            )
+            after = sentence[match.end() :]
+            is_far = task is _ANSWERABLE and (_ANY_NOT.search(before) or _NOT_AFTER.match(after))
+            negated = bool(_NOT.search(before) or _NOTHING_BEFORE.search(before) or is_far)
             is_claimed = groups.get("against") is None and groups.get("neg") is None
             yield (is_claimed != negated) != bool(
                 _OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()])
             )
-
-
-def _far_negation(before: str, after: str) -> bool:
-    return bool(
-        re.search(
-            r"\b(?:cannot|can not|not|no|neither|never|nicht|kein\w*|ne|pas|aucun\w*|não|non|niet|geen|нельзя|не)\b"
-            r"|n['’]t\b|无法|不能|不|没有",
-            before,
-            re.IGNORECASE,
-        )
-    ) or bool(
-        re.match(
-            r"\s*(?:no\b|nothing\b|none\b|kein\w*|pas\b|aucun\w*|nicht\b|niet\b|geen\b|not\b)", after, re.IGNORECASE
-        )
-    )

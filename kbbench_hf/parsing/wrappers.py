@@ -50,7 +50,7 @@ def unwrap(response: str) -> str:
 
 def _unwrap_tags(response: str) -> str:
     """Return the text in the last answer tags, or after a tag that is never closed; all of it without tags."""
-    held: list[tuple[int, int, int, int]] = []
+    spans: list[tuple[int, int, int, int]] = []
     opened: dict[str, tuple[int, int]] = {}
     for tag in _TAG.finditer(response):
         name = tag[2].lower()
@@ -59,9 +59,9 @@ def _unwrap_tags(response: str) -> str:
         elif name in opened:
             start, inner = opened.pop(name)
             if response[inner : tag.start()].strip(" \n\t.…"):
-                held.append((start, inner, *tag.span()))
-    if held:
-        return _last_run(response, held)
+                spans.append((start, inner, *tag.span()))
+    if spans:
+        return _last_run(response, spans)
     first = min(opened.values(), default=(0, 0))
     return response[first[1] :] if not response[: first[0]].strip() else response
 
@@ -79,12 +79,12 @@ def _unwrap_boxes(response: str) -> str:
     return _TEX.sub(r"\1", _last_run(response, boxes)) if boxes else response
 
 
-def _last_run(response: str, held: list[tuple[int, int, int, int]]) -> str:
+def _last_run(response: str, spans: list[tuple[int, int, int, int]]) -> str:
     """Return the texts in the last row of wrappers, a line each; a span has start, inner start, inner end and end."""
-    last = len(held) - 1
-    while last and BESIDE.fullmatch(response, held[last - 1][3], held[last][0]):
+    last = len(spans) - 1
+    while last and BESIDE.fullmatch(response, spans[last - 1][3], spans[last][0]):
         last -= 1
-    return "\n".join(response[start:end].strip() for _, start, end, _ in held[last:])
+    return "\n".join(response[start:end].strip() for _, start, end, _ in spans[last:])
 
 
 def _decode_string(response: str) -> str:
