@@ -22,11 +22,15 @@ def test_every_wrong_call_ends_as_documented_and_says_what_mends_it(
         monkeypatch.chdir(folder)
         if "result" in call["argv"]:
             kbbench("score", "good.jsonl", "--benchmark", "mini-text2kg", "--out", "result")
-        if call.keys() & {*STREAMS, "env", "fsize"}:
+        env = call.get("env", {})
+        if call.keys() & {*STREAMS, "fsize"} or env.keys() - {"COLUMNS", "TERM"}:
             streams = {name: call[name] for name in STREAMS if name in call}
-            done = kbbench_process(call["argv"], folder, env=call.get("env"), streams=streams, fsize=call.get("fsize"))
+            done = kbbench_process(call["argv"], folder, env=env, streams=streams, fsize=call.get("fsize"))
         else:
-            done = kbbench(*call["argv"])
+            with monkeypatch.context() as terminal:
+                for name, value in env.items():
+                    terminal.setenv(name, value)
+                done = kbbench(*call["argv"])
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(folder)
         said = done.out + done.err
