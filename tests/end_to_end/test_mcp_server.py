@@ -229,6 +229,7 @@ def test_other_hosts_and_origins_are_refused(over_http: Served) -> None:
     assert over_http.refused == [421, 403]
 
 
+@pytest.mark.full
 def test_a_server_that_is_killed_loses_nothing_and_open_sessions_go_on(in_tmp: Path, puzzles: Puzzles) -> None:
     first, second, third = puzzles.questions[:3]
     kept: dict[str, Any] = {}

@@ -52,6 +52,7 @@ def test_several_processes_write_the_bytes_of_one(whole: bytes, tmp_path: Path, 
     assert json.loads((tmp_path / "run/run.json").read_text())["processes"] == processes
 
 
+@pytest.mark.full
 def test_a_killed_run_goes_on_to_the_same_bytes(whole: bytes, tmp_path: Path) -> None:
     for records in (1, 20):
         process = _worker(tmp_path / "run", tmp_path / "cache", records=records)

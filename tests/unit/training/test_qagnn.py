@@ -190,7 +190,7 @@ def test_messages_teach_what_texts_cannot_and_the_control_stands_beside_it(
         run("zoo", f"{done.model}@layers=3", out=tmp_path / "no", show=False)
 
 
-@pytest.mark.parametrize("mode", ["joint", "choices"])
+@pytest.mark.parametrize("mode", ["choices", pytest.param("joint", marks=pytest.mark.full)])
 def test_a_network_that_is_stopped_goes_on_to_the_same_bytes(
     there: Path, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +220,7 @@ def test_a_network_for_another_knowledge_base_is_refused(there: Path, tmp_path: 
         run("mini-stark", done.model, out=tmp_path / "no", show=False)
 
 
+@pytest.mark.full
 def test_the_controls_of_a_network_are_its_first_stage_and_the_network_without_edges(
     there: Path, tmp_path: Path
 ) -> None:
