@@ -26,7 +26,7 @@ import psutil
 from agent_tools import Drawn, kinds, tables
 from knowledge_base_data import prime
 
-from kbbench_hf.agents.tools import AgentTools, Outcome, Question
+from kbbench_hf.agents.tools import AgentTools, Outcome, QuestionState
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.runners.agent_sessions import AgentSessions
 
@@ -84,7 +84,7 @@ class Timed(AgentTools):
         super().__init__(kb, search)
         self.own = own
 
-    def call(self, name: str, arguments: object, question: Question) -> Outcome:
+    def call(self, name: str, arguments: object, question: QuestionState) -> Outcome:
         """Answer a call, as the tools do."""
         start = time.thread_time()
         outcome = super().call(name, arguments, question)

@@ -1,8 +1,8 @@
-"""A language model that walks a knowledge base with tools, as a function of its replies: nothing is sent from here.
+"""Agent loop over a knowledge base as a state machine: messages to send, tool calls, ends; no request is sent here.
 
-A conversation says what to send next and takes what came back; one reply is one step. It ends when the model finishes,
-or where a limit of `Limits` ends it. The idea of two tools and a loop is ARK's (arXiv 2601.13969); prompt, tools and
-limits are ours. What nodes hold stands in the results of tools alone, never in the instructions.
+A `Conversation` gives the next messages and takes the reply; one reply is one step. It ends when the model finishes, or
+at a limit of `AgentLimits`. Two tools and a loop are ARK's idea (arXiv 2601.13969); prompt, tools and limits are ours.
+The content of nodes is in the results of tools only, never in the instructions.
 """
 
 import json
@@ -15,25 +15,25 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kbbench_hf.agents.tool_schemas import LONGEST_NAME, TOOLS, Id, Outcome, clean, failed
+from kbbench_hf.agents.tool_schemas import LONGEST_NAME, TOOLS, Id, Outcome, clean, failed_call
 from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.parsing.tool_calls import ToolCall, parse_tool_calls
 from kbbench_hf.protocols import Message
 
 Protocol = Literal["tools", "json"]
-"""How a model calls: in the field of its reply for calls, or by one JSON object as its reply."""
+"""How a model calls tools: in `tool_calls` of its reply, or by one JSON object as its reply."""
 ENDS = ("finished", "step_limit", "no_call", "stuck", "budget", "failed")
-"""How a conversation ends; all but the last are settled."""
+"""The ends of a conversation; all but the last are final."""
 NAMES = tuple(tool.name for tool in TOOLS)
 MOST_SCHEMA_LINES = 60
 MOST_STUCK = 3
-"""So many steps in a row with errors only end a conversation."""
+"""As many consecutive steps with errors only end a conversation."""
 MOST_SILENT = 2
-"""So many replies in a row without a call do; after the first stands a reminder."""
+"""As many consecutive replies without a call end it; a reminder follows the first."""
 FRESH_STEPS = 3
-"""The newest steps, whose results keep their snippets where a conversation is compact."""
+"""The newest steps, whose results keep their snippets in a compact conversation."""
 CHARACTERS_PER_TOKEN = 4
-"""A rule of thumb, where a server does not count."""
+"""Estimate, for servers that do not count tokens."""
 JSON_SCHEMA = {
     "type": "object",
     "properties": {"tool": {"type": "string", "enum": list(NAMES)}, "arguments": {"type": "object"}},
@@ -60,19 +60,19 @@ REMINDER = "That was no call of a tool. Call one; select the nodes that answer t
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What bounds one question."""
+class AgentLimits:
+    """The limits of one question."""
 
     max_steps: int = 12
     calls_a_step: int = 8
     calls: int = 40
     tokens: int = 200_000
-    """Of all requests and replies together; a transcript is sent again with each step."""
+    """Of all requests and replies together; each step sends the whole transcript."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """One reply of a model, and what became of its calls."""
+class AgentStep:
+    """One reply of a model, and the outcomes of its calls."""
 
     calls: tuple[ToolCall, ...]
     outcomes: tuple[Outcome, ...]
@@ -80,32 +80,28 @@ class Step:
 
     @property
     def only_errors(self) -> bool:
-        """Whether it called and nothing went well."""
+        """Whether all of its calls failed, and there is one."""
         return bool(self.outcomes) and all(outcome.error is not None for outcome in self.outcomes)
 
 
 @dataclass(frozen=True)
 class Agent:
-    """How a model is asked to walk: the tools, the limits, and how it calls."""
+    """The settings of an agent: tools, limits and protocol."""
 
     tools: AgentTools
-    limits: Limits = field(default_factory=Limits)
+    limits: AgentLimits = field(default_factory=AgentLimits)
     protocol: Protocol = "tools"
     compact: bool = False
-    """Whether results older than `FRESH_STEPS` steps are sent without their snippets."""
+    """Whether results older than `FRESH_STEPS` steps are sent without snippets."""
 
     @cached_property
     def instructions(self) -> str:
-        """The system message: what to do, and the schema of the knowledge base; no node stands in it."""
-        lines = schema_lines(self.tools)
-        answers = answer_types(self.tools)
-        at_once = self.limits.calls_a_step
-        told = f"Answers are nodes of type {' or '.join(map(repr, answers))}. " if answers else ""
+        """The system message: the task and the schema of the knowledge base, without nodes."""
+        at_most = f"each of at most {self.limits.calls_a_step} calls"
         text = INSTRUCTIONS.format(
             max_steps=self.limits.max_steps,
-            calls_a_step="each one call" if self.protocol == "json" else f"each of at most {at_once} calls",
-            answers=told,
-            schema="\n".join(lines),
+            calls_a_step="each one call" if self.protocol == "json" else at_most,
+            **describe_kb(self.tools),
         )
         if self.protocol == "json":
             described = [json.dumps(tool.function()["function"], ensure_ascii=False) for tool in TOOLS]
@@ -113,31 +109,31 @@ class Agent:
         return text
 
     def conversation(self, question: str) -> "Conversation":
-        """Return the conversation about one question, of which nothing was sent yet."""
+        """Return a new conversation about one question."""
         return Conversation(self, question)
 
 
 class Conversation:
-    """The conversation about one question: `messages` are sent next, `take` what comes back, until it has an `end`."""
+    """The conversation about one question: send `messages()`, pass the reply to `take`, until `end` is set."""
 
     def __init__(self, agent: Agent, question: str) -> None:
         self.agent, self.text = agent, question
         self.question = agent.tools.question()
-        self.steps: list[Step] = []
+        self.steps: list[AgentStep] = []
         self.end: str | None = None
         self.tokens = 0
         self._calls_in_field = False
 
     def messages(self) -> list[Message]:
-        """Return what to send next: the instructions, the question, and every step with its results."""
-        said: list[Message] = [
+        """Return the next request: the instructions, the question, and every step with its results."""
+        messages: list[Message] = [
             {"role": "system", "content": self.agent.instructions},
             {"role": "user", "content": self.text},
         ]
+        n_compact = len(self.steps) - FRESH_STEPS if self.agent.compact else 0
         for number, step in enumerate(self.steps):
-            old = self.agent.compact and number < len(self.steps) - FRESH_STEPS
-            said += self._sent_again(number, step, compact=old)
-        return said
+            messages += self._step_messages(number, step, compact=number < n_compact)
+        return messages
 
     def take(
         self,
@@ -146,27 +142,27 @@ class Conversation:
         prompt_tokens: int | None = None,
         completion_tokens: int | None = None,
     ) -> None:
-        """Take a reply: carry its calls out and go one step on. Tokens that nobody counted are estimated."""
+        """Execute the tool calls of a reply, as one step. Unknown token counts are estimated."""
         if prompt_tokens is None:
             prompt_tokens = sum(len(message["content"]) for message in self.messages()) // CHARACTERS_PER_TOKEN
         if completion_tokens is None:
             completion_tokens = (len(text) + len(str(tool_calls or ""))) // CHARACTERS_PER_TOKEN
         self.tokens += prompt_tokens + completion_tokens
-        # who calls in the field for it does not call in prose, whatever it quotes there
+        # a model that uses the field `tool_calls` does not call in its text, whatever it quotes there
         turn = parse_tool_calls(text, tool_calls, NAMES, in_text=not self._calls_in_field)
         self._calls_in_field |= turn.in_field
         calls = turn.calls[:1] if self.agent.protocol == "json" else turn.calls
-        self.steps.append(Step(calls, tuple(self._outcomes(calls)), turn.response))
-        self.end = self._ended()
+        self.steps.append(AgentStep(calls, tuple(self._outcomes(calls)), turn.response))
+        self.end = self._find_end()
 
     def fail(self, error: str, *, settled: bool = False) -> None:
-        """End it: the next request brought no reply, and never will where that is `settled`."""
+        """End the conversation after a request without a reply; `settled` failures are final."""
         too_long = error in ("context_length", "prompt_too_long")
         self.end = "budget" if too_long else "no_call" if settled else "failed"
 
     @property
     def n_calls(self) -> int:
-        """How many calls were carried out."""
+        """The number of executed calls."""
         outcomes = (outcome for step in self.steps for outcome in step.outcomes)
         return sum(outcome.error != "too_many_calls" for outcome in outcomes)
 
@@ -174,16 +170,16 @@ class Conversation:
         limits, found, left = self.agent.limits, [], self.agent.limits.calls - self.n_calls
         for place, call in enumerate(calls):
             if place >= limits.calls_a_step:
-                found.append(failed("too_many_calls", f"At most {limits.calls_a_step} calls a reply; ask again."))
+                found.append(failed_call("too_many_calls", f"At most {limits.calls_a_step} calls a reply; ask again."))
             elif place >= left:
-                found.append(failed("too_many_calls", f"All {limits.calls} calls of this question are used."))
+                found.append(failed_call("too_many_calls", f"All {limits.calls} calls of this question are used."))
             elif call.problem:
-                found.append(failed("bad_arguments", call.problem))
+                found.append(failed_call("bad_arguments", call.problem))
             else:
                 found.append(self.question.call(call.name, call.arguments))
         return found
 
-    def _ended(self) -> str | None:
+    def _find_end(self) -> str | None:
         if self.question.finished:
             return "finished"
         if len(self.steps) >= MOST_SILENT and not any(step.calls for step in self.steps[-MOST_SILENT:]):
@@ -194,8 +190,8 @@ class Conversation:
             return "step_limit"
         return "budget" if self.tokens >= self.agent.limits.tokens else None
 
-    def _sent_again(self, number: int, step: Step, *, compact: bool) -> list[Message]:
-        """Return a step as it is sent back: without thought, each call answered once and in order."""
+    def _step_messages(self, number: int, step: AgentStep, *, compact: bool) -> list[Message]:
+        """Return the messages of a step: without reasoning, each call with its result, in order."""
         if not step.calls:
             return [{"role": "assistant", "content": step.said or "..."}, {"role": "user", "content": REMINDER}]
         results = [(_compacted(each) if compact else each).text for each in step.outcomes]
@@ -224,10 +220,10 @@ class Conversation:
         ]
 
 
-def schema_lines(tools: AgentTools) -> list[str]:
-    """Return the kinds of edges that a knowledge base has, one a line, the most frequent first.
+def describe_kb(tools: AgentTools) -> dict[str, str]:
+    """Return the texts of instructions on a knowledge base: `answers`, the candidates' types, and `schema`.
 
-    At most `MOST_SCHEMA_LINES`; then a line says how many there are besides.
+    The schema has one edge type per line, the most frequent first, at most `MOST_SCHEMA_LINES`.
     """
     kinds = sorted(tools.kb.tuples(), key=lambda kind: (-kind[3], kind[:3]))
     lines = [
@@ -235,48 +231,45 @@ def schema_lines(tools: AgentTools) -> list[str]:
         for *names, n in kinds[:MOST_SCHEMA_LINES]
         for head, relation, tail in [[clean(name, LONGEST_NAME) for name in names]]
     ]
-    left = len(kinds) - len(lines)
-    return [*lines, *([f"and {left:,} more kinds"] if left else [])] or ["none"]
+    if left := len(kinds) - len(lines):
+        lines.append(f"and {left:,} more kinds")
+    types: list[str] = []
+    if tools.candidates is not None:
+        graph = tools.kb.graph
+        types = [graph.node_types[number] for number in np.unique(graph.type_ids[tools.candidates]).tolist()]
+    answers = f"Answers are nodes of type {' or '.join(map(repr, types))}. " if types else ""
+    return {"answers": answers, "schema": "\n".join(lines) or "none"}
 
 
-def answer_types(tools: AgentTools) -> list[str]:
-    """Return the types of the nodes that can be selected; none where these are all."""
-    if tools.candidates is None:
-        return []
-    graph = tools.kb.graph
-    return [graph.node_types[number] for number in np.unique(graph.type_ids[tools.candidates]).tolist()]
-
-
-class Ranked(NamedTuple):
+class RankedNode(NamedTuple):
     """One line of a ranking."""
 
     id: Id
     score: float
 
 
-def ranking(selected: Sequence[Id], base: Sequence[tuple[Id, float]], top_k: int) -> list[Ranked]:
-    """Return what is selected, in order, and then the ranking below it without that, at most `top_k` in all.
+def ranking(selected: Sequence[Id], base: Sequence[tuple[Id, float]], top_k: int) -> list[RankedNode]:
+    """Return the selected nodes in order, followed by the others of a base ranking, at most `top_k` in all.
 
-    Selections score from 2 down to above 1, the rest below 1: sorted by score, the order repeats; equal scores of the
-    base stay equal. Where nothing is selected, it is the base as it is.
+    Selected nodes have scores from 2 down to above 1, the others below 1; equal scores of the base stay equal. Without
+    a selection it is the base ranking.
 
     >>> ranking(["c"], [("a", 7.5), ("b", 7.5), ("c", 1.0)], 3)
-    [Ranked(id='c', score=2.0), Ranked(id='a', score=0.5), Ranked(id='b', score=0.5)]
+    [RankedNode(id='c', score=2.0), RankedNode(id='a', score=0.5), RankedNode(id='b', score=0.5)]
     """
     if not selected:
-        return [Ranked(*each) for each in base[:top_k]]
+        return [RankedNode(*each) for each in base[:top_k]]
     chosen = set(selected)
     rest = [each for each in base if each[0] not in chosen]
     levels = [[node_id for node_id, _ in level] for _, level in groupby(rest, key=lambda each: each[1])]
-    below = [
-        Ranked(node_id, 1 - (place + 1) / (len(levels) + 1)) for place, level in enumerate(levels) for node_id in level
-    ]
-    top = [Ranked(node_id, 2 - place / len(selected)) for place, node_id in enumerate(selected)]
+    n_levels = len(levels) + 1
+    below = [RankedNode(node_id, 1 - n / n_levels) for n, level in enumerate(levels, start=1) for node_id in level]
+    top = [RankedNode(node_id, 2 - place / len(selected)) for place, node_id in enumerate(selected)]
     return [*top, *below][:top_k]
 
 
 def _compacted(outcome: Outcome) -> Outcome:
-    """Return an outcome without the texts of its nodes."""
+    """Return an outcome without the snippets of its nodes."""
     if "nodes" not in outcome.result:
         return outcome
     nodes = [{key: value for key, value in node.items() if key != "snippet"} for node in outcome.result["nodes"]]
@@ -284,7 +277,7 @@ def _compacted(outcome: Outcome) -> Outcome:
 
 
 def _sendable(name: str) -> str:
-    """Return a tool's name as servers take it, whatever a model made of it.
+    """Return a tool's name with only the characters that servers accept.
 
     >>> _sendable("walk the graph!"), _sendable("")
     ('walk_the_graph_', 'unknown')
@@ -292,6 +285,6 @@ def _sendable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
-def shown_ids(steps: Sequence[Step]) -> list[Id]:
-    """Return the ids of all nodes that were shown, each once, in the order in which they came."""
+def shown_ids(steps: Sequence[AgentStep]) -> list[Id]:
+    """Return the distinct ids of all nodes in results, in order."""
     return list(dict.fromkeys(each for step in steps for outcome in step.outcomes for each in outcome.shown))

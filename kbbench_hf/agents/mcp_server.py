@@ -1,15 +1,15 @@
-"""The tools on a knowledge base as an MCP server: agents of any framework answer a benchmark's questions with them.
+"""MCP server of the agent tools: agents of any framework answer a benchmark's questions over stdio or HTTP.
 
-It has the four tools of `agents.tool_schemas` and `start_question`, reads the knowledge base, writes its own run's
-folder, and nothing else. What wrong arguments are answered is what our own loop answers: a result that a model can act
-on, since frameworks make exceptions of MCP's own errors.
+It has `start_question` and the four tools of `agents.tool_schemas`, reads the knowledge base, and writes its own run's
+folder. Wrong arguments get a result that a model can act on, as in our own loop; frameworks turn MCP's own errors into
+exceptions.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbbench_hf.agents.agent import Limits, answer_types, schema_lines
+from kbbench_hf.agents.agent import AgentLimits, describe_kb
 from kbbench_hf.agents.tool_schemas import FINISH, TOOLS, Outcome, Tool
 from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.errors import missing_extra
@@ -24,7 +24,7 @@ START = Tool(
     {"id": {"type": ["integer", "string"], "description": "The id of the question."}},
 )
 HANDLE = "session"
-"""The argument by which a call says whose it is where its connection does not: `start_question` returns it."""
+"""The argument that names a call's question where its connection does not: a result of `start_question`."""
 HANDLE_SCHEMA = {
     "type": "string",
     "description": "The session that start_question returned; needed only over another connection than it came by.",
@@ -38,25 +38,25 @@ A question has at most {calls} calls.
 {answers}The knowledge base has these kinds of edges, the most frequent first:
 {schema}"""
 MOST_CONNECTIONS = 10_000
-"""Of which the server remembers the question; so many are open at most."""
+"""The most connections whose question the server remembers."""
 
 
-class Session(Protocol):
-    """One question that an agent has started."""
+class StartedQuestion(Protocol):
+    """One started question."""
 
     @property
     def handle(self) -> str:
-        """The argument `session` of its calls."""
+        """The value of the argument `session` of its calls."""
         ...
 
 
-class Sessions(Protocol):
-    """The questions that the server serves: `runners.agent_sessions.AgentSessions`."""
+class QuestionSessions(Protocol):
+    """The questions of the server, as in `runners.agent_sessions.AgentSessions`."""
 
     tools: AgentTools
 
-    def start(self, example_id: object = None) -> tuple[Session | None, Outcome]:
-        """Start a question, the next one without an id."""
+    def start(self, example_id: object = None) -> tuple[StartedQuestion | None, Outcome]:
+        """Start a question; without an id, the next one."""
         ...
 
     def call(self, handle: str, name: str, arguments: object) -> Outcome:
@@ -68,11 +68,11 @@ class Sessions(Protocol):
         ...
 
 
-def mcp_server(sessions: Sessions) -> "Server[Any]":
-    """Return the server of these sessions.
+def mcp_server(sessions: QuestionSessions) -> "Server[Any]":
+    """Return the server of these questions.
 
-    A call belongs to the question that was started last over its connection (over stdio and in memory, where there is
-    one client, to the last of all), or to that of its argument `session`.
+    A call belongs to the question of its argument `session`, or to the last one that its connection started; over stdio
+    and in memory, where there is one client, to the last of all.
 
     Raises:
         UsageError: the extra `mcp` is not installed.
@@ -93,7 +93,7 @@ def mcp_server(sessions: Sessions) -> "Server[Any]":
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        # In the server's own thread: calls come one after the other, and the journal has each before its answer leaves.
+        # in the server's own thread: calls are sequential, and each is in the journal before its result is sent
         connection = _connection(context.request)
         arguments = dict(params.arguments or {})
         if params.name == START.name:
@@ -107,7 +107,7 @@ def mcp_server(sessions: Sessions) -> "Server[Any]":
             outcome = sessions.call(str(handle), params.name, arguments)
             if params.name == FINISH.name and connection is not None:
                 current.pop(connection, None)
-        # as text alone, which models read: the same again as structured content costs as much as the call itself
+        # as text only: structured content would repeat it, at the cost of another call
         return types.CallToolResult(content=[types.TextContent(type="text", text=outcome.text)])
 
     @asynccontextmanager
@@ -119,7 +119,7 @@ def mcp_server(sessions: Sessions) -> "Server[Any]":
 
     return Server(
         "kbbench",
-        instructions=_instructions(sessions.tools),
+        instructions=INSTRUCTIONS.format(calls=AgentLimits.calls, **describe_kb(sessions.tools)),
         lifespan=written,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -127,7 +127,7 @@ def mcp_server(sessions: Sessions) -> "Server[Any]":
 
 
 def serve_stdio(server: "Server[Any]") -> None:
-    """Serve one client over stdin and stdout until it goes."""
+    """Serve one client over stdin and stdout until it disconnects."""
     import anyio
     from mcp.server.stdio import stdio_server
 
@@ -141,8 +141,8 @@ def serve_stdio(server: "Server[Any]") -> None:
 def serve_http(server: "Server[Any]", host: str, port: int) -> None:
     """Serve clients at `http://HOST:PORT/mcp` until interrupted.
 
-    Of protocol versions in which every request stands alone the server offers none: a client that can open a session
-    then does, and its calls need not say whose they are. The SDK refuses requests of other hosts and origins.
+    The server offers no stateless protocol version, so that clients open sessions, and calls need no `session`. The SDK
+    refuses requests of other hosts and origins.
     """
     import uvicorn
     from mcp import types
@@ -159,15 +159,8 @@ def serve_http(server: "Server[Any]", host: str, port: int) -> None:
     uvicorn.run(server.streamable_http_app(host=host, json_response=True), host=host, port=port, log_level="warning")
 
 
-def _instructions(tools: AgentTools) -> str:
-    """Return what clients may tell their models of the knowledge base: its schema, and no node."""
-    types = answer_types(tools)
-    answers = f"Answers are nodes of type {' or '.join(map(repr, types))}. " if types else ""
-    return INSTRUCTIONS.format(calls=Limits.calls, answers=answers, schema="\n".join(schema_lines(tools)))
-
-
 def _connection(request: Any) -> str | None:
-    """Return what calls over one connection have in common; None where a request stands alone."""
+    """Return the id of a call's connection; None for a stateless request."""
     if request is None:
         return "the only one"
     found: str | None = request.headers.get("mcp-session-id")

@@ -1,13 +1,13 @@
-"""The contract between a model and a knowledge base: four tools, what each takes, how it is read, what it answers.
+"""Agent tools: schemas of the four tools, argument parsing, outcomes, and cleaning of texts against prompt injection.
 
-An answer is a JSON object, its keys in a fixed order. Arguments that are wrong get an answer too, of which a model can
-learn: an error's code, what is wrong, and what is near. What nodes hold is data: it stands in results alone, as JSON
-strings on one line.
+A result is a JSON object with keys in a fixed order. Wrong arguments have a result too: an error code, a message and
+suggestions. The content of nodes is data: JSON strings on one line, in results only.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,15 +15,15 @@ Id = int | str
 LONGEST_QUERY = 400
 LONGEST_SNIPPET = 300
 LONGEST_NAME = 80
-"""Of a name that is offered for a wrong one, and of what a message repeats."""
+"""Of a suggested name, and of a value in a message."""
 MOST_READ = 400
-"""So much of a text is looked at to cut a snippet from."""
+"""How many characters of a text a snippet is cut from."""
 DIRECTIONS = ("out", "in", "both")
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool as a model is told of it: its name, what it does, and the JSON schema of its arguments."""
+    """One tool: its name, description, and the JSON schema of its arguments."""
 
     name: str
     description: str
@@ -37,7 +37,7 @@ class Tool:
         return {"type": "object", "properties": described, "required": list(self.required)}
 
     def function(self) -> dict[str, Any]:
-        """Return the tool as a chat request has it."""
+        """Return the tool in the format of a chat request."""
         about = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": about}
 
@@ -88,74 +88,74 @@ SELECT = Tool(
 FINISH = Tool("finish", "Say that the answer is complete.", {})
 TOOLS: tuple[Tool, ...] = (SEARCH_NODES, NEIGHBORS, SELECT, FINISH)
 ERRORS = ("unknown_tool", "bad_arguments", "unknown_node", "unknown_relation", "unknown_type", "too_many_calls")
-"""The codes of the errors that a call can meet."""
+"""The error codes of calls."""
 
 
 class Outcome(NamedTuple):
-    """What became of a call."""
+    """The outcome of a call."""
 
     result: dict[str, Any]
     error: str | None = None
     """One of `ERRORS`."""
     shown: tuple[Id, ...] = ()
-    """The ids of the nodes that the result names, in order."""
+    """The ids of the nodes in the result, in order."""
     repaired: int = 0
-    """How many arguments were taken otherwise than they were given, or left aside."""
+    """How many arguments were corrected or ignored."""
 
     @property
     def total(self) -> int | None:
-        """How many nodes there were before the limit; None where the call lists none."""
+        """The number of nodes before the limit; None for a call without nodes."""
         return self.result.get("total")
 
     @property
     def text(self) -> str:
-        """The result on one line, as a model sees it; what hides or steers in an id stands as JSON's escape."""
+        """The result on one line, as the model gets it; control characters in ids are JSON escapes."""
         text = json.dumps(self.result, ensure_ascii=False)
         return text if text.isprintable() else _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
 
 
 class WrongCallError(Exception):
-    """A call that cannot be answered, with what the model is told of it."""
+    """An invalid call, with the message for the model."""
 
     def __init__(self, code: str, message: str, did_you_mean: Sequence[Any] = ()) -> None:
         super().__init__(message)
         self.code, self.message, self.did_you_mean = code, message, did_you_mean
 
 
-def failed(code: str, message: str, did_you_mean: Sequence[Any] = (), repaired: int = 0) -> Outcome:
+def failed_call(code: str, message: str, did_you_mean: Sequence[Any] = (), repaired: int = 0) -> Outcome:
     """Return the outcome of a call that failed.
 
-    >>> failed("too_many_calls", "At most 8 calls a step.").text
+    >>> failed_call("too_many_calls", "At most 8 calls a step.").text
     '{"error": {"code": "too_many_calls", "message": "At most 8 calls a step."}}'
     """
     error: dict[str, Any] = {"code": code, "message": message}
-    return Outcome(
-        {"error": error | ({"did_you_mean": list(did_you_mean)} if did_you_mean else {})}, code, (), repaired
-    )
+    if did_you_mean:
+        error["did_you_mean"] = list(did_you_mean)
+    return Outcome({"error": error}, code, (), repaired)
 
 
 @dataclass
 class Arguments:
-    """The arguments of one call, read one by one; `repaired` counts what was not as the schema has it."""
+    """Parser of the arguments of one call; `repaired` counts those that violate the schema."""
 
     given: dict[str, Any]
     repaired: int = 0
     notes: list[str] = field(default_factory=list)
 
     def text(self, name: str, *, longest: int | None = None) -> str | None:
-        """Return an argument that is a text; None where it is absent or empty.
+        """Return a text argument; None where it is absent or empty.
 
         Raises:
-            WrongCallError: it is something else.
+            WrongCallError: it has another type.
         """
         value = self.given.get(name)
         if value is None:
             return None
         if isinstance(value, int | float) and not isinstance(value, bool):
             self.repaired += 1
-            value = said(value)
+            value = quote_value(value)
         if not isinstance(value, str):
-            raise WrongCallError("bad_arguments", f"{name} is {said(value)}; expected a text.")
+            raise WrongCallError("bad_arguments", f"{name} is {quote_value(value)}; expected a text.")
         if not value.strip():
             self.repaired += 1
             return None
@@ -166,7 +166,7 @@ class Arguments:
         return value
 
     def limit(self, tool: Tool) -> int:
-        """Return how many nodes to show, within the tool's bounds."""
+        """Return the limit of nodes, within the tool's bounds."""
         schema, value = tool.properties["limit"], self.given.get("limit")
         if value is None:
             return int(schema["default"])
@@ -176,27 +176,25 @@ class Arguments:
             self.repaired += 1
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise WrongCallError("bad_arguments", f"limit is {said(value)}; expected a whole number.")
+            raise WrongCallError("bad_arguments", f"limit is {quote_value(value)}; expected a whole number.")
         bounded = min(max(value, 1), int(schema["maximum"]))
         if bounded != value:
             self.repaired += 1
-            self.notes.append(f"limit is {said(value)}; {bounded} is used, of 1 to {schema['maximum']}.")
+            self.notes.append(f"limit is {quote_value(value)}; {bounded} is used, of 1 to {schema['maximum']}.")
         return bounded
 
     def ids(self, name: str) -> list[Any]:
-        """Return an argument that is a list of ids; a single one, or a list inside a text, is one too."""
+        """Return an argument of ids: a list, a single id, or a list as JSON text."""
         value = self.given.get(name)
         if isinstance(value, str) and value.lstrip().startswith("["):
-            try:
+            with suppress(ValueError, RecursionError):
                 value = json.loads(value)
                 self.repaired += 1
-            except (ValueError, RecursionError):
-                pass
         if isinstance(value, int | str) and not isinstance(value, bool):
             self.repaired += 1
             value = [value]
         if not isinstance(value, list):
-            raise WrongCallError("bad_arguments", f"{name} is {said(value)}; expected a list of ids.")
+            raise WrongCallError("bad_arguments", f"{name} is {quote_value(value)}; expected a list of ids.")
         return value
 
 
@@ -204,16 +202,16 @@ _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\ud800-\udfff]+"
 )
-"""Characters that steer or hide: controls, changes of direction, tags; joiners, which scripts need, stay."""
+"""Control characters, changes of direction, tags; joiners, which scripts need, are not among them."""
 _TOKEN = re.compile(
     r"<(?=[|｜]|/?(?:s|unk|pad|bos|eos|think|(?:start|end)_of_\w+|tools?|tool_\w+|function_\w+|im_\w+|<?SYS>)>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_\w+|AVAILABLE_TOOLS|ARGS|CALL_ID)\])"
 )
-"""How tokens begin that part the turns of a conversation: many servers and tokenizers take them from any text."""
+"""Starts of special tokens of chat templates, which many servers and tokenizers accept in any text."""
 
 
 def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
-    r"""Return a node's text on one line, without what hides or steers, and cut at a word.
+    r"""Return a node's text on one line, without control characters and special tokens, cut at a word.
 
     >>> clean("Salt\x1b[31m\nof the earth, of the sea", 20)
     'Salt [31m of the…'
@@ -231,10 +229,10 @@ def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
     return f"{head[: head.rfind(' ')] if ' ' in head else head}…"
 
 
-def said(value: object) -> str:
-    """Return a value of a call as a message has it: JSON on one line, at most 80 characters.
+def quote_value(value: object) -> str:
+    """Return a value of a call for a message: JSON on one line, at most 80 characters.
 
-    >>> said("x" * 100)[-3:], said([1, None]), said(10**5000)
+    >>> quote_value("x" * 100)[-3:], quote_value([1, None]), quote_value(10**5000)
     ('xx…', '[1, null]', 'a value of type int')
     """
     try:

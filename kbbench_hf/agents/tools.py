@@ -1,7 +1,7 @@
-"""Four tools with which a model walks a knowledge base: `tool_schemas` says what each takes and answers.
+"""Agent tools on a knowledge base (search_nodes, neighbors, select, finish); `tool_schemas` has their schemas.
 
-Nothing here asks a model or leaves the process. Nothing that a model sends can raise, read beyond the knowledge base,
-or lift a bound.
+No model is called and nothing leaves the process. Arguments of a model cannot raise an exception, read anything but the
+knowledge base, or exceed a limit.
 """
 
 import re
@@ -28,8 +28,8 @@ from kbbench_hf.agents.tool_schemas import (
     Outcome,
     WrongCallError,
     clean,
-    failed,
-    said,
+    failed_call,
+    quote_value,
 )
 from kbbench_hf.knowledge_base.documents.clean import known_of
 from kbbench_hf.knowledge_base.documents.rendering import nodes
@@ -43,18 +43,18 @@ _MOST_OFFERED = 3
 
 
 class Search(Protocol):
-    """What the tools search with."""
+    """A retriever for the tools."""
 
     def matches(self, query: str) -> Matches:
-        """Return all nodes that match a query, and how well; none where nothing matches."""
+        """Return all nodes that match a query, with scores."""
         ...
 
 
 class AgentTools:
-    """The tools on one knowledge base; `question` opens what one question needs of its own.
+    """The tools on one knowledge base; `question` returns the state of a new question.
 
-    `search` searches all nodes; only `candidates`, rows in ascending order, can be selected, all where None. A call
-    costs what it looks at: the search, or the edges of one node.
+    `search` searches all nodes; only `candidates` (rows, ascending; None for all) can be selected. A call costs one
+    search, or the edges of one node.
 
     >>> import pyarrow as pa
     >>> from kbbench_hf.retrieval.bm25 import BM25
@@ -76,40 +76,40 @@ class AgentTools:
         self.kb, self.search, self.candidates = kb, search, candidates
         self._summaries = NodeSummaries(kb)
         self.ids_are_numbers = bool(len(kb)) and isinstance(kb.ids([0])[0], int)
-        self._calls: dict[str, Callable[[Arguments, Question], Outcome]] = {
+        self._calls: dict[str, Callable[[Arguments, QuestionState], Outcome]] = {
             SEARCH_NODES.name: self._search_nodes,
             NEIGHBORS.name: self._neighbors,
             SELECT.name: self._select,
             FINISH.name: self._finish,
         }
 
-    def question(self) -> "Question":
+    def question(self) -> "QuestionState":
         """Return the state of a new question: nothing is selected."""
-        return Question(self)
+        return QuestionState(self)
 
-    def call(self, name: str, arguments: object, question: "Question") -> Outcome:
-        """Answer one call; whatever is wrong with it is an outcome too.
+    def call(self, name: str, arguments: object, question: "QuestionState") -> Outcome:
+        """Execute one call; an invalid one has an outcome too.
 
-        `arguments` is a mapping, or None for none. Those that the tool does not know are left aside and counted.
+        `arguments` is a mapping, or None. Unknown ones are ignored and counted.
         """
         if name not in self._calls:
-            return failed("unknown_tool", f"There is no tool {said(name)}.", tuple(self._calls))
+            return failed_call("unknown_tool", f"There is no tool {quote_value(name)}.", tuple(self._calls))
         if not isinstance(arguments, Mapping) and arguments is not None:
-            return failed("bad_arguments", f"The arguments are {said(arguments)}; expected a JSON object.")
+            return failed_call("bad_arguments", f"The arguments are {quote_value(arguments)}; expected a JSON object.")
         known = next(tool for tool in TOOLS if tool.name == name).properties
         given = {key: value for key, value in (arguments or {}).items() if key in known}
-        read = Arguments(given, repaired=len(arguments or {}) - len(given))
+        parsed = Arguments(given, repaired=len(arguments or {}) - len(given))
         try:
-            outcome = self._calls[name](read, question)
+            outcome = self._calls[name](parsed, question)
         except WrongCallError as wrong:
-            return failed(wrong.code, wrong.message, wrong.did_you_mean, read.repaired)
-        noted = {**outcome.result, "note": " ".join(read.notes)} if read.notes else outcome.result
-        return outcome._replace(result=noted, repaired=read.repaired)
+            return failed_call(wrong.code, wrong.message, wrong.did_you_mean, parsed.repaired)
+        noted = {**outcome.result, "note": " ".join(parsed.notes)} if parsed.notes else outcome.result
+        return outcome._replace(result=noted, repaired=parsed.repaired)
 
     def row(self, given: object) -> int | None:
-        """Return the row of the node that an id names; None where no node has it.
+        """Return the row of a node id; None where no node has it.
 
-        Where ids are numbers, their digits as a text name them too. Truth values, floats and lists are no ids.
+        Where ids are numbers, their digits as a text are ids too; booleans, floats and lists are none.
         """
         if isinstance(given, bool) or not isinstance(given, int | str):
             return None
@@ -119,22 +119,22 @@ class AgentTools:
             given = int(given)
         return self.kb.row_of(given)
 
-    def _search_nodes(self, read: Arguments, question: "Question") -> Outcome:
-        query = read.text("query", longest=LONGEST_QUERY)
+    def _search_nodes(self, arguments: Arguments, question: "QuestionState") -> Outcome:
+        query = arguments.text("query", longest=LONGEST_QUERY)
         if query is None:
             raise WrongCallError("bad_arguments", "query is missing; expected words to search for.")
-        node_type, limit = self._type(read), read.limit(SEARCH_NODES)
+        node_type, limit = self._type(arguments), arguments.limit(SEARCH_NODES)
         rows, scores = self.search.matches(query)
         if node_type is not None:
             kept = self.kb.graph.type_ids[rows] == node_type
             rows, scores = rows[kept], scores[kept]
         return self._listed(rows[best(scores, limit)], len(rows))
 
-    def _neighbors(self, read: Arguments, question: "Question") -> Outcome:
-        row = self._node(read.given.get("node_id"))
-        relation, node_type = self._relation(read), self._type(read)
-        direction, query = self._direction(read), read.text("query", longest=LONGEST_QUERY)
-        limit = read.limit(NEIGHBORS)
+    def _neighbors(self, arguments: Arguments, question: "QuestionState") -> Outcome:
+        row = self._node(arguments.given.get("node_id"))
+        relation, node_type = self._relation(arguments), self._type(arguments)
+        direction, query = self._direction(arguments), arguments.text("query", longest=LONGEST_QUERY)
+        limit = arguments.limit(NEIGHBORS)
         rows = self.kb.neighbors(row, relation, direction).astype(np.int64)
         if node_type is not None:
             rows = rows[self.kb.graph.type_ids[rows] == node_type]
@@ -147,9 +147,9 @@ class AgentTools:
             rows = rows[best(_scores(self.search.matches(query), rows), limit)]
         return self._listed(rows, total, self._relations(row, rows, relation, direction))
 
-    def _select(self, read: Arguments, question: "Question") -> Outcome:
+    def _select(self, arguments: Arguments, question: "QuestionState") -> Outcome:
         ignored: list[dict[str, Any]] = []
-        for given in read.ids("node_ids"):
+        for given in arguments.ids("node_ids"):
             row = self.row(given)
             if row is None:
                 reason = "unknown_node"
@@ -159,12 +159,12 @@ class AgentTools:
                 reason = "already_selected"
             else:
                 continue
-            ignored.append({"id": _repeated(given), "reason": reason})
+            ignored.append({"id": _short_id(given), "reason": reason})
         if len(ignored) > _MOST_IGNORED:
-            read.notes.append(f"{len(ignored):,} were ignored; the first {_MOST_IGNORED} are listed.")
+            arguments.notes.append(f"{len(ignored):,} were ignored; the first {_MOST_IGNORED} are listed.")
         return Outcome({"selected": len(question.selected), "ignored": ignored[:_MOST_IGNORED]})
 
-    def _finish(self, read: Arguments, question: "Question") -> Outcome:
+    def _finish(self, arguments: Arguments, question: "QuestionState") -> Outcome:
         question.finished = True
         return Outcome({"finished": True})
 
@@ -178,15 +178,15 @@ class AgentTools:
         if given is None:
             raise WrongCallError("bad_arguments", "node_id is missing; expected the id of a node.")
         if isinstance(given, bool) or not isinstance(given, int | str):
-            raise WrongCallError("bad_arguments", f"node_id is {said(given)}; expected the id of a node.")
+            raise WrongCallError("bad_arguments", f"node_id is {quote_value(given)}; expected the id of a node.")
         row = self.row(given)
         if row is None:
-            message = f"No node has the id {said(given)}. Take ids from results."
+            message = f"No node has the id {quote_value(given)}. Take ids from results."
             raise WrongCallError("unknown_node", message, self._like(given))
         return row
 
     def _like(self, given: Id) -> list[dict[str, Any]]:
-        """Return nodes whose name an unknown id may be: models take the one for the other."""
+        """Return nodes whose name an unknown id may be: models confuse names and ids."""
         if isinstance(given, int) or not given.strip():
             return []
         rows, scores = self.search.matches(given[:LONGEST_QUERY])
@@ -196,24 +196,26 @@ class AgentTools:
             for each, name in zip(self.kb.ids(near), self.kb.names(near), strict=True)
         ]
 
-    def _type(self, read: Arguments) -> int | None:
-        name = read.text("node_type")
-        return None if name is None else _known("unknown_type", "node type", name, self.kb.graph.node_types)
+    def _type(self, arguments: Arguments) -> int | None:
+        name = arguments.text("node_type")
+        return None if name is None else _index_of("unknown_type", "node type", name, self.kb.graph.node_types)
 
-    def _relation(self, read: Arguments) -> str | None:
-        name, known = read.text("relation"), self.kb.graph.relations
-        return None if name is None else known[_known("unknown_relation", "relation", name, known)]
+    def _relation(self, arguments: Arguments) -> str | None:
+        name, known = arguments.text("relation"), self.kb.graph.relations
+        return None if name is None else known[_index_of("unknown_relation", "relation", name, known)]
 
-    def _direction(self, read: Arguments) -> Direction:
-        direction = read.text("direction") or "both"
+    def _direction(self, arguments: Arguments) -> Direction:
+        direction = arguments.text("direction") or "both"
         if direction not in DIRECTIONS:
-            raise WrongCallError("bad_arguments", f"direction is {said(direction)}; expected one of these.", DIRECTIONS)
+            raise WrongCallError(
+                "bad_arguments", f"direction is {quote_value(direction)}; expected one of these.", DIRECTIONS
+            )
         return cast(Direction, direction)
 
     def _relations(
         self, row: int, shown: NDArray[np.int64], relation: str | None, direction: Direction
     ) -> list[dict[str, str]]:
-        """Return, for each neighbour that is shown, its relations to the node and where their edges lead."""
+        """Return, for each neighbor that is shown, its relations to the node with their directions."""
         graph = self.kb.graph
         ways = [("out", graph.out), ("in", graph.into)]
         if graph.symmetric and direction == "both":
@@ -243,8 +245,8 @@ class AgentTools:
 
 
 @dataclass
-class Question:
-    """The state of one question: what is selected, in order, and whether the model is done."""
+class QuestionState:
+    """The state of one question: the selected nodes, in order, and whether the model has finished."""
 
     tools: AgentTools = field(repr=False)
     selected: list[Id] = field(default_factory=list)
@@ -252,11 +254,11 @@ class Question:
     _chosen: set[Id] = field(default_factory=set, repr=False)
 
     def call(self, name: str, arguments: object) -> Outcome:
-        """Answer one call; see `AgentTools.call`."""
+        """Execute one call; see `AgentTools.call`."""
         return self.tools.call(name, arguments, self)
 
     def select(self, node_id: Id) -> bool:
-        """Add a node to the answer; return whether it was new there."""
+        """Add a node to the answer; return whether it is new."""
         if node_id in self._chosen:
             return False
         self._chosen.add(node_id)
@@ -264,25 +266,29 @@ class Question:
         return True
 
 
-def _repeated(given: object) -> object:
-    """Return what was given for an id as a result repeats it: itself where it is as short as an id."""
+def _short_id(given: object) -> object:
+    """Return an id of a call for a result: unchanged where it is short."""
     if isinstance(given, str):
         return clean(given, LONGEST_NAME)
-    return given if given is None or (isinstance(given, int) and abs(given) < 2**63) else said(given)
+    return given if given is None or (isinstance(given, int) and abs(given) < 2**63) else quote_value(given)
 
 
-def _known(code: str, kind: str, name: str, known: Collection[str]) -> int:
-    """Return the number of a name in a table; where it is not there, names like it are offered."""
+def _index_of(code: str, kind: str, name: str, known: Collection[str]) -> int:
+    """Return the index of a name among the known ones.
+
+    Raises:
+        WrongCallError: it is unknown; similar names are suggested.
+    """
     names = list(known)
     if name in names:
         return names.index(name)
     folded = {each.casefold(): each for each in names}
     near = [folded[each] for each in get_close_matches(name.casefold()[:LONGEST_NAME], folded, n=5, cutoff=0.5)]
-    raise WrongCallError(code, f"There is no {kind} {said(name)}.", near or names[:20])
+    raise WrongCallError(code, f"There is no {kind} {quote_value(name)}.", near or names[:20])
 
 
 def _scores(matches: Matches, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Return the scores of these rows among the matches, 0 where they are none."""
+    """Return the scores of these rows, 0 for rows that do not match."""
     scores = np.zeros(len(rows))
     if len(matches.rows):
         places = np.searchsorted(matches.rows, rows).clip(max=len(matches.rows) - 1)
@@ -291,8 +297,8 @@ def _scores(matches: Matches, rows: NDArray[np.int64]) -> NDArray[np.floating]:
     return scores
 
 
-class Summary(NamedTuple):
-    """A node as a result shows it; name and snippet on one line each, as `agents.tool_schemas.clean` writes them."""
+class NodeSummary(NamedTuple):
+    """A node in a result; name and snippet are cleaned by `agents.tool_schemas.clean`."""
 
     id: Id
     type: str
@@ -301,28 +307,28 @@ class Summary(NamedTuple):
 
 
 class NodeSummaries:
-    """The summaries of a knowledge base's nodes; up to `most` that were asked for are kept, about 1 kB each.
+    """Cache of at most `most` node summaries of a knowledge base, about 1 kB each.
 
-    Agents come back to the same nodes, to hubs above all, in every question.
+    Agents visit the same nodes, above all hubs, in every question.
 
     >>> import pyarrow as pa
     >>> nodes = pa.table({"id": ["a", "p"], "type": ["author", "paper"], "name": ["Ada", "On salt"], "text": ["", "A"]})
     >>> kb = KnowledgeBase.from_arrow(nodes, pa.table({"head": ["a"], "relation": ["writes"], "tail": ["p"]}))
     >>> NodeSummaries(kb).of(np.array([1]))
-    [Summary(id='p', type='paper', name='On salt', snippet='A')]
+    [NodeSummary(id='p', type='paper', name='On salt', snippet='A')]
     """
 
     def __init__(self, kb: KnowledgeBase, most: int = 20_000) -> None:
         self._kb, self._most = kb, most
-        self._kept: dict[int, Summary] = {}
+        self._kept: dict[int, NodeSummary] = {}
 
-    def of(self, rows: NDArray[np.int64]) -> list[Summary]:
+    def of(self, rows: NDArray[np.int64]) -> list[NodeSummary]:
         """Return the summaries of these rows, in their order."""
         kept, wanted = self._kept, rows.tolist()
         new = np.array([row for row in wanted if row not in kept], np.int64)
         if len(new):
-            if len(kept) + len(new) > self._most:  # another thread may be reading what was kept: it is left as it is
+            if len(kept) + len(new) > self._most:  # another thread may read the old cache: it is not changed
                 self._kept = kept = {row: kept[row] for row in wanted if row in kept}
             for row, node_id, node in zip(new.tolist(), self._kb.ids(new), nodes(self._kb, new), strict=True):
-                kept[row] = Summary(node_id, node.type, clean(node.name), clean(known_of(node, MOST_READ + 1)))
+                kept[row] = NodeSummary(node_id, node.type, clean(node.name), clean(known_of(node, MOST_READ + 1)))
         return [kept[row] for row in wanted]

@@ -1,4 +1,4 @@
-"""What is on disk: datasets, JSON Lines, journals, downloads, and files that are there whole or not at all."""
+"""Files: built datasets, importers of prediction formats, journals, downloads, atomic writes; paths and checksums."""
 
 import hashlib
 import os
@@ -8,23 +8,23 @@ from pathlib import Path
 from kbbench_hf.errors import UsageError
 
 STDIN = "-"
-"""The path that stands for standard input."""
+"""The path of standard input."""
 _STDIN_NAMES = {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
 
 
 def user_path(path: str | Path) -> Path:
-    """Return a path as its user means it: `~` and environment variables expanded, unless a file has that very name."""
+    """Return a user's path with `~` and environment variables expanded, unless a file has this very name."""
     given = Path(path)
     return given if given.exists() else Path(os.path.expandvars(given)).expanduser()
 
 
 def shown_name(path: Path) -> str:
-    """Return what messages call a file: its name; a pipe has none, and is called by its path."""
+    """Return the name of a file in messages: without its folder, except for pipes."""
     return "standard input" if str(path) == STDIN else path.name if path.is_file() or path.is_dir() else str(path)
 
 
 def annotations_folder(predictions: Path) -> Path:
-    """Return where the annotations of a predictions file are: in its run's `annotations`, or beside it.
+    """Return the folder of annotations of a predictions file: `annotations` of its run, or beside it.
 
     >>> str(annotations_folder(Path("runs/mine/predictions.jsonl")))
     'runs/mine/annotations'
@@ -37,7 +37,7 @@ def annotations_folder(predictions: Path) -> Path:
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Return whether a path is standard input or a pipe, which has no name to keep and can be read once."""
+    """Return whether a path is standard input or a pipe, which can be read only once."""
     return str(path) in _STDIN_NAMES or Path(path).is_fifo()
 
 
@@ -45,7 +45,7 @@ def refuse_stdin_twice(paths: Iterable[object]) -> None:
     """Refuse paths of which more than one is standard input.
 
     Raises:
-        UsageError: standard input would be read again, when nothing is left of it.
+        UsageError: standard input would be read twice.
 
     >>> refuse_stdin_twice(["-", "answers.jsonl"])
     """

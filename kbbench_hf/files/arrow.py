@@ -1,4 +1,4 @@
-"""Arrow arrays from Python and NumPy values and back: `pa.array` and `to_numpy` import pandas first, for 0.2 s."""
+"""Conversion between NumPy or Python values and Arrow arrays without pandas (whose import takes 0.2 s)."""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain

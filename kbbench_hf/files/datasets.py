@@ -1,4 +1,4 @@
-"""A built dataset on disk: Parquet files, a card, and a manifest that names every byte.
+"""Built datasets on disk: Parquet files, a dataset card, and a manifest with the SHA-256 of each file.
 
 The layout is the Hub's, so that `datasets.load_dataset` reads the folder as it is:
 `README.md`, `manifest.json`, `data/<config>/<split>.parquet`.
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 NAMESPACE = "kbbench"
-"""The Hub's organisation that has the datasets, and the folder here into which they are built."""
+"""The organization of the datasets on the Hub, and the folder into which they are built."""
 MANIFEST = "manifest.json"
 CARD = "README.md"
 ROW_GROUP_SIZE = 16_384
 """Rows per Parquet row group: small enough to stream, large enough to compress."""
 
 SMALL_STEPS = {"encoding": "DELTA_BINARY_PACKED"}
-"""Metadata of a list column whose numbers mostly ascend: they are stored as the steps between them."""
+"""Metadata of a list column whose numbers mostly ascend: it is delta-encoded."""
 
 Id = str | int
-"""What examples, nodes and questions are known by."""
+"""An id of an example, node or question."""
 Row = dict[str, Any]
-"""One row of a table, as Arrow gives it: what its columns hold depends on the dataset."""
+"""One row of a table as a dictionary; its columns depend on the dataset."""
 Tables = Mapping[str, Mapping[str, "pa.Table"]]
 """config -> split -> table. The first config is the dataset's default."""
 Answers = Mapping[tuple[str, str, str], Sequence[Row]]
-"""(config, split, system) -> what a published system answered, one object an example."""
+"""(config, split, system) -> predictions of a published system, one object per example."""
 PREDICTIONS = "predictions"
-"""The folder of a dataset that has answers of published systems: `CONFIG/SPLIT/SYSTEM.jsonl`."""
+"""The folder of published systems' predictions in a dataset: `CONFIG/SPLIT/SYSTEM.jsonl`."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DatasetFolder:
     path: Path
 
     def file(self, name: str) -> Path:
-        """Return where one of the dataset's files is, by its path in the folder."""
+        """Return the path of one of the dataset's files."""
         return self.path / name
 
     @property
@@ -60,8 +60,8 @@ class DatasetFolder:
         """The manifest: `revision`, and for each file its `sha256` and number of `rows`; `answers` where it has any.
 
         Raises:
-            UsageError: there is none.
-            DataError: it was altered, and is none any more.
+            UsageError: the folder has none.
+            DataError: it is damaged.
         """
         file = self.path / MANIFEST
         if not file.is_file():
@@ -86,13 +86,13 @@ class DatasetFolder:
 
     @property
     def is_private(self) -> bool:
-        """Whether its card says `private`, and it is kept from models, its gold from browsers."""
+        """Whether its card says `private`: it is not sent to models, and its gold is not shown in browsers."""
         card = self.path / CARD
         parts = card.read_text(encoding="utf-8").split("---\n", 2) if card.is_file() else []
         return len(parts) == 3 and not parts[0] and _says_private(parts[1])
 
     def configs(self) -> dict[str, list[str]]:
-        """Return the splits of each config that this folder holds."""
+        """Return config -> splits."""
         splits: dict[str, list[str]] = {}
         for name in self.manifest["files"]:
             _, config, file = name.split("/")
@@ -103,7 +103,7 @@ class DatasetFolder:
         """Return one split as an Arrow table, read through a memory map.
 
         Raises:
-            UsageError: the folder has no such config or split; the message names those it has.
+            UsageError: the config or split does not exist; the message names those that do.
         """
         return self._parquet(config, split).read()  # read_table would import pandas
 
@@ -111,7 +111,7 @@ class DatasetFolder:
         """Return the id of a split's first example, without reading the others.
 
         Raises:
-            UsageError: the folder has no such config or split.
+            UsageError: the config or split does not exist.
             LookupError: the split is empty, or has no ids.
         """
         first = next(self._parquet(config, split).iter_batches(1, columns=["id"]), None)
@@ -137,7 +137,7 @@ class DatasetFolder:
         """Compare every file with the manifest.
 
         Raises:
-            DataError: a file is absent or differs; the message names it.
+            DataError: a file is missing or differs; the message names it.
         """
         manifest = self.manifest
         for name, facts in {**manifest["files"], **manifest.get("answers", {})}.items():
@@ -149,7 +149,7 @@ class DatasetFolder:
                 )
 
 
-@lru_cache(maxsize=64)  # a page asks it of the same card more than once, and YAML takes its time
+@lru_cache(maxsize=64)  # pages read the same card repeatedly, and YAML is slow
 def _says_private(front_matter: str) -> bool:
     import yaml
 
@@ -162,17 +162,17 @@ def _is_entry(name: str, facts: object) -> bool:
 
 
 def built(name: str, place: Path = Path(NAMESPACE)) -> DatasetFolder | None:
-    """Return a finished dataset in `./kbbench`, or None; a name is never a path to somewhere else."""
+    """Return a finished dataset in `./kbbench`, or None; a name with a slash is none."""
     if "/" in name or name in ("", ".", "..") or not (place / name / MANIFEST).is_file():
         return None
     return DatasetFolder(place / name)
 
 
 def check_replaceable(out: Path) -> None:
-    """Refuse to put a dataset in place of anything but another one, or an empty folder.
+    """Refuse to replace anything but a dataset or an empty folder.
 
     Raises:
-        UsageError: something else stands there.
+        UsageError: the path has other content.
     """
     empty = out.is_dir() and not any(out.iterdir())
     if out.exists() and not empty and not (out / MANIFEST).is_file():
@@ -185,7 +185,7 @@ def check_replaceable(out: Path) -> None:
 def write_dataset(
     out: Path, tables: Tables, card: str, answers: Answers | None = None, version: str = ""
 ) -> DatasetFolder:
-    """Write a dataset so that it is there whole or not at all, with the same bytes every time.
+    """Write a dataset atomically and deterministically.
 
     `card` is Markdown with YAML front matter; `configs`, `dataset_info` and `size_categories` are filled in from the
     tables.
@@ -194,7 +194,7 @@ def write_dataset(
     beside the data, in `predictions`; they are no part of it, nor of its revision. A `version` goes into the manifest.
 
     Raises:
-        UsageError: a split is named `all`, or what stands at `out` is no dataset and is not replaced.
+        UsageError: a split is named `all`, or `out` has other content than a dataset.
     """
     if any("all" in splits for splits in tables.values()):
         raise UsageError("A split is named 'all', which `datasets` reserves for the union of splits. Name it 'full'.")
@@ -216,7 +216,7 @@ def write_dataset(
 
 
 def _write_answers(folder: Path, answers: Answers) -> dict[str, Row]:
-    """Write each system's answers as JSON Lines, and return what the manifest says of them."""
+    """Write each system's predictions as JSON Lines, and return their entries of the manifest."""
     files = {}
     for (config, split, system), rows in answers.items():
         name = f"{PREDICTIONS}/{config}/{split}/{system.replace('/', ' ')}.jsonl"
@@ -227,7 +227,7 @@ def _write_answers(folder: Path, answers: Answers) -> dict[str, Row]:
 
 
 def copy_dataset(folder: DatasetFolder, out: Path) -> DatasetFolder:
-    """Copy a built dataset, in place of what stands at `out`, whole or not at all."""
+    """Copy a built dataset to `out` atomically."""
     check_replaceable(out)
     with whole_folder(out) as partial:
         shutil.copytree(folder.path, partial, dirs_exist_ok=True)
@@ -272,7 +272,7 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
 
 
 def _features(schema: "pa.Schema") -> list[Row]:
-    """Return the columns as `datasets` writes them into a card; it is imported for types that are rare here.
+    """Return the columns as `datasets` writes them into a card; it is imported for rare types only.
 
     >>> import pyarrow as pa
     >>> _features(pa.schema([("id", pa.int64()), ("answers", pa.list_(pa.string()))]))
@@ -309,7 +309,7 @@ _DTYPES = {
 
 
 def card_version(revision: str) -> str:
-    """Return a revision as a version number: `datasets` takes nothing but three numbers there.
+    """Return a revision as a version number of three numbers, the only form that `datasets` accepts.
 
     >>> card_version("00010002000300040005000600070008000900ff")
     '1.2.3'
@@ -319,7 +319,7 @@ def card_version(revision: str) -> str:
 
 
 def size_category(rows: int) -> str:
-    """Return the Hub's name for a number of rows, those of all configs together.
+    """Return the Hub's size category for the number of rows of all configs.
 
     >>> size_category(0), size_category(1_000), size_category(39_802_116)
     ('n<1K', '1K<n<10K', '10M<n<100M')
@@ -355,7 +355,7 @@ def read_json(file: Path) -> Row:
     """Return the object in a JSON file that this package wrote.
 
     Raises:
-        DataError: the file was cut off or altered since.
+        DataError: the file was truncated or altered.
     """
     try:
         found = json.loads(file.read_bytes())

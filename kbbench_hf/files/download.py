@@ -1,4 +1,4 @@
-"""Pinned files, fetched: each has an address, a size and a SHA-256, and is there whole and right or not at all."""
+"""Downloader of pinned files (URL, size, SHA-256) with retries, resumed downloads and atomic writes."""
 
 import os
 import threading
@@ -16,17 +16,17 @@ from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import put_in_place
 
 ATTEMPTS = 4
-"""How often a broken connection is taken up again, with pauses of 1, 2 and 4 seconds, before a file is given up."""
+"""Attempts per file, with pauses of 1, 2 and 4 seconds between them."""
 TIMEOUT_SECONDS = 60
 _BLOCK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """A file of a release at one revision: where it lies, and what it must be."""
+    """A file of a release at one revision: its URL, size and SHA-256."""
 
     path: str
-    """Relative to the folder it is fetched into."""
+    """Relative to the target folder."""
     url: str
     size: int
     """Bytes."""
@@ -34,7 +34,7 @@ class PinnedFile:
 
 
 def cache_folder() -> Path:
-    """Return where downloads are kept: `$KBBENCH_CACHE`, or `kbbench` in the user's cache folder."""
+    """Return the folder of downloads: `$KBBENCH_CACHE`, or `kbbench` in the user's cache folder."""
     given = os.environ.get("KBBENCH_CACHE")
     if given:
         return Path(given)
@@ -42,7 +42,7 @@ def cache_folder() -> Path:
 
 
 def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1.0) -> Path:
-    """Fetch what is not yet in `folder`, and return it.
+    """Download the files that are missing in `folder`, and return the folder.
 
     A file grows as `<name>.part`; a broken download continues where it stopped, in this call or the next, and becomes
     `<name>` only when its size and SHA-256 are the pinned ones. A file already there that differs is fetched again.
@@ -79,7 +79,7 @@ def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1
             try:
                 for job in jobs:
                     job.result()
-            except BaseException:  # an interrupt too must not wait for the files under way
+            except BaseException:  # an interrupt must not wait for the other downloads
                 stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -129,7 +129,7 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
 
 
 def _continue(file: PinnedFile, part: Path, advance: Callable[[int], None]) -> None:
-    """Append to `part` what it lacks; a server that knows no ranges sends everything again."""
+    """Append the missing bytes to `part`; a server without range requests sends the whole file again."""
     have = part.stat().st_size if part.is_file() else 0
     if have > file.size:
         part.unlink()

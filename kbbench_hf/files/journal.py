@@ -1,4 +1,4 @@
-"""The crash-safe record of completed work: JSON Lines, appended with one write per record, checked when read.
+"""Journal of completed work: crash-safe JSON Lines with checksums, appended with one write per record.
 
 A record that `append` has returned from survives the death of the process (not of the machine). Each process of a run
 appends to a shard of its own; all shards are read together, so a run goes on with any number of processes.

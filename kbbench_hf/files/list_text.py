@@ -1,15 +1,16 @@
-"""Lists that were written as text: as JSON, as Python or NumPy print them, or with separators between their items."""
+"""Parser of lists in text: JSON, printed Python or NumPy lists, items with separators, triples with bars."""
 
 import ast
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from kbbench_hf.files.json_lines import MAX_DEPTH
 from kbbench_hf.files.rows import LONG_NUMBER
 
 SEPARATORS = {";": "semicolons", "|": "bars", ",": "commas", "\t": "tabs", "\n": "line ends"}
-"""What may stand between items, and its name."""
+"""Separator of items -> its name."""
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
     |(?P<word>None|True|False|nan)|(?P<gap>\.\.\.)|(?P<option>dtype=[\w.<>]+)|(?P<mark>[\[\](){},:])|(?P<wrap>(?:np\.|numpy\.)?\w+(?=\()))\s*""",
@@ -21,11 +22,11 @@ _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 
 
 class ListTextError(ValueError):
-    """A text that begins as a list and is none; the message says why, in words."""
+    """A text that starts like a list and is none; the message says why."""
 
 
 def is_bracketed(text: str) -> bool:
-    """Say whether a text begins as a list, a tuple, an array or an object does.
+    """Return whether a text starts like a list, a tuple, an array or an object.
 
     >>> [is_bracketed(text) for text in ("[1, 2]", " ('a',)", "array([1])", "a; b")]
     [True, True, True, False]
@@ -34,27 +35,25 @@ def is_bracketed(text: str) -> bool:
 
 
 def parse_list(text: str) -> object:
-    r"""Return what a bracketed text holds: JSON, or what Python or NumPy print.
+    r"""Return the value of a bracketed text: JSON, or printed by Python or NumPy.
 
     >>> parse_list('["a", "b"]'), parse_list("['it\\'s', ('a', 2)]"), parse_list("[1 2\n 3]"), parse_list("['a' 'b']")
     (['a', 'b'], ["it's", ['a', 2]], [1, 2, 3], ['a', 'b'])
 
     Raises:
-        ListTextError: it is none of them, a set (which has no order), or was shortened with `...` when it was printed.
+        ListTextError: it is none of them, a set (without order), or was abbreviated with `...`.
     """
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    reader = _Reader(text)
-    value = reader.value(0)
-    if reader.token is not None:
+    parser = _LiteralParser(text)
+    value = parser.value(0)
+    if parser.token is not None:
         raise ListTextError(f"there is text after the end of the list: {text[-40:]!r}")
     return value
 
 
 def whole_number(text: object) -> int | None:
-    """Return the whole number that a text is, written as numbers are; else None.
+    """Return the integer of a text in canonical form; else None.
 
     >>> whole_number("92"), whole_number("092"), whole_number("9.2"), whole_number(92)
     (92, None, None, None)
@@ -63,7 +62,7 @@ def whole_number(text: object) -> int | None:
 
 
 def split_readings(text: str) -> dict[str, list[str]]:
-    """Return every way to read a text without brackets as a list: separator -> items; '' for one item.
+    """Return separator -> items for each separator in a text without brackets; '' for the text as one item.
 
     Spaces separate whole numbers only.
 
@@ -83,13 +82,13 @@ def split_readings(text: str) -> dict[str, list[str]]:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Return the items between separators, without the spaces around them; one at the end may be left empty."""
+    """Return the items between separators, stripped, without an empty last one."""
     items = [item.strip() for item in (text.split(separator) if separator else [text])]
     return items[:-1] if len(items) > 1 and not items[-1] else items
 
 
 def barred_triples(text: str) -> list[list[str]] | None:
-    """Return triples with bars between their parts, and &&, ||, semicolons or line ends between them; else None.
+    """Return triples whose parts are separated by bars, and triples by &&, ||, semicolons or line ends; else None.
 
     >>> barred_triples("Ada | born in | Oslo && Ada | died in | Rome")
     [['Ada', 'born in', 'Oslo'], ['Ada', 'died in', 'Rome']]
@@ -103,8 +102,8 @@ def barred_triples(text: str) -> list[list[str]] | None:
     return None
 
 
-class _Reader:
-    """Python's lists, tuples, dictionaries, texts and numbers, and NumPy's arrays, which have no commas."""
+class _LiteralParser:
+    """Recursive parser of Python literals and of printed NumPy arrays, which have no commas."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -164,13 +163,14 @@ class _Reader:
         n_commas = 0
         while self.token != ("mark", closing):
             items.append(self.value(depth + 1))
-            if self.token == ("mark", ","):
-                self._take()
-                n_commas += 1
+            n_commas += self._skip_comma()
         self._take()
         if closing == ")" and len(items) == 1 and not n_commas:
             raise ListTextError("one thing in parentheses, which is not a tuple")
         return items
+
+    def _skip_comma(self) -> bool:
+        return self.token == ("mark", ",") and bool(self._take())
 
     def _members(self, depth: int) -> object:
         members: dict[str, object] = {}
@@ -180,7 +180,6 @@ class _Reader:
                 raise ListTextError("a set, whose items have no order")
             self._take()
             members[str(key)] = self.value(depth + 1)
-            if self.token == ("mark", ","):
-                self._take()
+            self._skip_comma()
         self._take()
         return members

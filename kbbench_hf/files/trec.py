@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from kbbench_hf.files.packing import HEAD, OpenedFile
@@ -162,20 +163,16 @@ class TrecRun:
             yield ParsedRow(line, {"id": query, "ids": ids})
 
     def _check_order(self, parsed: ParsedFile) -> None:
-        falling = rising = other = level = 0
-        for of_query in self._queries.values():
-            ranks = [rank for rank, _, _ in of_query.values()]
-            if len(ranks) < 2 or None in ranks or len(set(ranks)) < len(ranks):
+        orders: Counter[tuple[bool, bool]] = Counter()
+        for candidates in self._queries.values():
+            ranks = {rank for rank, _, _ in candidates.values()}
+            if len(ranks) < 2 or None in ranks or len(ranks) < len(candidates):
                 continue
-            scores = [score or 0.0 for _, score, _ in sorted(of_query.values(), key=lambda each: each[0] or 0)]
-            if len(set(scores)) == 1:
-                level += 1
-            elif scores == sorted(scores, reverse=True):
-                falling += 1
-            elif scores == sorted(scores):
-                rising += 1
-            else:
-                other += 1
+            scores = [score or 0.0 for _, score, _ in sorted(candidates.values(), key=lambda each: each[0] or 0)]
+            is_falling, is_rising = scores == sorted(scores, reverse=True), scores == sorted(scores)
+            orders[is_falling, is_rising] += 1
+        falling, rising = orders[True, False], orders[False, True]
+        other, level = orders[False, False], orders[True, True]
         if rising and not falling:
             raise Unreadable(
                 "the scores rise with the rank: are they distances, or is the rank column upside down?",

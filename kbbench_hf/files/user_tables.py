@@ -1,4 +1,4 @@
-"""Tables that users bring (csv or Parquet): columns of any type as the text, node ids or JSON that datasets store."""
+"""Reader of users' tables (csv or Parquet): columns of any type become text, ids or JSON, as datasets store them."""
 
 import csv
 import io
@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,12 @@ LIST_COLUMNS = ("answer_ids", "triples")
 MAY_BE_EMPTY = ("name", "text")
 DETAILS = "details"
 _SEPARATOR = {"text": "\n"}
-"""What is put between the values of a list, by the column; other columns are one value a row."""
+"""Column -> separator that joins the values of a list; other columns have one value per row."""
 _AROUND_NAMES = " \t\xa0\u200b\ufeff"
-"""What editors and spreadsheets leave around the names of columns: blanks of all kinds, and byte-order marks."""
+"""Characters that editors and spreadsheets leave around column names: blanks and byte-order marks."""
 _FIRST_LINE = re.compile(rb"[\r\n]")
 _SHORTENED = r"^[+-]?\d[.,]\d+[eE]\+\d+$"
-"""What spreadsheets write for a long number: 1.23457E+11. Its last digits are lost."""
+"""The form of long numbers in spreadsheets, 1.23457E+11, without their last digits."""
 
 
 def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
@@ -47,7 +46,7 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     of csv are recognized, and compressed files are read.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         DataError: the file is malformed, a column is missing, one of `columns` has an empty cell (`name` and `text`
             may have), or its values are neither text nor numbers. The message names the column, and the row if it can.
     """
@@ -55,7 +54,7 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     if not path.is_file():
         raise UsageError(f"There is no file {path}. Expected a table with the columns {', '.join(columns)}.")
     known = (*columns, *optional)
-    with _named_in_errors(path, "csv or Parquet"), closing(open_unpacked(path)) as opened:
+    with _file_errors(path, "csv or Parquet"), closing(open_unpacked(path)) as opened:
         is_parquet = opened.head.startswith(b"PAR1")
         table = _read_parquet(opened, path) if is_parquet else _read_csv(opened, path, known)
     names = table.column_names
@@ -63,7 +62,7 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     table = table.rename_columns([renamed.get(name, name) for name in names])
     require_columns(table, columns, str(path))
     for number, name in enumerate(table.column_names):
-        table = table.set_column(number, name, _converted(table[name], name, known, f"{path}: column {name!r}"))
+        table = table.set_column(number, name, _stored_column(table[name], name, known, f"{path}: column {name!r}"))
     for name in columns:
         if name not in MAY_BE_EMPTY:
             _refuse_empty(table[name], name, path)
@@ -76,7 +75,7 @@ def read_text(path: Path, expected: str) -> str:
     Raises:
         DataError: it is neither UTF-8 nor marked as UTF-16 or UTF-32.
     """
-    with _named_in_errors(path, expected), closing(open_unpacked(path)) as opened:
+    with _file_errors(path, expected), closing(open_unpacked(path)) as opened:
         as_utf8(opened)
         return decoded(opened.read(), 1).replace("\r\n", "\n").replace("\r", "\n")
 
@@ -102,48 +101,48 @@ def text_column(column: pa.ChunkedArray, what: str, separator: str | None = None
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
-        of_texts = pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+        of_texts = _is_text(kind.value_type)
         return column if of_texts else text_column(column.cast(kind.value_type), what, separator)
     if isinstance(kind, pa.BaseExtensionType):
-        if kind.extension_name == "arrow.uuid":
-            return _texts(map(str, column.to_pylist()), column)
+        if _extension(kind) == "arrow.uuid":
+            return _text_array(map(str, column.to_pylist()), column)
         return text_column(column.cast(kind.storage_type), what, separator)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if _is_text(kind):
         return column
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return _texts(_number_texts(column, what), column)
+        return _text_array(_number_texts(column, what), column)
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         return _time_texts(column)
-    if pa.types.is_nested(kind) and "list" in str(kind).partition("<")[0]:  # lists of any width, and views of them
-        return _texts(_list_texts(column, what, separator), column)
+    if pa.types.is_nested(kind) and "list" in str(kind).partition("<")[0]:  # lists of all widths, and list views
+        return _text_array(_list_texts(column, what, separator), column)
     try:
         if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind):
             raise pa.ArrowNotImplementedError(f"no text for {kind}")
         return column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise _refusal(kind, what) from None
+        raise _type_error(kind, what) from None
 
 
-def _converted(column: pa.ChunkedArray, name: str, known: Sequence[str], what: str) -> pa.ChunkedArray:
+def _stored_column(column: pa.ChunkedArray, name: str, known: Sequence[str], what: str) -> pa.ChunkedArray:
     """Return a column in the form that datasets store, see `read_table`."""
     kind = column.type
     try:
         if name not in known:
             if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-                pc.min_max(column).as_py()  # what Python cannot hold is refused now, not when rows are read
+                pc.min_max(column).as_py()  # fails now, not when rows are read, where Python has no such date
             if _is_stored(kind):
                 return column
-            is_uuid = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
-            return text_column(column, what) if is_uuid or pa.types.is_decimal(kind) else _json_column(column, what)
+            as_text = _extension(kind) == "arrow.uuid" or pa.types.is_decimal(kind)
+            return text_column(column, what) if as_text else _json_column(column, what)
         if name == DETAILS:
             return _json_column(column, what)
         if name in LIST_COLUMNS:
             if pa.types.is_nested(kind) or pa.types.is_temporal(kind):
-                column.to_pylist()  # what Python cannot hold is refused here
+                column.to_pylist()  # fails here where Python has no such value
             return column
         return _id_column(column, what) if name in ID_COLUMNS else text_column(column, what, _SEPARATOR.get(name))
-    except (pa.ArrowException, KeyError, ValueError, OverflowError) as error:  # such as a time zone of nobody's
-        raise _refusal(kind, what) from error
+    except (pa.ArrowException, KeyError, ValueError, OverflowError) as error:  # such as an unknown time zone
+        raise _type_error(kind, what) from error
 
 
 def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
@@ -151,7 +150,7 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     if pa.types.is_dictionary(kind):
         return _id_column(column.cast(kind.value_type), what)
     if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
-        raise _refusal(kind, what)
+        raise _type_error(kind, what)
     if pa.types.is_integer(kind):
         return column
     if pa.types.is_floating(kind):
@@ -164,7 +163,7 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
                 )
         return text_column(column, what).cast(pa.int64())
     ids = text_column(column, what)
-    if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+    if _is_text(ids.type):
         matches = pc.match_substring_regex(ids, _SHORTENED)
         if pc.any(matches).as_py():
             shortened = pc.index(matches, True).as_py()
@@ -176,34 +175,39 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
 
 
 def _json_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
-    """Return a column of objects as JSON; text is taken for JSON already."""
+    """Return a column of objects as JSON; a column of text is left as it is."""
     kind = column.type
-    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.json":
+    if _extension(kind) == "arrow.json":
         return column.cast(kind.storage_type)
-    if (
-        pa.types.is_null(kind)
-        or pa.types.is_dictionary(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-    ):
+    if pa.types.is_null(kind) or pa.types.is_dictionary(kind) or _is_text(kind):
         return text_column(column, what)
     values = column.to_pylist(maps_as_pydicts="lossy")
-    as_json = partial(
-        json.dumps,
-        ensure_ascii=False,
-        default=lambda value: value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value),
-    )
     try:
-        return _texts(map(as_json, values), column)
+        texts = [json.dumps(value, ensure_ascii=False, default=_to_text) for value in values]
     except TypeError:
         message = f"{what} has keys that are not text (type {kind}); expected objects. Write it as JSON."
         raise DataError(message) from None
+    return _text_array(texts, column)
 
 
-def _texts(texts: Iterable[str | None], column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return texts as a column, null where the column that they were made from is."""
-    kept = [text if there else None for text, there in zip(texts, column.is_valid().to_pylist(), strict=True)]
-    return pa.chunked_array([pa.array(kept, pa.string())])
+def _to_text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _text_array(texts: Iterable[str | None], column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as a column, null where the original column is null."""
+    valid = column.is_valid().to_pylist()
+    texts = [text if there else None for text, there in zip(texts, valid, strict=True)]
+    return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _extension(kind: pa.DataType) -> str:
+    """Return the name of an extension type; empty for other types."""
+    return str(kind.extension_name) if isinstance(kind, pa.BaseExtensionType) else ""
 
 
 def _number_texts(column: pa.ChunkedArray, what: str) -> list[str | None]:
@@ -222,7 +226,7 @@ def _number_texts(column: pa.ChunkedArray, what: str) -> list[str | None]:
 
 
 def _time_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times as text, whole seconds without a fraction; where all are midnight, dates."""
+    """Return times as text, whole seconds without a fraction; dates where all are midnight."""
     texts = pc.replace_substring_regex(column.cast(pa.string()), r"\.0+($|[Z+-])", r"\1")
     midnights = pc.all(pc.ends_with(texts, " 00:00:00"), min_count=0).as_py()
     return pc.replace_substring_regex(texts, " 00:00:00$", "") if midnights else texts
@@ -244,16 +248,16 @@ def _list_texts(column: pa.ChunkedArray, what: str, separator: str | None) -> li
 
 
 def _is_stored(kind: pa.DataType) -> bool:
-    """Whether `datasets` has features for a type; it has none for maps, views of lists and extensions."""
+    """Return whether `datasets` supports a type; it supports no maps, list views and extensions."""
     if pa.types.is_dictionary(kind):
         return _is_stored(kind.value_type)
     tests = ("is_map", "is_list_view", "is_large_list_view", "is_decimal32", "is_decimal64", "is_interval")
-    if isinstance(kind, pa.BaseExtensionType) or any(getattr(pa.types, test)(kind) for test in tests):
+    if _extension(kind) or any(getattr(pa.types, test)(kind) for test in tests):
         return False
     return all(_is_stored(kind.field(place).type) for place in range(kind.num_fields))
 
 
-def _refusal(kind: pa.DataType, what: str) -> DataError:
+def _type_error(kind: pa.DataType, what: str) -> DataError:
     if pa.types.is_struct(kind) and kind.num_fields:
         fields = ", ".join(repr(field.name) for field in list(kind)[:5])
         return DataError(
@@ -269,7 +273,7 @@ def _refuse_empty(column: pa.ChunkedArray, name: str, path: Path) -> None:
             return
         column = column.cast(column.type.value_type)
     empty = column.is_null()
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    if _is_text(column.type):
         empty = pc.or_kleene(empty, pc.invert(pc.utf8_length(pc.utf8_trim_whitespace(column)).cast(pa.bool_())))
     rows = [row + 1 for row in pc.indices_nonzero(empty).to_pylist()]
     if rows:
@@ -281,7 +285,7 @@ def _refuse_empty(column: pa.ChunkedArray, name: str, path: Path) -> None:
 
 
 def _known_names(names: Sequence[str], known: Sequence[str], path: Path) -> Mapping[str, str]:
-    """Return how columns are renamed to the known names that they differ from in case, blanks or a mark only."""
+    """Return column -> known name, for columns that differ from it in case, blanks or a byte-order mark only."""
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
         raise DataError(f"{path} has two columns {repeated[0]!r}; expected one of each name. Rename one of them.")
@@ -296,8 +300,8 @@ def _known_names(names: Sequence[str], known: Sequence[str], path: Path) -> Mapp
 
 
 @contextmanager
-def _named_in_errors(path: Path, expected: str) -> Iterator[None]:
-    """Name the file in what goes wrong; a command that converts it writes a new file into the current folder."""
+def _file_errors(path: Path, expected: str) -> Iterator[None]:
+    """Add the file's name to errors; their commands for a conversion write a new file into the current folder."""
     try:
         yield
     except Unreadable as error:

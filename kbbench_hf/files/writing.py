@@ -1,4 +1,4 @@
-"""Files and folders that are there whole, and on disk, or not at all: the only place that writes them so."""
+"""Atomic writes of files and folders, with fsync."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from uuid import uuid4
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its name when the block has ended and its bytes are on disk.
+    """Open a temporary file that replaces `file` at the end of the block, synced to disk.
 
-    Where the block fails, what stood there stands there still, and nothing is left beside it.
+    Where the block fails, an existing file is unchanged, and the temporary one is removed.
     """
     partial = _beside(file)
     try:
@@ -24,7 +24,7 @@ def whole_file(file: Path) -> Iterator[BinaryIO]:
         put_in_place(partial, file)
     except OSError as error:
         if error.filename in (None, str(partial)):
-            error.filename = str(file)  # the name that was asked for
+            error.filename = str(file)  # the name that the caller knows
         raise
     finally:
         with suppress(NotADirectoryError):
@@ -32,31 +32,31 @@ def whole_file(file: Path) -> Iterator[BinaryIO]:
 
 
 def put_in_place(partial: Path, file: Path) -> None:
-    """Give a finished file, which has grown under another name in the same folder, its name."""
+    """Rename a finished temporary file of the same folder, synced to disk."""
     _sync_file(partial)
     partial.replace(file)
     sync_folder(file.parent)
 
 
 def write_bytes(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with whole_file(file) as sink:
         sink.write(data)
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text as UTF-8, whole or not at all; its line ends stay as they are."""
+    """Write a text as UTF-8 atomically; line ends are unchanged."""
     write_bytes(file, text.encode("utf-8"))
 
 
 def write_json_lines(file: Path, rows: Iterable[object]) -> None:
-    """Write a line of JSON for each row, whole or not at all."""
+    """Write a line of JSON for each row, atomically."""
     with whole_file(file) as sink:
         sink.writelines((json.dumps(row, ensure_ascii=False) + "\n").encode() for row in rows)
 
 
 def write_new(file: Path, data: bytes) -> bool:
-    """Write a file whole where none of its name is; False, and nothing written, where there is one already."""
+    """Write a new file atomically; return False, and write nothing, where the file exists."""
     partial = _beside(file)
     try:
         partial.write_bytes(data)
@@ -72,7 +72,7 @@ def write_new(file: Path, data: bytes) -> bool:
 
 @contextmanager
 def whole_folder(place: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the name `place`, instead of what stands there, when the block has ended."""
+    """Yield an empty temporary folder that replaces `place` at the end of the block."""
     place = place.resolve()
     place.parent.mkdir(parents=True, exist_ok=True)
     partial, old = _beside(place), _beside(place)
@@ -96,12 +96,12 @@ def whole_folder(place: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(place: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Give an empty folder that takes the name `place`, where nothing but an empty one may stand, at the block's end.
+    """Yield an empty temporary folder that is renamed to `place`, a new or empty folder, at the end of the block.
 
-    It grows at `partial`, which must be on the same disk; beside `place` where that is None.
+    It is `partial`, on the same disk; beside `place` where that is None.
 
     Raises:
-        FileExistsError: something stands at `place`, and stands there still.
+        FileExistsError: `place` has content, which is unchanged.
     """
     partial = partial or _beside(place)
     partial.mkdir(parents=True)
@@ -123,7 +123,7 @@ def new_folder(place: Path, partial: Path | None = None) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable; where folders cannot be opened (Windows), the system does it."""
+    """Sync the entries of a folder to disk; on Windows, where folders cannot be opened, the system does it."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -139,7 +139,7 @@ def _sync_file(file: Path) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    """Make everything in a folder durable, and then its own names."""
+    """Sync all files in a folder to disk, and then its entries."""
     for place in folder.rglob("*"):
         if place.is_dir():
             sync_folder(place)

@@ -16,9 +16,9 @@ from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
 
-from kbbench_hf.agents.agent import Limits, ranking
-from kbbench_hf.agents.tool_schemas import FINISH, Outcome, failed, said
-from kbbench_hf.agents.tools import AgentTools, Question
+from kbbench_hf.agents.agent import AgentLimits, ranking
+from kbbench_hf.agents.tool_schemas import FINISH, Outcome, failed_call, quote_value
+from kbbench_hf.agents.tools import AgentTools, QuestionState
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.journal import Journal, Record
@@ -43,7 +43,7 @@ class AgentSession:
     """Of the question among the examples."""
     attempt: int
     handle: str
-    question: Question
+    question: QuestionState
     calls: list[Call] = field(default_factory=list)
     seconds: float = 0.0
     """From the start to the last call."""
@@ -59,7 +59,7 @@ class AgentSession:
         """How it ended, or would if nothing more came."""
         if self.question.finished:
             return "finished"
-        return "step_limit" if len(self.calls) >= Limits.calls else "no_call"
+        return "step_limit" if len(self.calls) >= AgentLimits.calls else "no_call"
 
 
 class AgentSessions:
@@ -116,8 +116,8 @@ class AgentSessions:
             return None, place
         before = self._attempts.get(place)
         if before is not None and before.question.finished:
-            message = f"Question {said(self.rows[place]['id'])} is finished; its answer stands. Start another."
-            return None, failed("already_answered", message)
+            message = f"Question {quote_value(self.rows[place]['id'])} is finished; its answer stands. Start another."
+            return None, failed_call("already_answered", message)
         attempt = 1 if before is None else before.attempt + 1
         session = AgentSession(place, attempt, uuid4().hex[:16], self.tools.question())
         self._journal.append({"key": session.key, "error": None, "session": session.handle})
@@ -135,9 +135,11 @@ class AgentSessions:
         session = self._open.get(handle)
         if session is None:
             message = "No question is open here: it was finished, started again, or never started. Call start_question."
-            return failed("no_question", message)
-        if len(session.calls) >= Limits.calls and name != FINISH.name:
-            return failed("too_many_calls", f"{Limits.calls} calls were made, the most for a question. Call finish.")
+            return failed_call("no_question", message)
+        if len(session.calls) >= AgentLimits.calls and name != FINISH.name:
+            return failed_call(
+                "too_many_calls", f"{AgentLimits.calls} calls were made, the most for a question. Call finish."
+            )
         n_selected = len(session.question.selected)
         outcome = session.question.call(name, arguments)
         session.seconds = perf_counter() - session.began
@@ -186,15 +188,15 @@ class AgentSessions:
             while self._next in self._attempts:
                 self._next += 1
             if self._next == len(self.rows):
-                return failed("no_question", f"All {len(self.rows):,} questions were started. There is none left.")
+                return failed_call("no_question", f"All {len(self.rows):,} questions were started. There is none left.")
             return self._next
         known = isinstance(example_id, int | str) and not isinstance(example_id, bool)
         place = self._places.get(example_id) if known else None
         if place is None and isinstance(example_id, str) and example_id.strip().isdecimal():
             place = self._places.get(int(example_id))
         if place is None:
-            message = f"No question has the id {said(example_id)}; leave it out for the next one."
-            return failed("unknown_question", message)
+            message = f"No question has the id {quote_value(example_id)}; leave it out for the next one."
+            return failed_call("unknown_question", message)
         return place
 
     def _note(self, session: AgentSession) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.agents.agent import Agent, Limits
+from kbbench_hf.agents.agent import Agent, AgentLimits
 from kbbench_hf.agents.tool_schemas import TOOLS
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
@@ -85,7 +85,7 @@ def _agent(folder: Path, task: EvalTask, settings: Row) -> Agent:
             "installed, so "
             "tool results would differ. Build that version of the dataset, or run again with --keep-texts."
         )
-    limits = Limits(**{name: settings[name] for name in vars(Limits()) if name in settings})
+    limits = AgentLimits(**{name: settings[name] for name in vars(AgentLimits()) if name in settings})
     return Agent(tools, limits, settings.get("protocol", "tools"))
 
 

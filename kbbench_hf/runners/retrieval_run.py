@@ -27,7 +27,7 @@ from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
 
 if TYPE_CHECKING:
-    from kbbench_hf.agents.agent import Limits, Protocol
+    from kbbench_hf.agents.agent import AgentLimits, Protocol
     from kbbench_hf.agents.tools import AgentTools, Search
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.run_summary import RunSummary
@@ -214,7 +214,7 @@ def walk(
     model: LanguageModel,
     name: str,
     *,
-    limits: "Limits",
+    limits: "AgentLimits",
     sampling: "Sampling",
     protocol: "Protocol",
     folder: Path | None = None,

@@ -328,10 +328,10 @@ def _run_agent(
     request: dict[str, Any],
     options: RunOptions,
 ) -> "SecondStage":
-    from kbbench_hf.agents.agent import Limits
+    from kbbench_hf.agents.agent import AgentLimits
     from kbbench_hf.runners.retrieval_run import walk
 
-    limits = Limits(
+    limits = AgentLimits(
         max_steps=options.get("max_steps", OPTIONS["max_steps"].default),
         tokens=options.get("question_tokens", OPTIONS["question_tokens"].default),
     )

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from kbbench_hf.agents.agent import Agent, Limits
+from kbbench_hf.agents.agent import Agent, AgentLimits
 from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import KBBenchError
@@ -197,11 +197,11 @@ def untimed(file: Path) -> list[dict[str, Any]]:
 
 def test_the_limits_are_what_the_options_say(here: World, tmp_path: Path) -> None:
     cases = plain(here.puzzles)
-    agent = Agent(here.agent.tools, Limits(max_steps=3))
+    agent = Agent(here.agent.tools, AgentLimits(max_steps=3))
     with ToolCaller(policy=policy(here.puzzles, cases["endless, selecting"].play)) as server:
         walked = walk(here, server, tmp_path / "steps", agent=agent)
     assert {each.steps for each in walked.trajectories} == {3}
-    agent = Agent(here.agent.tools, Limits(tokens=3_000))
+    agent = Agent(here.agent.tools, AgentLimits(tokens=3_000))
     with ToolCaller(policy=policy(here.puzzles, cases["endless, selecting"].play)) as server:
         walked = walk(here, server, tmp_path / "tokens", agent=agent)
         last = max(payload_tokens(each) for each in server.payloads)
@@ -210,7 +210,7 @@ def test_the_limits_are_what_the_options_say(here: World, tmp_path: Path) -> Non
         spent = (each.prompt_tokens or 0) + (each.completion_tokens or 0)
         assert 3_000 <= spent < 3_000 + last + 500
     with ToolCaller(policy=policy(here.puzzles, cases["endless, selecting"].play)) as server:
-        agent = Agent(here.agent.tools, Limits(calls=4))
+        agent = Agent(here.agent.tools, AgentLimits(calls=4))
         walked = walk(here, server, tmp_path / "calls", agent=agent)
     for each in walked.trajectories:
         assert (each.end, each.steps, each.tool_errors) == ("stuck", 7, {"too_many_calls": 3})
@@ -237,7 +237,7 @@ def test_calls_are_read_however_a_model_writes_them(here: World, tmp_path: Path,
 def test_a_model_that_is_told_of_the_tools_in_words_does_as_well_a_call_at_a_time(
     here: World, tmp_path: Path, name: str
 ) -> None:
-    limits = Limits(max_steps=40, calls=200, tokens=10**8)
+    limits = AgentLimits(max_steps=40, calls=200, tokens=10**8)
     agent = Agent(here.agent.tools, limits, protocol="json")
     case = plain(here.puzzles)[name]
     server = ToolCaller(

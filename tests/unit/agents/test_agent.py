@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.agents.agent import REMINDER, Agent, Conversation, Limits, ranking
+from kbbench_hf.agents.agent import REMINDER, Agent, AgentLimits, Conversation, ranking
 from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.retrieval.bm25 import BM25
 from tests.unit.retrieval.small_kb import small_kb
@@ -83,9 +83,9 @@ def test_three_steps_of_errors_in_a_row_end_it_and_one_right_call_does_not_let_t
 
 
 def test_limits_bound_steps_calls_and_tokens() -> None:
-    walk = conversation(limits=Limits(max_steps=2))
+    walk = conversation(limits=AgentLimits(max_steps=2))
     assert [take(walk, SEARCH), take(walk, SEARCH)] == [None, "step_limit"]
-    walk = conversation(limits=Limits(calls_a_step=2, calls=3))
+    walk = conversation(limits=AgentLimits(calls_a_step=2, calls=3))
     take(walk, SEARCH, SEARCH, SELECT)
     assert walk.question.selected == []
     take(walk, SEARCH, SELECT)
@@ -94,9 +94,9 @@ def test_limits_bound_steps_calls_and_tokens() -> None:
         *(None, None, "too_many_calls"),
         *(None, "too_many_calls"),
     ]
-    walk = conversation(limits=Limits(tokens=21))
+    walk = conversation(limits=AgentLimits(tokens=21))
     assert [take(walk, SEARCH), take(walk, SEARCH)] == [None, "budget"]
-    walk = conversation(limits=Limits(tokens=100))
+    walk = conversation(limits=AgentLimits(tokens=100))
     walk.take("", calls(SEARCH))
     assert walk.end == "budget", "what nobody counts is estimated"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.agents.tool_schemas import TOOLS
-from kbbench_hf.agents.tools import AgentTools, Question
+from kbbench_hf.agents.tools import AgentTools, QuestionState
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.bm25 import BM25
 from tests.unit.retrieval.small_kb import small_kb
@@ -18,7 +18,7 @@ ODD_TEXTS = ["", " ", "x" * 9000, "[3]", "4", "\ud800"]
 STRANGE: list[Any] = [None, True, -1, 3, 10**5000, 1.5, float("nan"), *ODD_TEXTS, [], [[]], {}, {"a": [1]}]
 
 
-def question(kb: KnowledgeBase, candidates: list[int] | None = None) -> Question:
+def question(kb: KnowledgeBase, candidates: list[int] | None = None) -> QuestionState:
     words = [f"{name}. {text}" for name, text in zip(kb.names(), kb.texts(), strict=True)]
     return AgentTools(kb, BM25(words), None if candidates is None else np.array(candidates)).question()
 
