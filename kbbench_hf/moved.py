@@ -19,7 +19,12 @@ _PACKAGE = "kbbench_hf"
 @cache
 def moved_modules() -> dict[str, str]:
     """Return old module name -> new module name, without the name of the package."""
-    return dict(line.split() for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines())
+    return {old: new for old, new, *_ in _rows()}
+
+
+def _rows() -> list[list[str]]:
+    """Return the rows of `moved.txt`: an old module, its new one, and renamed functions and classes as `old=new`."""
+    return [line.split() for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()]
 
 
 class _MovedModules(MetaPathFinder, Loader):
@@ -44,6 +49,8 @@ class _MovedModules(MetaPathFinder, Loader):
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         names = vars(import_module(new))
         vars(module).update({name: value for name, value in names.items() if not name.startswith("__")})
+        renamed = next(pairs for name, _, *pairs in _rows() if name == old)
+        vars(module).update({before: names[now] for before, now in (pair.split("=") for pair in renamed)})
 
 
 def _is_package(old: str) -> bool:

@@ -11,16 +11,18 @@ def test_an_old_name_imports_the_new_module() -> None:
     with pytest.warns(
         DeprecationWarning, match=r"kbbench_hf\.replies\.triples has moved to kbbench_hf\.parsing\.triples"
     ):
-        from kbbench_hf.replies.triples import parse_triples  # type: ignore[import-not-found]
+        from kbbench_hf.replies.triples import parse_triples, read_triples  # type: ignore[import-not-found]
 
     from kbbench_hf.parsing import triples
 
-    assert parse_triples is triples.parse_triples
+    assert parse_triples is read_triples is triples.parse_triples
 
 
+@pytest.mark.filterwarnings("ignore:.* has moved to:DeprecationWarning")
 def test_every_new_name_exists_and_no_old_one_does() -> None:
     for old, new in moved_modules().items():
         import_module(f"kbbench_hf.{new}")
+        import_module(f"kbbench_hf.{old}")
         assert old not in moved_modules().values()
 
 
