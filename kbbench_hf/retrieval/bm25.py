@@ -1,6 +1,7 @@
 """BM25 retriever over the texts of nodes (bm25s)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +24,17 @@ def build(spec: Spec, context: RetrieverContext) -> "BM25":
 class BM25:
     """BM25 in Lucene's variant with the settings of published rankings: bm25s's own, English stop words, no stemming.
 
-    Nodes of equal text keep their places side by side. A node that shares no word with the query scores 0 and is ranked
-    all the same, so that a ranking can cover all candidates; `matched` tells the queries that share a word with none.
-    Scripts without blanks are cut by `break_words`.
+    A node without a word of the query has score 0 and is ranked too, so that a ranking can cover all candidates;
+    `matched` tells which queries share a word with a node. Scripts without blanks are cut by `break_words`.
 
-    Differs from upstream: the released code finds the node of a text by the text, which merges nodes of equal text into
-    one and fails with a `KeyError` since bm25s 0.2.
+    Differs from upstream: the released code looks up the node of a text by the text. That merges nodes of equal text
+    and fails with a `KeyError` since bm25s 0.2.
 
     Args:
         texts: one per node, in the order of the knowledge base.
-        k1: how soon further occurrences of a word stop to matter.
-        b: how much long texts are discounted.
-        method: bm25s's name of the variant: lucene, robertson, atire, bm25l or bm25+.
+        k1: saturation of the term frequency.
+        b: normalization by text length.
+        method: the variant, by its name in bm25s: lucene, robertson, atire, bm25l or bm25+.
 
     >>> BM25(["red apple", "green pear", "red pear"]).search(["red pears and a red pear"], 2).ids.tolist()
     [[2, 0]]
@@ -45,7 +45,7 @@ class BM25:
 
         self._n = len(texts)
         self._index = bm25s.BM25(method=method, k1=k1, b=b)
-        words = bm25s.tokenize(_broken(texts), token_pattern=TERM, stopwords="en", show_progress=False)
+        words = _tokenize(texts)
         if any(words.ids):
             self._index.index(words, show_progress=False)
         else:
@@ -73,18 +73,16 @@ class BM25:
         return pad(rows, top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
-        """Return whether each query shares a word with any node; a ranking without one is the order of the ids."""
+        """Return whether each query shares a word with any node; its ranking is else in the order of the ids."""
         return np.array([bool(known) for known in self._known(queries)], dtype=bool)
 
     def _known(self, queries: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of the words of each query that are in a text."""
-        import bm25s
-
-        words = bm25s.tokenize(
-            _broken(queries), token_pattern=TERM, stopwords="en", return_ids=False, show_progress=False
-        )
-        return [self._index.get_tokens_ids(each) for each in words]
+        """Return the token ids of each query, of words that occur in a text."""
+        return [self._index.get_tokens_ids(words) for words in _tokenize(queries, return_ids=False)]
 
 
-def _broken(texts: Sequence[str]) -> list[str]:
-    return [break_words(text) for text in texts]
+def _tokenize(texts: Sequence[str], **options: Any) -> Any:
+    import bm25s
+
+    broken = [break_words(text) for text in texts]
+    return bm25s.tokenize(broken, token_pattern=TERM, stopwords="en", show_progress=False, **options)

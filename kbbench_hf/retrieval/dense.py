@@ -1,4 +1,4 @@
-"""Dense retrieval: one vector per node, the nearest by cosine; exact unless an approximate index is asked for."""
+"""Dense retriever: one vector per node, nearest by inner product; exact, or with an index of faiss."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking
 from kbbench_hf.retrieval import exact_search
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import from_spec
-from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.embedding_cache import embed_nodes
 from kbbench_hf.retrieval.exact_search import Vectors
 from kbbench_hf.retrieval.top_k import merge
 
@@ -23,9 +23,7 @@ def build(spec: Spec, context: RetrieverContext) -> "Dense":
     embedder, options = from_spec(spec, index=(one_of(*INDEXES), "exact"), **TEXT)
     context.revisions[spec.model] = embedder.name
     text = context.text(options, relations=True)
-    folder = folder_of(context.cache, **embedder.settings, text=str(text), nodes=context.nodes)
-    vectors = embed(lambda: context.texts(text), embedder, folder, context.processes, context.progress)
-    return Dense(vectors, embedder, options["index"], context.processes)
+    return Dense(embed_nodes(context, embedder, text), embedder, options["index"], context.processes)
 
 
 class Dense:
@@ -35,7 +33,7 @@ class Dense:
         vectors: one per node, shape (n, d).
         embedder: makes the vectors of queries.
         index: `exact`, or one of faiss's: `hnsw` (a graph of 32 links), `ivf` (clusters, a quarter of their square root
-            searched) and `sq8` (8 bits per number) are faster or smaller, and lose some of the true neighbours.
+            searched) and `sq8` (8 bits per number) are faster or smaller, and miss some of the true neighbors.
         processes: the group of processes; each searches its shard of an exact search.
     """
 
@@ -47,10 +45,10 @@ class Dense:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` nearest nodes of every query."""
-        asked = self._embedder.encode_queries(queries)
+        vectors = self._embedder.encode_queries(queries)
         if self._index is None:
-            return exact_search.search(self._vectors, asked, top_k, self._processes)
-        scores, ids = self._index.search(asked, top_k)
+            return exact_search.search(self._vectors, vectors, top_k, self._processes)
+        scores, ids = self._index.search(vectors, top_k)
         return merge([Ranking(ids, np.where(ids < 0, -np.inf, scores.astype(np.float64)))], top_k)
 
 

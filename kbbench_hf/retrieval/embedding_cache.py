@@ -1,27 +1,35 @@
-"""The cache of embeddings: encoded once per model revision and text, block by block, by any number of processes."""
+"""Cache of embeddings, encoded once per model revision and text, in blocks, by any number of processes."""
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.protocols import Embedder, ProcessGroup
-from kbbench_hf.retrieval.context import Progress
+from kbbench_hf.retrieval.context import Progress, RetrieverContext
 from kbbench_hf.retrieval.exact_search import Vectors
+from kbbench_hf.retrieval.node_texts import Text
 
 BLOCK_TEXTS = 512
-"""Texts that are encoded and saved at a time: what an interruption can cost."""
+"""Texts encoded and saved at a time; an interruption costs at most one block."""
 
 
 def folder_of(cache: Path, **made_of: object) -> Path:
-    """Return the folder for vectors made of these settings by this version; others get another folder."""
+    """Return the cache folder of vectors with these settings, made by this version of the package."""
     described = json.dumps({**made_of, "version": version("kbbench-hf")}, sort_keys=True)
     return cache / hashlib.sha256(described.encode()).hexdigest()[:24]
+
+
+def embed_nodes(context: RetrieverContext, embedder: Any, text: Text) -> Vectors:
+    """Return the vectors of the candidates' texts, shape (candidates, dimension); `embedder` has `settings`."""
+    folder = folder_of(context.cache, **embedder.settings, text=str(text), nodes=context.nodes)
+    return embed(lambda: context.texts(text), embedder, folder, context.processes, context.progress)
 
 
 def embed(
@@ -60,18 +68,18 @@ def in_blocks(
     processes: ProcessGroup,
     progress: Progress,
 ) -> None:
-    """See that `whole` is there: texts encoded block by block, by all processes together, and joined by the first.
+    """Make `whole` where it is missing: all processes encode blocks of texts, and the first process joins them.
 
-    What `folder` holds is not encoded again; where it holds all, nothing is rendered either. Texts of like length are
-    encoded together (padding would cost twice the work), in blocks that depend on the texts alone. So the vectors are
-    the same bytes however many processes made them and however often they were stopped.
+    Blocks in `folder` are not encoded again. Texts of similar length are encoded together (padding would cost twice the
+    work), in blocks that depend on the texts alone. So the vectors are the same bytes for any number of processes and
+    interruptions.
 
     Args:
         render: gives the texts.
-        folder: holds the blocks until they are joined.
-        whole: what `join` writes last.
+        folder: where blocks are until they are joined.
+        whole: the file that `join` writes last.
         save: encodes texts into a file.
-        join: writes `whole` from the places of each block's texts, and the files.
+        join: writes `whole` from the places of the texts of each block and its file.
         processes: the group of processes; each searches its shard.
         progress: opens the bar.
     """
@@ -89,9 +97,9 @@ def in_blocks(
         for block in missing:
             save(files[block], [texts[row] for row in blocks[block]])
             advance(len(blocks[block]))
-    processes.gather(None)  # nobody joins the blocks before all are there
+    processes.gather(None)  # no block is missing when they are joined
     if processes.rank == 0 and not whole.is_file():
         join(blocks, files)
         for file in files:
             file.unlink(missing_ok=True)
-    processes.gather(None)  # nobody reads the whole before it is there
+    processes.gather(None)  # the whole is there when it is read

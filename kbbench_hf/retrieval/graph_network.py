@@ -1,8 +1,8 @@
-"""A network over the graphs of questions: messages along relations, and a score for each node that may be an answer.
+"""QA-GNN network: message passing over query graphs, and a score for each candidate.
 
-Source: Yasunaga et al., NAACL 2021 (QA-GNN), section 3.3 and its code's attention, which is shared out by the sender.
-Differs from upstream: layers are normalised node by node, not over the batch, so that a question's scores do not depend
-on those beside it; node types of the knowledge base are features; scores are of all candidates of a graph.
+Source: Yasunaga et al., NAACL 2021 (QA-GNN), section 3.3 and its code's attention, normalized by the sender.
+Differs from upstream: layers are normalized by node, not over the batch, so that the scores of a query do not depend on
+the others; node types of the knowledge base are features; scores are of all candidates of a graph.
 """
 
 from collections.abc import Sequence
@@ -13,52 +13,52 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from kbbench_hf.retrieval.query_graphs import N_KINDS, N_NUMBERS, QuestionGraph
+from kbbench_hf.retrieval.query_graphs import N_KINDS, N_NUMBERS, QueryGraph
 
 WIDTH, HEADS, DROPOUT = 128, 4, 0.4
 
 
 class Batch(NamedTuple):
-    """Graphs side by side, as one that falls into parts."""
+    """Several graphs as one that is not connected."""
 
     texts: Tensor
-    """The vector of each node's text, of the question's words for its node; shape (nodes, d)."""
+    """The vector of each node's text, and of the query for its node; shape (nodes, d)."""
     numbers: Tensor
     kinds: Tensor
     types: Tensor
-    """Node types of the knowledge base, from 1; 0 for a question."""
+    """Node types of the knowledge base, from 1; 0 for a query."""
     graphs: Tensor
-    """Which graph each node is in."""
+    """The graph of each node."""
     contexts: Tensor
-    """The question's node of each graph."""
+    """The query node of each graph."""
     sources: Tensor
     targets: Tensor
     relations: Tensor
     scored: Tensor
     """The nodes to score."""
     questions: Tensor
-    """Which question each scored node is a candidate of."""
+    """The query of each scored node."""
 
     def to(self, device: torch.device) -> "Batch":
-        """Return it on a device."""
+        """Return the batch on a device."""
         return Batch(*(each.to(device) for each in self))
 
 
 def batch_of(
-    graphs: Sequence[Sequence[QuestionGraph]],
-    asked: NDArray[np.float32],
+    graphs: Sequence[Sequence[QueryGraph]],
+    queries: NDArray[np.float32],
     vectors: NDArray[np.float32],
     type_ids: NDArray[np.integer],
 ) -> Batch:
-    """Return the graphs of several questions as one batch.
+    """Return the graphs of several queries as one batch.
 
     Args:
-        graphs: those of each question.
-        asked: the vector of each question, shape (questions, d).
+        graphs: those of each query.
+        queries: the vector of each query, shape (queries, d).
         vectors: of each node of the knowledge base, shape (n, d).
         type_ids: the type of each node of the knowledge base.
     """
-    flat = [(question, graph) for question, each in enumerate(graphs) for graph in each]
+    flat = [(query, graph) for query, each in enumerate(graphs) for graph in each]
     sizes = np.array([len(graph.rows) for _, graph in flat])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
@@ -67,13 +67,13 @@ def batch_of(
         return np.concatenate(parts).astype(np.int64)
 
     rows = np.concatenate([graph.rows for _, graph in flat])
-    question = np.array([question for question, _ in flat])
+    query = np.array([query for query, _ in flat])
     texts = np.asarray(vectors[np.maximum(rows, 0)], np.float32)
-    texts[starts] = asked[question]
+    texts[starts] = queries[query]
     numbers = np.concatenate([graph.numbers for _, graph in flat])
     numbers[:, -1] = (texts * np.repeat(texts[starts], sizes, axis=0)).sum(axis=1)
     types = np.where(rows < 0, 0, 1 + type_ids[np.maximum(rows, 0)]).astype(np.int64)
-    plain = (
+    integers = (
         np.concatenate([graph.kinds for _, graph in flat]).astype(np.int64),
         types,
         np.repeat(np.arange(len(flat)), sizes),
@@ -82,9 +82,9 @@ def batch_of(
         joined("targets"),
         np.concatenate([graph.relations for _, graph in flat]).astype(np.int64),
         joined("scored"),
-        np.repeat(question, [len(graph.scored) for _, graph in flat]),
+        np.repeat(query, [len(graph.scored) for _, graph in flat]),
     )
-    return Batch(torch.from_numpy(texts), torch.from_numpy(numbers), *(torch.from_numpy(each) for each in plain))
+    return Batch(torch.from_numpy(texts), torch.from_numpy(numbers), *(torch.from_numpy(each) for each in integers))
 
 
 class GraphNetwork(nn.Module):  # type: ignore[misc]
@@ -93,8 +93,8 @@ class GraphNetwork(nn.Module):  # type: ignore[misc]
     Args:
         dimension: numbers of a text's vector.
         n_types: node types of the knowledge base.
-        n_relations: `QuestionGraphs.n_relations`.
-        layers: how often messages are passed; with 0 no edge is seen, all else is as it is.
+        n_relations: `QueryGraphs.n_relations`.
+        layers: rounds of message passing; with 0 the network sees no edge.
     """
 
     def __init__(self, dimension: int, n_types: int, n_relations: int, layers: int) -> None:
@@ -113,25 +113,25 @@ class GraphNetwork(nn.Module):  # type: ignore[misc]
     def forward(self, batch: Batch) -> Tensor:
         """Return the score of each node of `batch.scored`."""
         own = self.kind(batch.kinds) + self.node_type(batch.types) + self.number(batch.numbers)
-        texts = batch.texts * batch.texts.shape[1] ** 0.5  # of length 1 each of its numbers would say next to nothing
+        texts = batch.texts * batch.texts.shape[1] ** 0.5  # numbers of vectors of length 1 would be near 0
         given = self.dropout(nn.functional.gelu(self.text(texts) + own))
-        if self.question is not None:  # what is heard depends on what is asked
+        if self.question is not None:  # messages depend on the query
             own = own + self.question(texts[batch.contexts])[batch.graphs]
         states = given
         for layer in self.layers:
             states = layer(states, own, batch)
-        asked = given[batch.contexts]
-        likeness = (states * self.pool(asked)[batch.graphs]).sum(1) / WIDTH**0.5
-        shares = softmax_by(likeness, batch.graphs, len(asked)).unsqueeze(1)
-        pooled = summed_by(shares * states, batch.graphs, len(asked))
+        query = given[batch.contexts]
+        likeness = (states * self.pool(query)[batch.graphs]).sum(1) / WIDTH**0.5
+        shares = softmax_by(likeness, batch.graphs, len(query)).unsqueeze(1)
+        pooled = summed_by(shares * states, batch.graphs, len(query))
         of, graph = batch.scored, batch.graphs[batch.scored]
-        read = [states[of], states[of] * asked[graph], asked[graph], states[batch.contexts][graph], pooled[graph]]
+        read = [states[of], states[of] * query[graph], query[graph], states[batch.contexts][graph], pooled[graph]]
         scores: Tensor = self.score(torch.cat([*read, batch.numbers[of]], 1)).squeeze(1)
         return scores
 
 
 class Messages(nn.Module):  # type: ignore[misc]
-    """One layer: every node hears from those joined to it, from each as much as attention gives."""
+    """One layer of message passing: every node receives messages of its neighbors, weighted by attention."""
 
     def __init__(self, n_relations: int) -> None:
         super().__init__()
@@ -157,18 +157,18 @@ class Messages(nn.Module):  # type: ignore[misc]
         queries = (self.query(given) / width**0.5)[sources].view(-1, HEADS, width)
         keys = of_edges(self.key(given)[targets], self.edge_key(edges))
         messages = of_edges(self.message(given)[sources], self.edge_message(edges))
-        shares = softmax_by((queries * keys).sum(2), sources, n)  # what a node sends it shares out;
-        sent = shares * torch.bincount(sources, minlength=n)[sources].unsqueeze(1)  # joined to more, it sends more
-        heard = summed_by((sent.unsqueeze(2) * messages).flatten(1), targets, n)
-        after: Tensor = self.dropout(nn.functional.gelu(self.update(heard)))
+        shares = softmax_by((queries * keys).sum(2), sources, n)  # a node divides what it sends;
+        sent = shares * torch.bincount(sources, minlength=n)[sources].unsqueeze(1)  # with more edges it sends more
+        received = summed_by((sent.unsqueeze(2) * messages).flatten(1), targets, n)
+        after: Tensor = self.dropout(nn.functional.gelu(self.update(received)))
         return states + after
 
     def _edges(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the vectors of the kinds of edges that there are, and which kind each edge is of."""
+        """Return the vectors of the kinds of edges, and the kind of each edge."""
         kinds = (batch.relations * N_KINDS + batch.kinds[batch.sources]) * N_KINDS + batch.kinds[batch.targets]
-        there, which = torch.unique(kinds, return_inverse=True)
-        ends = [nn.functional.one_hot(kind, N_KINDS) for kind in (there // N_KINDS % N_KINDS, there % N_KINDS)]
-        ones = torch.cat([nn.functional.one_hot(there // N_KINDS**2, self.n_relations), *ends], 1)
+        unique, which = torch.unique(kinds, return_inverse=True)
+        ends = [nn.functional.one_hot(kind, N_KINDS) for kind in (unique // N_KINDS % N_KINDS, unique % N_KINDS)]
+        ones = torch.cat([nn.functional.one_hot(unique // N_KINDS**2, self.n_relations), *ends], 1)
         return self.edge(ones.to(self.query.weight.dtype)), which
 
 

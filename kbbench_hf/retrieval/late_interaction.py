@@ -1,36 +1,38 @@
-"""Late interaction: a vector for every token, and a node scores what its tokens give to each token of the question.
+"""Late interaction retriever (ColBERT): a vector per token, scored by the sum of maximal inner products.
 
-Source: Khattab and Zaharia, SIGIR 2020 (ColBERT). Differs from upstream: all nodes are scored exactly, or those that a
-first stage found; nothing is pruned.
+Source: Khattab and Zaharia, SIGIR 2020. Differs from upstream: all nodes are scored exactly, or the candidates of a
+first stage; nothing is pruned.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever, matched
-from kbbench_hf.retrieval.context import TEXT, RetrieverContext
+from kbbench_hf.retrieval.context import TEXT, Progress, RetrieverContext
 from kbbench_hf.retrieval.embedders import revision_of, unloadable
-from kbbench_hf.retrieval.embedding_cache import folder_of
+from kbbench_hf.retrieval.embedding_cache import folder_of, in_blocks
 from kbbench_hf.retrieval.exact_search import in_parts
-from kbbench_hf.retrieval.token_vectors import TokenVectors, embed_tokens
 from kbbench_hf.retrieval.top_k import best, pad
 
 BLOCK_TOKENS = 16_384
-"""Tokens of nodes that are multiplied at a time."""
+"""Tokens of nodes multiplied at a time."""
+STEP = 1 / 127
+"""Codes of 8 bits are multiples of this: vectors have length 1, so that their numbers are in [-1, 1]."""
 CANDIDATES = 200
 LATE_MODELS = ("MultiVectorEncoder", "ColBERT")
-"""How models for late interaction call themselves; others are taken token by token, without a projection."""
+"""Model types of late interaction; other models give the vectors of tokens without a projection."""
 
 
-def build(spec: Spec, context: RetrieverContext) -> "Late":
+def build(spec: Spec, context: RetrieverContext) -> "LateInteraction":
     """Build `late:<model>@text=,relations=,batch=,max_length=`, exact, or `late:<model>(<first>)@candidates=200`."""
     if len(spec.parts) > 1:
         raise UsageError(f"{str(spec)!r} has {len(spec.parts)} first stages; expected one, or none for all nodes.")
@@ -47,11 +49,11 @@ def build(spec: Spec, context: RetrieverContext) -> "Late":
     folder = folder_of(context.cache, **encoder.settings, text=str(text), nodes=context.nodes)
     tokens = embed_tokens(lambda: context.texts(text), encoder, folder, context.processes, context.progress)
     first = context.part(spec.parts[0]) if spec.parts else None
-    return Late(tokens, encoder, context.candidates, first, n or 0, context.processes)
+    return LateInteraction(tokens, encoder, context.candidates, first, n or 0, context.processes)
 
 
 class TokenEmbedder:
-    """A late-interaction model of sentence-transformers; of another model, its tokens as they are, of length 1.
+    """A late-interaction model of sentence-transformers, or another model's token vectors, normalized.
 
     Args:
         model: a name on the Hub or a folder.
@@ -73,7 +75,7 @@ class TokenEmbedder:
         return self._encode(self._model.encode_document, texts)
 
     def encode_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return the vectors of each question's tokens."""
+        """Return the vectors of each query's tokens."""
         return self._encode(self._model.encode_query, texts)
 
     def _encode(self, encode: Any, texts: Sequence[str]) -> list[NDArray[np.float32]]:
@@ -82,10 +84,10 @@ class TokenEmbedder:
         return found
 
 
-def load(model: str, max_length: int | None = None) -> Any:
-    """Return a model for late interaction: as it is, or another one's tokens without a projection.
+def load(model: str) -> Any:
+    """Return a model for late interaction; another kind of model without a projection.
 
-    sentence-transformers itself would give the other one a projection of random weights.
+    sentence-transformers itself would add a projection of random weights.
 
     Raises:
         UsageError: it cannot be loaded.
@@ -99,8 +101,7 @@ def load(model: str, max_length: int | None = None) -> Any:
     try:
         if _is_late(model):
             return MultiVectorEncoder(model)
-        body = Transformer(model, **({} if max_length is None else {"max_seq_length": max_length}))
-        return MultiVectorEncoder(modules=[body, MultiVectorMask(), Normalize("token_embeddings")])
+        return MultiVectorEncoder(modules=[Transformer(model), MultiVectorMask(), Normalize("token_embeddings")])
     except (OSError, ValueError) as error:
         raise unloadable(model, error) from error
 
@@ -113,19 +114,92 @@ def _is_late(model: str) -> bool:
         file: str | None = cached_file(model, name, **quiet)
         return file
 
-    if found("artifact.metadata"):  # as the authors' own code saves them
+    if found("artifact.metadata"):  # format of the authors' own code
         return True
     file = found("config_sentence_transformers.json")
     return file is not None and json.loads(Path(file).read_text("utf-8")).get("model_type") in LATE_MODELS
 
 
-class Late:
-    """The nodes whose tokens come nearest to the question's: for each token of it the best inner product, summed.
+class TokenVectors(NamedTuple):
+    """The token vectors of n texts in 8 bits: a number is its code times `STEP`."""
+
+    codes: NDArray[np.int8]
+    """Shape (tokens, d)."""
+    offsets: NDArray[np.int64]
+    """The first token of each text, and the end of the last: shape (n + 1,)."""
+
+    def __len__(self) -> int:
+        """Return how many texts there are."""
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, vectors: Sequence[NDArray[np.float32]]) -> Self:
+        """Return the codes of vectors.
+
+        >>> kept = TokenVectors.of([np.array([[1.0, -0.5]]), np.array([[0.0, 1.0], [0.6, 0.8]])])
+        >>> kept.codes.tolist(), kept.offsets.tolist()
+        ([[127, -64], [0, 127], [76, 102]], [0, 1, 3])
+        """
+        offsets = np.cumsum([0, *map(len, vectors)])
+        return cls(np.rint(np.concatenate(vectors) / STEP).clip(-127, 127).astype(np.int8), offsets)
+
+    @classmethod
+    def joined(cls, parts: Sequence["TokenVectors"]) -> Self:
+        """Return several parts concatenated."""
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls(np.concatenate([part.codes for part in parts]), np.cumsum([0, *lengths.tolist()]))
+
+    def floats(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Return the vectors of the tokens of the texts from `start` to `stop`."""
+        return self.codes[self.offsets[start] : self.offsets[stop]].astype(np.float32) * np.float32(STEP)
+
+
+def embed_tokens(
+    render: Callable[[], Sequence[str]],
+    encoder: Any,
+    folder: Path,
+    processes: ProcessGroup,
+    progress: Progress,
+) -> TokenVectors:
+    """Return the token vectors of the texts that `render` gives, memory-mapped; cached as by `embed`."""
+
+    def save(file: Path, texts: Sequence[str]) -> None:
+        kept = TokenVectors.of(encoder.encode(texts))
+        with whole_file(file) as out:
+            np.savez(out, codes=kept.codes, offsets=kept.offsets)
+
+    whole, ends = folder / "tokens.npy", folder / "offsets.npy"
+
+    def join(blocks: Sequence[NDArray[np.int64]], files: Sequence[Path]) -> None:
+        lengths = np.zeros(sum(len(rows) for rows in blocks), np.int64)
+        for rows, file in zip(blocks, files, strict=True):
+            with np.load(file) as block:
+                lengths[rows] = np.diff(block["offsets"])
+                width = block["codes"].shape[1]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        with whole_file(ends) as out:
+            np.save(out, offsets)
+        with whole_file(whole) as out:
+            codes = np.lib.format.open_memmap(out.name, "w+", np.int8, (int(offsets[-1]), width))
+            for rows, file in zip(blocks, files, strict=True):
+                with np.load(file) as block:
+                    parts = np.split(block["codes"], block["offsets"][1:-1])
+                for row, part in zip(rows.tolist(), parts, strict=True):
+                    codes[offsets[row] : offsets[row + 1]] = part
+            codes.flush()
+            del codes  # Windows renames no file that is mapped
+
+    in_blocks(render, folder, whole, save, join, processes, progress)
+    return TokenVectors(np.load(whole, mmap_mode="c"), np.load(ends))
+
+
+class LateInteraction:
+    """Ranks nodes by the sum, over the tokens of the query, of the best inner product with a token of the node.
 
     Args:
         tokens: those of the candidates, in the order of their rows.
-        encoder: makes the tokens of questions.
-        rows: the candidates' rows where a first stage answers with rows; all where None.
+        encoder: encodes the tokens of queries.
+        rows: the rows of the candidates where a first stage returns rows; all where None.
         first: finds candidates; every node is one where None.
         n_candidates: how many it finds.
         processes: the group of processes; each searches its shard of an exact search.
@@ -145,18 +219,18 @@ class Late:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query; of a first stage's candidates no more than it found."""
-        asked = self._encoder.encode_queries(queries)
+        vectors = self._encoder.encode_queries(queries)
         if self._first is not None:
-            return self._among(self._first.search(queries, self._n), asked, top_k)
-        return self.ranked(asked, top_k)
+            return self._rerank(self._first.search(queries, self._n), vectors, top_k)
+        return self.rank(vectors, top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
         """Return whether the first stage matches each query; all where there is none."""
         return matched(self._first, queries)
 
-    def ranked(self, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
+    def rank(self, queries: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
         """Return the `top_k` best of all nodes for every query, given the vectors of its tokens."""
-        return in_parts(self._blocks(), lambda own: self._scan(asked, own, top_k), top_k, self._processes)
+        return in_parts(self._blocks(), lambda own: self._scan(queries, own, top_k), top_k, self._processes)
 
     def _blocks(self) -> list[slice]:
         """Return parts of the nodes, of about as many tokens each."""
@@ -165,25 +239,25 @@ class Late:
         ends = np.unique([*cuts.tolist(), len(self.tokens)])
         return [slice(start, stop) for start, stop in pairwise(ends.tolist())]
 
-    def _scan(self, asked: Sequence[NDArray[np.float32]], blocks: Sequence[slice], top_k: int) -> Ranking:
-        found = np.hstack([np.zeros((len(asked), 0)), *(self._scores(asked, block) for block in blocks)])
+    def _scan(self, queries: Sequence[NDArray[np.float32]], blocks: Sequence[slice], top_k: int) -> Ranking:
+        found = np.hstack([np.zeros((len(queries), 0)), *(self._scores(queries, block) for block in blocks)])
         first = blocks[0].start if blocks else 0
         kept = [best(row, top_k) for row in found]
         return pad([(ids + first, row[ids]) for ids, row in zip(kept, found, strict=True)], top_k)
 
-    def _scores(self, asked: Sequence[NDArray[np.float32]], block: slice) -> NDArray[np.float64]:
+    def _scores(self, queries: Sequence[NDArray[np.float32]], block: slice) -> NDArray[np.float64]:
         """Return what each node of a block scores for each query, shape (queries, nodes)."""
         import torch
 
         documents = torch.from_numpy(self.tokens.floats(block.start, block.stop))
-        near = (documents @ torch.from_numpy(np.concatenate(asked)).T).numpy()
+        near = (documents @ torch.from_numpy(np.concatenate(queries)).T).numpy()
         nodes = self.tokens.offsets[block.start : block.stop] - self.tokens.offsets[block.start]
-        queries = np.cumsum([0, *map(len, asked[:-1])])
-        return np.add.reduceat(np.maximum.reduceat(near, nodes, axis=0), queries, axis=1, dtype=np.float64).T
+        starts = np.cumsum([0, *map(len, queries[:-1])])
+        return np.add.reduceat(np.maximum.reduceat(near, nodes, axis=0), starts, axis=1, dtype=np.float64).T
 
-    def _among(self, found: Ranking, asked: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
+    def _rerank(self, found: Ranking, queries: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
         rows = []
-        for query, ids in zip(asked, found.ids, strict=True):
+        for query, ids in zip(queries, found.ids, strict=True):
             nodes = np.sort(ids[ids >= 0])
             places = nodes if self._rows is None else np.searchsorted(self._rows, nodes)
             near = [(query @ self.tokens.floats(place, place + 1).T).max(axis=1) for place in places.tolist()]

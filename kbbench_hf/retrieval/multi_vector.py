@@ -1,4 +1,4 @@
-"""Multi-vector retrieval: a node's text in chunks, one vector each; a node scores what its chunks score together."""
+"""Multi-vector retriever: one vector per chunk of a node's text, aggregated to a score of the node."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -78,8 +78,8 @@ class MultiVector:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        asked = self.embedder.encode_queries(queries)
-        return in_parts(list(self._blocks()), partial(self._scan, asked, top_k), top_k, self.processes)
+        vectors = self.embedder.encode_queries(queries)
+        return in_parts(list(self._blocks()), partial(self._scan, vectors, top_k), top_k, self.processes)
 
     def _blocks(self) -> Iterator[slice]:
         """Yield runs of nodes with about as many chunks each."""
@@ -89,14 +89,14 @@ class MultiVector:
             if start < end:
                 yield slice(int(start), int(end))
 
-    def _scan(self, asked: Vectors, top_k: int, blocks: Sequence[slice]) -> Ranking:
+    def _scan(self, queries: Vectors, top_k: int, blocks: Sequence[slice]) -> Ranking:
         import torch
 
-        queries, parts = torch.from_numpy(asked), [pad([(np.zeros(0, np.int64), np.zeros(0))] * len(asked), top_k)]
+        parts = [pad([(np.zeros(0, np.int64), np.zeros(0))] * len(queries), top_k)]
         for nodes in blocks:
             offsets = self.offsets[nodes.start : nodes.stop + 1]
             chunks = torch.from_numpy(self.vectors[offsets[0] : offsets[-1]])
-            scores = aggregated((queries @ chunks.T).numpy(), offsets - offsets[0], self.aggregate)
+            scores = aggregated((torch.from_numpy(queries) @ chunks.T).numpy(), offsets - offsets[0], self.aggregate)
             found = [best(row, top_k) for row in scores]
             parts.append(pad([(ids + nodes.start, row[ids]) for ids, row in zip(found, scores, strict=True)], top_k))
         return merge(parts, top_k)

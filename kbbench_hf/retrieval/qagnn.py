@@ -1,4 +1,4 @@
-"""A graph network as a retriever: a first stage finds, the network ranks what stands in the graph of the question."""
+"""QA-GNN retriever: a graph network re-ranks the nodes of a first stage in the graph of each query."""
 
 import json
 from collections.abc import Sequence
@@ -16,36 +16,36 @@ from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
-from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.embedding_cache import embed_nodes
 from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, batch_of
-from kbbench_hf.retrieval.query_graphs import QuestionGraph, QuestionGraphs, choices
+from kbbench_hf.retrieval.query_graphs import QueryGraph, QueryGraphs, choices
 from kbbench_hf.retrieval.top_k import best, pad
 from kbbench_hf.retrieval.trained_folder import NETWORK, record, trained_folder
 
 BATCH = 8
-"""Questions that are scored at a time."""
+"""Queries scored at a time."""
 DEPTH = 1000
-"""How deep the first stage ranks, for what stands behind the graph's nodes."""
+"""Depth of the first stage, whose other nodes follow those of the graph."""
 
 
 @dataclass(frozen=True)
-class About:
-    """All that a network depends on beside its weights."""
+class NetworkConfig:
+    """The settings of a network, beside its weights."""
 
     encoder: str
     """The sentence encoder whose vectors are the nodes' features."""
     revision: str
     text: str | None
-    """What stands for a node."""
+    """The form of the nodes' texts."""
     length: int
-    """Where texts are cut."""
+    """Tokens after which texts are cut."""
     first_stage: str
     candidates: int
-    """How many of the first stage's nodes are in a graph."""
+    """Nodes of the first stage in a graph."""
     graph_size: int
     """Nodes of a graph."""
     mode: str
-    """joint: one graph for a question; choices: one for each candidate."""
+    """joint: one graph per query; choices: one per candidate."""
     layers: int
     node_types: list[str]
     relations: list[str]
@@ -63,99 +63,95 @@ def weights_file(layers: int) -> str:
 def build(spec: Spec, context: RetrieverContext) -> "QAGNN":
     """Build `qagnn:<model>(<first stage>)@layers=`, a folder or a name on the Hub.
 
-    Without a first stage it is the one that it was trained over. `layers=0` is its control: trained alike, it sees no
-    edges.
+    Without a first stage it is the one that it was trained over. `layers=0` is its control, trained alike
+    without edges.
 
     Raises:
         UsageError: no such network is there, or it was trained over another first stage or other vectors.
         DataError: it was trained for another knowledge base, with other node types or relations.
     """
     folder = trained_folder(spec.model, NETWORK, "qagnn")
-    about = About(**record(folder, NETWORK))
-    layers = spec.read(layers=(int, about.layers))["layers"]
+    config = NetworkConfig(**record(folder, NETWORK))
+    layers = spec.read(layers=(int, config.layers))["layers"]
     file = folder / weights_file(layers)
     if not file.is_file():
-        raise UsageError(f"{spec} has no network of {layers} layers; expected {about.layers}, or 0 for its control.")
-    first = spec.parts[0] if spec.parts else parse(about.first_stage)
-    if len(spec.parts) > 1 or str(first) != str(parse(about.first_stage)):
+        raise UsageError(f"{spec} has no network of {layers} layers; expected {config.layers}, or 0 for its control.")
+    first = spec.parts[0] if spec.parts else parse(config.first_stage)
+    if len(spec.parts) > 1 or str(first) != str(parse(config.first_stage)):
         raise UsageError(
-            f"{spec} was trained over {about.first_stage}, whose scores it reads; expected that first stage. "
-            f"Write {spec.name}:{spec.model}({about.first_stage}), or train one over {first}."
+            f"{spec} was trained over {config.first_stage}, whose scores it reads; expected that first stage. "
+            f"Write {spec.name}:{spec.model}({config.first_stage}), or train one over {first}."
         )
     context.revisions[spec.model] = file_sha256(file)
-    features = Features(about, context)
+    features = GraphFeatures(config, context)
     network = features.network(layers)
     network.load_state_dict(load_file(file))
     network.to("cuda" if torch.cuda.is_available() else "cpu")
-    return QAGNN(network, features, context.part(first), context.candidates)
+    return QAGNN(network, features, context.part(first))
 
 
-class Features:
-    """What a network reads of a knowledge base: vectors of nodes and questions, types, graphs.
+class GraphFeatures:
+    """The inputs of a network from a knowledge base: vectors of nodes and queries, node types, query graphs.
 
     Args:
-        about: says how.
-        context: the knowledge base, and where vectors are kept.
+        config: the settings of the network.
+        context: the knowledge base and the cache of vectors.
     """
 
-    def __init__(self, about: About, context: RetrieverContext) -> None:
+    def __init__(self, config: NetworkConfig, context: RetrieverContext) -> None:
         kb = context.kb
         here = (list(kb.graph.node_types), list(kb.graph.relations))
-        if here != (about.node_types, about.relations):
-            strange = sorted(set(here[0] + here[1]) ^ set(about.node_types + about.relations))[:3]
+        if here != (config.node_types, config.relations):
+            strange = sorted(set(here[0] + here[1]) ^ set(config.node_types + config.relations))[:3]
             raise DataError(
                 f"The network knows other node types or relations than this knowledge base: {', '.join(strange)} ... "
                 "are in one of them only; expected the knowledge base that it was trained for. Train it on this one."
             )
-        self.about, self._n_types = about, len(kb.graph.node_types)
-        self.embedder = SentenceEmbedder(about.encoder, max_length=about.length)
+        self.config, self._n_types = config, len(kb.graph.node_types)
+        self.embedder = SentenceEmbedder(config.encoder, max_length=config.length)
         revision = self.embedder.name.rpartition("@")[2]
-        if about.revision != revision:
+        if config.revision != revision:
             raise UsageError(
-                f"The network was trained with vectors of {about.encoder} at {about.revision}, which is at {revision} "
-                "now; expected the same. Train it anew, or bring that revision back."
+                f"The network was trained with vectors of {config.encoder} at {config.revision}, which is at "
+                f"{revision} now; expected the same. Train it anew, or bring that revision back."
             )
-        every = replace(context, candidates=None)  # what joins candidates need not be one
-        text = every.text({} if about.text is None else {"text": about.text}, relations=True)
-        cache = folder_of(every.cache, **self.embedder.settings, text=str(text), nodes=every.nodes)
-        self.vectors = embed(lambda: every.texts(text), self.embedder, cache, every.processes, every.progress)
+        every = replace(context, candidates=None)  # nodes between candidates need not be one
+        text = every.text({} if config.text is None else {"text": config.text}, relations=True)
+        self.vectors = embed_nodes(every, self.embedder, text)
         self.type_ids = np.asarray(kb.graph.type_ids, np.int64)
-        self.graphs = QuestionGraphs(kb, about.candidates, about.graph_size, context.candidates)
+        self.graphs = QueryGraphs(kb, config.candidates, config.graph_size, context.candidates)
 
     def network(self, layers: int) -> GraphNetwork:
-        """Return a network of so many layers, its weights drawn."""
+        """Return a network of so many layers with random weights."""
         return GraphNetwork(self.vectors.shape[1], self._n_types, self.graphs.n_relations, layers)
 
-    def batch(self, graphs: Sequence[QuestionGraph], asked: NDArray[np.float32]) -> Batch:
-        """Return the graphs of questions with these vectors as a batch."""
-        split = choices if self.about.mode == "choices" else lambda graph: [graph]
-        return batch_of([split(graph) for graph in graphs], asked, self.vectors, self.type_ids)
+    def batch(self, graphs: Sequence[QueryGraph], queries: NDArray[np.float32]) -> Batch:
+        """Return query graphs as a batch; `queries` are the vectors of the queries."""
+        split = choices if self.config.mode == "choices" else lambda graph: [graph]
+        return batch_of([split(graph) for graph in graphs], queries, self.vectors, self.type_ids)
 
 
 class QAGNN:
-    """Ranks the nodes of a question's graph by a network, and behind them what else the first stage found.
+    """Ranks the nodes of a query graph by a network, and behind them the other nodes of the first stage.
 
     Args:
         network: scores the nodes.
-        features: what it reads.
+        features: its inputs.
         first: the first stage.
-        candidates: the rows to rank, ascending; all where None.
     """
 
-    def __init__(
-        self, network: GraphNetwork, features: Features, first: Retriever, candidates: NDArray[np.int64] | None = None
-    ) -> None:
-        self._network, self._features, self._first, self._candidates = network.eval(), features, first, candidates
+    def __init__(self, network: GraphNetwork, features: GraphFeatures, first: Retriever) -> None:
+        self._network, self._features, self._first = network.eval(), features, first
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
         found = self._first.search(queries, max(top_k, DEPTH))
-        asked = self._features.embedder.encode_queries(queries)
+        vectors = self._features.embedder.encode_queries(queries)
         rows = []
         for start in range(0, len(queries), BATCH):
             of = slice(start, start + BATCH)
-            graphs = self._features.graphs.of(queries[of], Ranking(found.ids[of, :DEPTH], found.scores[of, :DEPTH]))
-            scores = scores_of(self._network, self._features, graphs, asked[of])
+            graphs = self._features.graphs.build(queries[of], Ranking(found.ids[of, :DEPTH], found.scores[of, :DEPTH]))
+            scores = score_graphs(self._network, self._features, graphs, vectors[of])
             for graph, own, behind in zip(graphs, scores, found.ids[of], strict=True):
                 rows.append(_ranked(graph.rows[graph.scored], own, behind[behind >= 0], top_k))
         return pad(rows, top_k)
@@ -165,13 +161,13 @@ class QAGNN:
         return matched(self._first, queries)
 
 
-def scores_of(
-    network: GraphNetwork, features: Features, graphs: Sequence[QuestionGraph], asked: NDArray[np.float32]
+def score_graphs(
+    network: GraphNetwork, features: GraphFeatures, graphs: Sequence[QueryGraph], queries: NDArray[np.float32]
 ) -> list[NDArray[np.float64]]:
     """Return the scores of each graph's candidates."""
     with torch.no_grad():
         device = next(network.parameters()).device
-        scores = network(features.batch(graphs, asked).to(device)).double().cpu().numpy()
+        scores = network(features.batch(graphs, queries).to(device)).double().cpu().numpy()
     return np.split(scores, np.cumsum([len(graph.scored) for graph in graphs])[:-1])
 
 

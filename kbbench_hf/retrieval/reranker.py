@@ -1,8 +1,8 @@
-"""Re-ranking by a language model: what it is asked of one candidate, how its answer is read, and the new order.
+"""LLM re-ranker: prompt for one candidate, parser of its score, and the new order.
 
 The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
-The wording `clean` is ours. Differs from upstream: its parser takes "10.5" for 0.5 and refuses "1" and ".5"; and where
-one candidate fails it throws away what the others of the query have cost. `reference` asks and reads as upstream does.
+The wording `clean` is ours. `reference` prompts and parses as upstream does. Differs from upstream: its parser takes
+"10.5" for 0.5 and refuses "1" and ".5"; a candidate that fails does not discard those of the query that were paid for.
 """
 
 import re
@@ -40,25 +40,25 @@ What is known of the {node_type}:
 Answer with the score as a decimal number and nothing else.
 The score is:"""
 MOST_CHARACTERS = 24_000
-"""A document is cut here, about 6,000 tokens; hubs have many thousand neighbours."""
+"""A document is cut here, about 6,000 tokens; hubs have many thousand neighbors."""
 SCHEMA = {
     "type": "object",
     "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}},
     "required": ["score"],
 }
 RANK_WEIGHT = 0.1
-"""The weight of the first ranking beside the model's score, as upstream has it: it orders equal scores."""
+"""The weight of the first ranking, as upstream has it: it orders equal scores."""
 _REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
 
 
 def prompt(query: str, node_type: str, document: str) -> Prompt:
-    """Return the question about one candidate."""
+    """Return the prompt for one candidate."""
     text = INSTRUCTION.format(node_type=node_type, query=query, document=document[:MOST_CHARACTERS])
     return Prompt([{"role": "user", "content": text}], max_tokens=ROOM_FOR_THOUGHT, json_schema=SCHEMA)
 
 
 def reference_prompt(query: str, node_type: str, document: str) -> Prompt:
-    """Return the question about one candidate in the structure of upstream's: 5 tokens, the whole document.
+    """Return the prompt for one candidate in the structure of upstream's: 5 tokens, the whole document.
 
     Source: github.com/snap-stanford/stark, models/llm_reranker.py, whose wording has changed twice. This is its order
     (task and type, scale, query in quotes, document with relations, the number only, an opening for it), not its words.
@@ -68,7 +68,7 @@ def reference_prompt(query: str, node_type: str, document: str) -> Prompt:
 
 
 def parse_score(reply: str) -> float:
-    """Return the score that a model gave, from 0 to 1; see `parsing.scores`.
+    """Return the score in a response, from 0 to 1; see `parsing.scores`.
 
     Raises:
         ParseError: there is none, or it lies outside 0 to 1.
@@ -80,7 +80,7 @@ def parse_score(reply: str) -> float:
 
 
 def parse_reference_score(reply: str) -> float:
-    r"""Return the one match of `0\.\d+|1\.0`, as upstream reads a score.
+    r"""Return the one match of `0\.\d+|1\.0`, as upstream parses a score.
 
     Raises:
         ParseError: there is no match, or more than one.
@@ -95,33 +95,33 @@ def parse_reference_score(reply: str) -> float:
 
 
 @dataclass(frozen=True)
-class Asking:
-    """How a candidate is judged: the question, the reader of its answer, and what becomes of unread ones."""
+class RerankMethod:
+    """How a candidate is scored: the prompt, the parser, and retries."""
 
     prompt: Callable[[str, str, str], Prompt]
-    """(query, type of the candidate, its document) -> the question."""
-    read: Callable[[str], float]
+    """(query, type of the candidate, its document) -> the prompt."""
+    parse: Callable[[str], float]
     temperature: float = 0.0
     tries: int = 1
-    """How often a candidate is asked about until its answer has a score."""
+    """Attempts until a response has a score."""
     whole: bool = False
-    """Whether a query keeps its first ranking where one of its candidates has no score."""
+    """Whether a query keeps its first ranking where a candidate has no score."""
 
 
-ASKING = {
-    "clean": Asking(prompt, parse_score),
-    "reference": Asking(reference_prompt, parse_reference_score, temperature=1.0, tries=3, whole=True),
+RERANK_METHODS = {
+    "clean": RerankMethod(prompt, parse_score),
+    "reference": RerankMethod(reference_prompt, parse_reference_score, temperature=1.0, tries=3, whole=True),
 }
-"""The ways to ask; the first is the default."""
+"""Name -> method; the first is the default."""
 
 
 def reordered(
     ids: Sequence[int | str], judged: Mapping[int | str, float | None], weight: float = RANK_WEIGHT
 ) -> list[tuple[int | str, float]]:
-    """Return a ranking whose judged candidates, all at its top, are in the order of their scores; the rest stays.
+    """Return a ranking with its judged candidates, all at its top, in the order of their scores.
 
     A candidate's new score is the model's plus `weight` * (n - rank) / n, with rank 0 for the first of n judged; one
-    whose judgement failed (None) has the second part alone. The others follow below, so that Recall@n cannot change.
+    without a score (None) has the second part alone. The others follow below, so that Recall@n cannot change.
 
     >>> reordered(["a", "b", "c"], {"a": 0.2, "b": 0.9})
     [('b', 0.9500000000000001), ('a', 0.30000000000000004), ('c', -1.0)]

@@ -1,14 +1,13 @@
-"""Retrievers by name: a table from a name to the address of what builds it, imported on request."""
+"""Registry of retrievers: name -> address of the function that builds it, imported on first use."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.addresses import registered
-from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import Matches, Ranking, Reading, Retriever, Searcher, matched
@@ -31,8 +30,8 @@ RETRIEVERS = {
 
 
 @dataclass(frozen=True)
-class Among:
-    """A retriever built on some nodes alone, answering with their rows in the knowledge base."""
+class CandidateRetriever:
+    """A retriever over the candidates alone, that returns their rows in the knowledge base."""
 
     retriever: Retriever
     rows: NDArray[np.int64]
@@ -48,8 +47,8 @@ class Among:
 
 
 @dataclass(frozen=True)
-class OverAll:
-    """A searcher, by rows or by ids, as the search of an agent's tools: all nodes that it ranks match."""
+class NodeSearch:
+    """A searcher, by rows or by ids, as the search of an agent's tools: all nodes in its ranking match."""
 
     searcher: Retriever | Searcher
     kb: KnowledgeBase
@@ -70,8 +69,8 @@ class OverAll:
 
 
 @dataclass(frozen=True)
-class OverNodes:
-    """A retriever's answers by the ids of the nodes instead of their rows: what a run asks for."""
+class IdRetriever:
+    """A retriever that returns the ids of nodes instead of their rows, as a run needs."""
 
     retriever: Retriever
     kb: KnowledgeBase
@@ -90,18 +89,15 @@ class OverNodes:
         return matched(self.retriever, queries)
 
     def explain(self, query: str, gold: Sequence[str | int]) -> Reading | None:
-        """Return why the best node and the gold's stand where they do; None where the retriever cannot say.
+        """Return the scores of the best node and of the gold nodes by signal; None where the retriever has none.
 
-        Gold that the knowledge base does not have is passed over.
+        Gold nodes that the knowledge base lacks are skipped.
         """
         explain = getattr(self.retriever, "explain", None)
         if explain is None:
             return None
-        rows = []
-        for each in gold:
-            with suppress(DataError):
-                rows.append(self.kb.rows([each]))
-        reading: Reading = explain(query, np.concatenate([np.zeros(0, np.int64), *rows]))
+        rows = [row for each in gold if (row := self.kb.row_of(each)) is not None]
+        reading: Reading = explain(query, np.array(rows, np.int64))
         return reading
 
 
@@ -117,4 +113,4 @@ def retriever(model: str | Spec, context: RetrieverContext) -> Retriever:
         raise UsageError(f"Unknown retriever {str(spec)!r}.{meant} Retrievers: {KINDS}.")
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, context)
     answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
-    return built if answers_in_rows or context.candidates is None else Among(built, context.candidates)
+    return built if answers_in_rows or context.candidates is None else CandidateRetriever(built, context.candidates)

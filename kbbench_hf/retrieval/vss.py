@@ -1,4 +1,4 @@
-"""VSS and Multi-VSS: the vector searches of published tables, with their texts, depths, chunks and aggregates.
+"""VSS and Multi-VSS: the vector searches of the published STaRK tables, and precomputed embeddings.
 
 Source: `models/vss.py`, `models/multi_vss.py` and `eval.py` of snap-stanford/stark (MIT, at b246b94), and Wu et al.
 2024, section 4. Both read compact documents with relations. `dense:` and `multi:` are our own, with other defaults.
@@ -24,7 +24,7 @@ from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
-from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.embedding_cache import embed_nodes, folder_of
 from kbbench_hf.retrieval.exact_search import Vectors
 from kbbench_hf.retrieval.node_texts import Text
 from kbbench_hf.retrieval.top_k import best, pad
@@ -37,8 +37,8 @@ Aggregate = Callable[[Vectors], float]
 def build(spec: Spec, context: RetrieverContext) -> Dense:
     """Build `vss:<model>@text=,relations=,batch=,max_length=`, or `vss:<folder of embeddings>@documents=`.
 
-    Candidates rank by the dot product of their vector with the question's, as the model gives them: `dense:` makes them
-    of length 1 first. A folder holds vectors that others computed, see `precomputed`.
+    Candidates rank by the dot product of the model's vectors, which `dense:` normalizes first. A folder holds
+    precomputed vectors, see `precomputed`.
     """
     if is_precomputed(spec.model):
         return precomputed(spec, context)
@@ -77,13 +77,11 @@ def _text(options: Options, context: RetrieverContext) -> Text:
 
 def _vss(spec: Spec, embedder: SentenceEmbedder, text: Text, context: RetrieverContext) -> Dense:
     context.revisions[spec.model] = embedder.name
-    folder = folder_of(context.cache, **embedder.settings, text=str(text), nodes=context.nodes)
-    vectors = embed(lambda: context.texts(text), embedder, folder, context.processes, context.progress)
-    return Dense(vectors, embedder, processes=context.processes)
+    return Dense(embed_nodes(context, embedder, text), embedder, processes=context.processes)
 
 
 def aggregate(name: str) -> Aggregate:
-    """Return what makes one score of a node's chunks: `max`, `avg`, or `topk_avg`, the mean of its k best.
+    """Return the aggregate of the scores of a node's chunks: `max`, `avg`, or `topk_avg`, the mean of the k best.
 
     >>> [aggregate(name)(np.float32([1, 4, 3])) for name in ("max", "avg", "top2_avg", "top9_avg")]
     [4.0, 2.6666667461395264, 3.5, 2.6666667461395264]
@@ -102,9 +100,9 @@ def aggregate(name: str) -> Aggregate:
 
 @dataclass(frozen=True)
 class ChunkVectors:
-    """The vectors of the chunks of single nodes, encoded when first asked for and kept in a file for each node.
+    """The vectors of the chunks of single nodes, encoded on first use and kept in a file for each node.
 
-    Chunks of a node are encoded together and with no others, so that its vectors are the same whatever was asked.
+    The chunks of a node are encoded together and with no others, so that its vectors do not depend on the queries.
     """
 
     chunks: Callable[[NDArray[np.int64]], list[list[str]]]
@@ -117,7 +115,7 @@ class ChunkVectors:
         """Return the vectors of each node's chunks, shape (chunks, d)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         missing = np.array([node for node in nodes.tolist() if not self._file(node).is_file()], np.int64)
-        self.processes.gather(None)  # all know what is missing before any of it is written
+        self.processes.gather(None)  # all processes list the missing files before one is written
         own = missing[self.processes.rank :: self.processes.size]
         for node, texts in zip(own.tolist(), self.chunks(own) if len(own) else [], strict=True):
             with whole_file(self._file(node)) as out:
@@ -131,9 +129,9 @@ class ChunkVectors:
 
 @dataclass(frozen=True)
 class MultiVSS:
-    """The first `depth` nodes of another retriever, by what their chunks score together; no others are ranked.
+    """Ranks the first `depth` nodes of another retriever by the aggregated scores of their chunks, and no others.
 
-    Differs from upstream: the question is embedded by the same model as the chunks (there always by ada-002).
+    Differs from upstream: the query is embedded by the same model as the chunks (there always by ada-002).
     """
 
     first: Retriever
@@ -148,8 +146,8 @@ class MultiVSS:
         nodes = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
         chunks = dict(zip(nodes.tolist(), self.vectors.of(nodes), strict=True))
         rows = []
-        for asked, ids in zip(self.embedder.encode_queries(queries), found, strict=True):
-            scores = np.array([self.aggregate(chunks[node] @ asked) for node in ids.tolist()])
+        for query, ids in zip(self.embedder.encode_queries(queries), found, strict=True):
+            scores = np.array([self.aggregate(chunks[node] @ query) for node in ids.tolist()])
             order = best(scores, top_k)
             rows.append((ids[order], scores[order]))
         return pad(rows, top_k)
@@ -206,7 +204,7 @@ _SHOWN = 10
 
 
 def is_precomputed(folder: str) -> bool:
-    """Say whether a model's name is a folder of embeddings."""
+    """Return whether a model's name is a folder of embeddings."""
     return bool(folder) and any(Path(folder).glob(f"doc*/{CANDIDATES}"))
 
 
@@ -224,47 +222,45 @@ def precomputed(spec: Spec, context: RetrieverContext) -> Dense:
         raise UsageError(f"There is no {file}; {folder} has the documents {there}. Choose with documents=.")
     digest = file_sha256(file)
     context.revisions[spec.model] = f"{file.name}@{digest[:40]}"
-    asked = Asked(folder, {question.text: question for question in context.questions})
+    queries = PrecomputedQueries(folder, {question.text: question for question in context.questions})
     ids = context.kb.ids(context.candidates)
     whole = folder_of(context.cache, embeddings=digest, nodes=context.nodes) / "vectors.npy"
     if not all(context.processes.gather(whole.is_file())):
         if context.processes.rank == 0:
             whole.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(whole) as out:
-                np.save(out, _rows(read(file), ids, file, "nodes"))
-        context.processes.gather(None)  # nobody reads it before it is there
-    return Dense(np.asarray(np.load(whole, mmap_mode="c")), asked, processes=context.processes)
+                np.save(out, _rows(read_vectors(file), ids, file, "nodes"))
+        context.processes.gather(None)  # the file is there when it is read
+    return Dense(np.asarray(np.load(whole, mmap_mode="c")), queries, processes=context.processes)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The vectors of a benchmark's own questions, found by their words."""
+class PrecomputedQueries:
+    """Query embedder that looks up the vectors of a benchmark's own queries by their text."""
 
     folder: Path
     questions: Mapping[str, RunQuery]
-    """The words of a question -> its id and split."""
+    """The text of a query -> its id and split."""
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector per question.
+        """Return one vector per query.
 
         Raises:
-            UsageError: a text is no question of the benchmark.
-            DataError: a question has no vector.
+            UsageError: a text is no query of the benchmark.
+            DataError: a query has no vector.
         """
         if strangers := [text for text in texts if text not in self.questions]:
             raise UsageError(
                 f"{strangers[0][:80]!r} is not a question of the benchmark; only these have vectors in files."
             )
-        asked = [self.questions[text] for text in texts]
-        files = [self._file(question.split) for question in asked]
-        vectors = {file: self._read(file) for file in dict.fromkeys(files)}
-        found = [
-            _rows(vectors[file], [question.id], file, "questions") for file, question in zip(files, asked, strict=True)
-        ]
-        return np.concatenate(found) if found else np.zeros((0, 1), np.float32)
+        rows = []
+        for query in (self.questions[text] for text in texts):
+            file = self._file(query.split)
+            rows.append(_rows(_read_cached(file, file.stat().st_mtime_ns), [query.id], file, "questions"))
+        return np.concatenate(rows) if rows else np.zeros((0, 1), np.float32)
 
     def _file(self, split: str) -> Path:
-        """Return the file of a split's questions: those that share out the written ones have one together."""
+        """Return the file of a split's queries; the splits of the written queries have one in common."""
         if split.startswith(WRITTEN):
             return self.folder / "query" / QUESTIONS
         own = sorted(self.folder.glob(f"query_{split}*/{QUESTIONS}"))
@@ -275,17 +271,14 @@ class Asked:
             )
         return own[0]
 
-    def _read(self, file: Path) -> Mapping[object, Vectors]:
-        return _vectors(file, file.stat().st_mtime_ns)
-
 
 @cache
-def _vectors(file: Path, changed: int) -> Mapping[object, Vectors]:
-    return read(file)
+def _read_cached(file: Path, changed: int) -> Mapping[object, Vectors]:
+    return read_vectors(file)
 
 
-def read(file: Path) -> dict[object, Vectors]:
-    """Return the vectors in a file, by id; of anything but tensors it says no.
+def read_vectors(file: Path) -> dict[object, Vectors]:
+    """Return the vectors in a file by id; a file of anything but tensors is refused.
 
     Raises:
         DataError: the file is absent, damaged, or holds something else.

@@ -15,7 +15,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
-from kbbench_hf.retrieval.reranker import ASKING, RANK_WEIGHT, Asking, reordered
+from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reordered
 from kbbench_hf.runners.generate import Generation
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.unparsed import check_read, generate_judgements
@@ -40,7 +40,7 @@ def rerank_run(
     *,
     depth: int = 20,
     weight: float = RANK_WEIGHT,
-    asking: Asking = ASKING["clean"],
+    asking: RerankMethod = RERANK_METHODS["clean"],
     rendering: Text | None = None,
     forms: Forms | None = None,
     sampling: Sampling | None = None,
@@ -100,8 +100,8 @@ def rerank_run(
     return Reranked(generation, n_unread, by_schema, reranked)
 
 
-def _score(text: str, asking: Asking) -> float | None:
+def _score(text: str, asking: RerankMethod) -> float | None:
     try:
-        return asking.read(text)
+        return asking.parse(text)
     except ParseError:
         return None

@@ -20,7 +20,7 @@ from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
 from kbbench_hf.retrieval.node_texts import Forms, Text
-from kbbench_hf.retrieval.retrievers import RETRIEVERS, OverAll, OverNodes, retriever
+from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, NodeSearch, retriever
 from kbbench_hf.runners.process_group import shared_cache
 from kbbench_hf.runners.ranking import Latency, Retrieved, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
@@ -106,7 +106,7 @@ def rank_nodes(
     spec = parse(model)
     general = _workplace(examples, kb, asking or Asking(), training, cache)
 
-    def build(site: Site) -> OverNodes:
+    def build(site: Site) -> IdRetriever:
         place = replace(
             general,
             cache=shared_cache(site.share, general.cache, folder),
@@ -116,7 +116,7 @@ def rank_nodes(
             revisions=site.revisions,
             texts_read=site.texts,
         )
-        return OverNodes(retriever(spec, place), kb)
+        return IdRetriever(retriever(spec, place), kb)
 
     return retrieve(examples, build, folder, {**about, "model": str(spec), "knowledge_base": kb.hash}, **how)
 
@@ -142,7 +142,7 @@ def agent_tools(task: EvalTask, base: "str | Searcher") -> "AgentTools":
     from kbbench_hf.agents.tools import AgentTools
 
     kb = knowledge_base(task)
-    search: Search = OverAll(base, kb) if not isinstance(base, str) else _search(task, kb, base)
+    search: Search = NodeSearch(base, kb) if not isinstance(base, str) else _search(task, kb, base)
     return AgentTools(kb, search, _candidates(task.examples, kb))
 
 
@@ -150,7 +150,7 @@ def _search(task: EvalTask, kb: KnowledgeBase, base: str) -> "Search":
     spec = parse(base)
     place = _workplace(task.examples, kb, task.benchmark.asking, _training(task, spec))
     built = retriever(spec, replace(place, plain="clean"))
-    return cast("Search", built) if hasattr(built, "matches") else OverAll(built, kb)
+    return cast("Search", built) if hasattr(built, "matches") else NodeSearch(built, kb)
 
 
 def knowledge_base(task: EvalTask) -> KnowledgeBase:
@@ -178,11 +178,11 @@ def rerank(
         UsageError: there is no such wording.
         UnreadError: more than a tenth of the answers hold no score.
     """
-    from kbbench_hf.retrieval.reranker import ASKING, RANK_WEIGHT
+    from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS
     from kbbench_hf.runners.rerank import rerank_run
 
-    if wording not in ASKING:
-        raise unknown_name("re-ranking prompt", wording, ASKING)
+    if wording not in RERANK_METHODS:
+        raise unknown_name("re-ranking prompt", wording, RERANK_METHODS)
     weight = RANK_WEIGHT if weight is None else weight
     asking = task.benchmark.asking
     of_first = read_json(first / RUN)
@@ -196,7 +196,7 @@ def rerank(
     how |= {
         "depth": depth,
         "weight": weight,
-        "asking": ASKING[wording],
+        "asking": RERANK_METHODS[wording],
         "rendering": documents,
         "forms": Forms(asking.documents),
     }

@@ -344,9 +344,9 @@ def _run_agent(
 
 def _default_sampling(wording: str) -> RunOptions:
     """Return the default sampling options of a re-ranking prompt."""
-    from kbbench_hf.retrieval.reranker import ASKING
+    from kbbench_hf.retrieval.reranker import RERANK_METHODS
 
-    return {"temperature": ASKING[wording].temperature} if wording in ASKING else {}
+    return {"temperature": RERANK_METHODS[wording].temperature} if wording in RERANK_METHODS else {}
 
 
 def _run_searcher(task: EvalTask, model: Searcher, options: RunOptions, chosen: dict[str, Any]) -> "RankedRun":

@@ -1,4 +1,4 @@
-"""How retrievers are trained, and the figures of a benchmark while any model is.
+"""Training of retrievers, and scores of a benchmark during any training.
 
 >>> from kbbench_hf.training import TrainSpec
 >>> TrainSpec("mini-stark", "dpr", "org/model").learning_rate

@@ -1,4 +1,4 @@
-"""What the figure of a trained retriever is to be read beside: controls, ranked on the same questions and paired."""
+"""Controls of a trained retriever, ranked on the same questions and compared pairwise."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,25 +23,25 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "shuffled answers": {"shuffle": True},
     "known answers not masked": {"mask": False},
 }
-"""Control -> what its training has otherwise."""
+"""Control -> other settings of its training."""
 METRIC = "mrr"
 SEEN = "answer_in_training"
 PARTS = {"all": None, "seen": "true", "unseen": "false"}
-"""Part of the questions -> the key of the slice that says whether an answer of theirs was one in training."""
+"""Part of the questions -> key of the slice by whether an answer of theirs was one in training."""
 
 
 class Control(NamedTuple):
-    """One line of the table: a system, and on one part of the questions how far the trained retriever is above it."""
+    """A line of the table: a system on one part of the questions, and the gain of the trained retriever over it."""
 
     system: str
     part: str
     n: int
     mrr: float
-    """Of several seeds the mean."""
+    """The mean over seeds."""
     seeds: list[float]
     """The MRR of each seed, in order."""
     gain: float
-    """The MRR of the trained retriever, the mean of its seeds, minus this one; question by question."""
+    """The MRR of the trained retriever (mean over seeds) minus this one, paired by question."""
     ci95: tuple[float, float]
     p_value: float
 
@@ -49,38 +49,39 @@ class Control(NamedTuple):
 def controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> list[Control]:
     """Train and rank the controls of a retriever on the validation questions; the table is written in its folder.
 
-    They are the encoder before training (of a graph network its first stage, and the network of 0 layers), BM25,
-    `knn` of the training questions, other seeds, and the same training with shuffled answers and without masking. What
-    is trained stands beside the folder, under its name and the control's; the same call goes on where one stopped, and
-    trains nothing twice.
+    They are the encoder before training (for QA-GNN the first stage and the network of 0 layers), BM25, `knn` of the
+    training questions, other seeds, and the same training with shuffled answers and without masking. Trained controls
+    are in folders next to the retriever's, with their name added; the same call resumes and trains nothing twice.
 
     Args:
-        trained: what `train` returned.
-        seeds: of so many seeds the mean is taken, its own among them.
+        trained: the result of `train`.
+        seeds: how many seeds to average over, its own included.
         show: whether bars are shown.
 
     Raises:
-        UsageError: it is a learned fusion, whose controls stand in its own curve.
+        UsageError: it is a trained fusion, whose controls stand in its own curve.
     """
     if trained.facts["settings"]["method"] == "fuse":
-        raise UsageError("fuse has its controls in its curve: equal weights, and learned ones on questions not seen.")
-    models = trained_controls(trained, seeds=seeds, show=show)
+        raise UsageError("fuse has its controls in its curve: equal weights, and trained ones on questions not seen.")
+    models = train_controls(trained, seeds=seeds, show=show)
     benchmark = trained.facts["settings"]["benchmark"]
-    found = compared(ranked(benchmark, models, beside(trained.folder, "runs"), VALIDATION, show=show))
+    found = compare_controls(
+        rank_controls(benchmark, models, sibling_folder(trained.folder, "runs"), VALIDATION, show=show)
+    )
     if group().rank == 0:
         lines = [line._asdict() for line in found]
         write_text(trained.folder / CONTROLS, json.dumps({"split": VALIDATION, "lines": lines}, indent=2) + "\n")
     return found
 
 
-def trained_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> dict[str, list[str]]:
-    """Train what is to be compared with a retriever, and return the names of models by system, one for each seed."""
+def train_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> dict[str, list[str]]:
+    """Train the controls of a retriever, and return the names of models by system, one per seed."""
     settings = trained.facts["settings"]
     spec = {name: settings[name] for name in TrainSpec.__dataclass_fields__}
     text = "" if spec["text"] is None else f"@text={spec['text']}"
 
     def other(name: str, **how: Any) -> str:
-        return train(**{**spec, **how}, out=beside(trained.folder, name), show=show).model
+        return train(**{**spec, **how}, out=sibling_folder(trained.folder, name), show=show).model
 
     further = [other(f"seed-{seed}", seed=seed) for seed in range(spec["seed"] + 1, spec["seed"] + seeds)]
     models = [trained.model, *further]
@@ -100,10 +101,10 @@ def trained_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> 
     }
 
 
-def ranked(
+def rank_controls(
     benchmark: str, models: Mapping[str, Sequence[str]], folder: Path, split: str, *, show: bool = True
 ) -> dict[str, list[Result]]:
-    """Return the results of models on a split, by system; each run is kept in `folder`."""
+    """Return the results of models on a split, by system; each run is in `folder`."""
     return {
         system: [
             run(benchmark, name, split=split, out=folder / f"{split}-{system.replace(' ', '-')}-{n}", show=show)
@@ -113,13 +114,13 @@ def ranked(
     }
 
 
-def compared(results: Mapping[str, Sequence[Result]]) -> list[Control]:
-    """Return the table: each system by all questions, and by those whose answers were, and were not, in training.
+def compare_controls(results: Mapping[str, Sequence[Result]]) -> list[Control]:
+    """Return the table: each system on all questions, and on those whose answers were, and were not, in training.
 
-    A question of which a system ranks no answer (`knn` ranks few nodes) counts 0.
+    A question counts 0 where a system ranks no answer (`knn` ranks few nodes).
 
     Args:
-        results: the results of each system on the same questions, one for each seed; those of `TRAINED` among them.
+        results: the results of each system on the same questions, one per seed; `TRAINED` is one of them.
     """
     values = {system: np.nan_to_num([each.values[METRIC] for each in of]) for system, of in results.items()}
     seen = np.asarray(results[TRAINED][0].example_slices.get(SEEN, ()))
@@ -128,16 +129,16 @@ def compared(results: Mapping[str, Sequence[Result]]) -> list[Control]:
         chosen = np.full(values[TRAINED].shape[1], fill_value=True) if key is None else seen == key
         if not chosen.any():
             continue
-        learned = values[TRAINED][:, chosen].mean(axis=0)
+        trained = values[TRAINED][:, chosen].mean(axis=0)
         for system, of in values.items():
             mine = of[:, chosen]
-            test = paired_test(learned, mine.mean(axis=0))
+            test = paired_test(trained, mine.mean(axis=0))
             means = mine.mean(axis=1).tolist()
             own = (test.difference, test.ci95, test.p_value)
             lines.append(Control(system, part, int(chosen.sum()), float(mine.mean()), means, *own))
     return lines
 
 
-def beside(folder: Path, name: str) -> Path:
-    """Return the folder of a control: it is no part of what is published."""
+def sibling_folder(folder: Path, name: str) -> Path:
+    """Return the folder of a control, next to the published one."""
     return folder.with_name(f"{folder.name}-{name}")

@@ -1,7 +1,7 @@
-"""Fusion whose weights are learned: one number for each ranking, from the validation questions.
+"""Training of fusion weights, one per ranking, on the validation questions.
 
-Training questions would teach the weights of rankings that have learned these very questions; validation questions have
-only chosen between a few of their steps.
+Trained rankings have seen the training questions, which would give them too much weight; validation questions have only
+chosen between a few of their steps.
 """
 
 import json
@@ -18,21 +18,20 @@ from kbbench_hf.model_specs import parse
 from kbbench_hf.retrieval.fusion import DEPTH, min_max
 from kbbench_hf.retrieval.trained_folder import FUSION
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.training.mining import ranked_by
+from kbbench_hf.training.negatives import rank_by_name
 from kbbench_hf.training.questions import TrainingData
-from kbbench_hf.training.shown import Learned
 from kbbench_hf.training.spec import TrainSpec
+from kbbench_hf.training.training_log import TrainingLog
 
 FOLDS = 5
-"""The weights are also learned without a fifth of the questions and tried on it, five times: what they are worth."""
+"""Folds of the cross-validation that estimates the score of learned weights."""
 
 
-def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
+def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> TrainingLog:
     """Learn the weights of `weighted(a,b,...)`, the base, and save them in `folder`.
 
-    A question's answers are to have most of the softmax over the scores of all nodes; the weights are not negative. The
-    curve has the mean reciprocal rank of equal weights as step 0, and of learned ones on questions that they have not
-    seen as step 1.
+    The loss is the negative log of the softmax over all nodes that the answers have; weights are not negative. The
+    curve has the MRR of equal weights as step 0, and of learned ones by cross-validation as step 1.
 
     Raises:
         UsageError: the base is no fusion of two models or more.
@@ -43,19 +42,19 @@ def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints:
     questions = data.validation
     credits = np.zeros((len(questions.texts), len(data.candidates), len(parts)), np.float32)
     for place, part in enumerate(parts):
-        ranking = ranked_by(str(part), data, questions.texts, DEPTH, progress)
+        ranking = rank_by_name(str(part), data, questions.texts, DEPTH, progress)
         row, column = np.nonzero(ranking.ids >= 0)
         nodes = np.searchsorted(data.candidates, ranking.ids[row, column])
         credits[row, nodes, place] = min_max(ranking)[row, column]
     right = np.array([np.isin(data.candidates, answers) for answers in questions.answers])
-    weights = learned_weights(credits, right)
+    weights = learn_weights(credits, right)
     equal = np.full(len(parts), 1 / len(parts))
     folds = np.random.default_rng(spec.seed).permutation(len(right)) % FOLDS
     unseen = [
         value
         for fold in range(FOLDS)
         for value in _reciprocal_ranks(
-            credits[folds == fold], right[folds == fold], learned_weights(credits[folds != fold], right[folds != fold])
+            credits[folds == fold], right[folds == fold], learn_weights(credits[folds != fold], right[folds != fold])
         )
     ]
     learned = {"parts": [str(part) for part in parts], "weights": weights.tolist()}
@@ -64,24 +63,24 @@ def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints:
         {"step": 0, "mrr": float(np.mean(_reciprocal_ranks(credits, right, equal)))},
         {"step": 1, "mrr": float(np.mean(unseen))},
     ]
-    return Learned(1, 1, curve, [], [])
+    return TrainingLog(1, 1, curve, [], [])
 
 
-def learned_weights(credits: NDArray[np.float32], right: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the weights, not negative and of sum 1, that give the answers most of the softmax over all nodes.
+def learn_weights(credits: NDArray[np.float32], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the weights, not negative and of sum 1, that maximize the softmax of the answers over all nodes.
 
     Args:
-        credits: what each ranking gives to each node, shape (questions, nodes, rankings).
-        right: which nodes answer, shape (questions, nodes).
+        credits: the score of each node in each ranking, shape (questions, nodes, rankings).
+        right: whether each node is an answer, shape (questions, nodes).
 
     >>> credits = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.2], [0.1, 0.8]]], np.float32)
-    >>> weights = learned_weights(credits, np.array([[True, False], [True, False]]))
+    >>> weights = learn_weights(credits, np.array([[True, False], [True, False]]))
     >>> bool(weights[0] > weights[1] >= 0), round(float(weights.sum()), 6)
     (True, 1.0)
     """
     given, answers = torch.from_numpy(credits).double(), torch.from_numpy(right)
     raw = torch.zeros(given.shape[2], dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.LBFGS([raw], max_iter=200, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([raw], max_iter=200, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         scores = given @ (10 * torch.nn.functional.softplus(raw))
@@ -89,12 +88,12 @@ def learned_weights(credits: NDArray[np.float32], right: NDArray[np.bool_]) -> N
         return -mass.mean() + 1e-4 * (raw**2).sum()  # keeps weights finite where one ranking is always right
 
     def closure() -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         found = loss()
         found.backward()
         return found
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     found = torch.nn.functional.softplus(raw).detach().numpy()
     weights: NDArray[np.float64] = found / found.sum()
     return weights

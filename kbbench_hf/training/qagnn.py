@@ -1,4 +1,4 @@
-"""A graph network over a first stage, trained in plain torch under Accelerate, and its control that sees no edges."""
+"""Training of QA-GNN over a first stage (torch, Accelerate), and of its control of 0 layers."""
 
 import math
 import shutil
@@ -20,25 +20,25 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, softmax_by, summed_by
-from kbbench_hf.retrieval.qagnn import BATCH, DEPTH, About, Features, scores_of, weights_file
-from kbbench_hf.retrieval.query_graphs import QuestionGraph
+from kbbench_hf.retrieval.qagnn import BATCH, DEPTH, GraphFeatures, NetworkConfig, score_graphs, weights_file
+from kbbench_hf.retrieval.query_graphs import QueryGraph
 from kbbench_hf.retrieval.top_k import best
 from kbbench_hf.runners.process_group import check_same, group, shared_cache
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.retrieval_run import default_cache
-from kbbench_hf.training.mining import ranked_by
-from kbbench_hf.training.questions import Questions, TrainingData
-from kbbench_hf.training.shown import Learned
+from kbbench_hf.training.negatives import rank_by_name
+from kbbench_hf.training.questions import SplitQuestions, TrainingData
 from kbbench_hf.training.spec import TrainSpec
+from kbbench_hf.training.training_log import TrainingLog
 
 WEIGHT_DECAY = 0.01
 
 
-class Graphs(NamedTuple):
-    """The graphs of a split's questions, their vectors, and which candidates answer."""
+class LabeledGraphs(NamedTuple):
+    """The query graphs of a split, the vectors of the queries, and which candidates are answers."""
 
-    graphs: Sequence[QuestionGraph]
-    asked: NDArray[np.float32]
+    graphs: Sequence[QueryGraph]
+    queries: NDArray[np.float32]
     right: Sequence[NDArray[np.bool_]]
 
     @property
@@ -47,19 +47,19 @@ class Graphs(NamedTuple):
         return float(np.mean([each.any() for each in self.right])) if self.right else math.nan
 
 
-def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> Learned:
+def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> TrainingLog:
     """Train a graph network and one of 0 layers with the same budget, and save both in `folder`.
 
-    Of each the step is kept that ranks the validation questions best. A question's answers are to have most of the
-    softmax over the candidates of its graph; questions without an answer there teach nothing.
+    The step of each with the best validation score is kept. The loss is listwise over the candidates of a graph;
+    questions without an answer there are left out.
 
-    Source: Yasunaga et al., NAACL 2021. Differs from upstream: see `graph_network` and `question_graphs`.
+    Source: Yasunaga et al., NAACL 2021. Differs from upstream: see `graph_network` and `query_graphs`.
 
     Raises:
         DataError: no training question has an answer in its graph.
     """
     graph = data.kb.graph
-    about = About(
+    config = NetworkConfig(
         encoder=spec.base,
         revision=SentenceEmbedder(spec.base).name.rpartition("@")[2],
         text=spec.text,
@@ -73,51 +73,56 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
         relations=list(graph.relations),
     )
     processes = group()
-    check_same(processes, {"the encoder's revision": about.revision})
+    check_same(processes, {"the encoder's revision": config.revision})
     cache = shared_cache(processes, default_cache(), checkpoints)
     context = RetrieverContext(
         data.kb, cache, candidates=data.candidates, processes=processes, progress=progress, forms=data.forms
     )
-    features = Features(about, context)
-    train = _graphs(spec, data, features, data.train, mask=spec.mask)
-    validation = _graphs(spec, data, features, data.validation, mask=True)
+    features = GraphFeatures(config, context)
+    train = _labeled_graphs(spec, data, features, data.train, mask=spec.mask)
+    validation = _labeled_graphs(spec, data, features, data.validation, mask=True)
     if not any(each.any() for each in train.right):
         raise DataError(
             f"No training question of {spec.benchmark} has an answer in its graph; expected some. Take a better first "
             "stage (--first-stage), or more of its nodes (--candidates, --graph-size)."
         )
     learned = {
-        layers: _trained(spec, features, layers, train, validation, folder, checkpoints / f"{layers}-layers", show=show)
+        layers: _train_network(
+            spec, features, layers, train, validation, folder, checkpoints / f"{layers}-layers", show=show
+        )
         for layers in dict.fromkeys((spec.layers, 0))
     }
     if processes.rank == 0:
-        about.save(folder)
+        config.save(folder)
     ceilings = {"train": train.ceiling, "validation": validation.ceiling}
     return learned[spec.layers]._replace(ceilings=ceilings)
 
 
-def _graphs(spec: TrainSpec, data: TrainingData, features: Features, of: Questions, *, mask: bool) -> Graphs:
-    """Return the graphs of questions; without masking only the first answer of each is right, the others are wrong."""
-    found = ranked_by(spec.first_stage, data, of.texts, DEPTH, progress)
-    graphs = features.graphs.of(of.texts, found)
-    right = []
-    for graph, answers in zip(graphs, of.answers, strict=True):
-        right.append(np.isin(graph.rows[graph.scored], answers if mask else answers[:1]))
-    return Graphs(graphs, features.embedder.encode_queries(of.texts), right)
+def _labeled_graphs(
+    spec: TrainSpec, data: TrainingData, features: GraphFeatures, of: SplitQuestions, *, mask: bool
+) -> LabeledGraphs:
+    """Return the labeled graphs of questions; without `mask` only the first answer of each is right."""
+    found = rank_by_name(spec.first_stage, data, of.texts, DEPTH, progress)
+    graphs = features.graphs.build(of.texts, found)
+    right = [
+        np.isin(graph.rows[graph.scored], answers if mask else answers[:1])
+        for graph, answers in zip(graphs, of.answers, strict=True)
+    ]
+    return LabeledGraphs(graphs, features.embedder.encode_queries(of.texts), right)
 
 
-def _trained(
+def _train_network(
     spec: TrainSpec,
-    features: Features,
+    features: GraphFeatures,
     layers: int,
-    train: Graphs,
-    validation: Graphs,
+    train: LabeledGraphs,
+    validation: LabeledGraphs,
     folder: Path,
     checkpoints: Path,
     *,
     show: bool,
-) -> Learned:
-    """Train one network, going on from its last checkpoint, and save the weights of its best step in `folder`."""
+) -> TrainingLog:
+    """Train one network, from its last checkpoint on, and save the weights of its best step in `folder`."""
     set_seed(spec.seed)
     accelerator = Accelerator(
         cpu=not torch.cuda.is_available(),
@@ -126,21 +131,21 @@ def _trained(
         dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True, data_seed=spec.seed),
     )
     network = features.network(layers)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=spec.learning_rate, weight_decay=WEIGHT_DECAY)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=spec.learning_rate, weight_decay=WEIGHT_DECAY)
     teaching = [number for number, right in enumerate(train.right) if right.any()]
 
     def collated(numbers: Sequence[int]) -> tuple[Batch, torch.Tensor]:
         graphs = [train.graphs[number] for number in numbers]
-        batch = features.batch(graphs, train.asked[list(numbers)])
+        batch = features.batch(graphs, train.queries[list(numbers)])
         return batch, torch.from_numpy(np.concatenate([train.right[number] for number in numbers]))
 
     loader = DataLoader(teaching, spec.batch, shuffle=True, collate_fn=collated)
-    network, optimiser, loader = accelerator.prepare(network, optimiser, loader)
+    network, optimizer, loader = accelerator.prepare(network, optimizer, loader)
     per_epoch = math.ceil(len(loader) / spec.accumulate)
     steps = spec.epochs * per_epoch
-    schedule = get_linear_schedule_with_warmup(optimiser, round(spec.warmup * steps), steps)
+    schedule = get_linear_schedule_with_warmup(optimizer, round(spec.warmup * steps), steps)
     accelerator.register_for_checkpointing(schedule)
-    state = _State()
+    state = _TrainingState()
     accelerator.register_for_checkpointing(state)
     if last := get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None:
         accelerator.load_state(last)
@@ -154,24 +159,24 @@ def _trained(
                 with accelerator.accumulate(network):
                     loss = listwise_loss(network(batch), right, batch.questions)
                     accelerator.backward(loss)
-                    optimiser.step()
+                    optimizer.step()
                     if accelerator.sync_gradients:
                         schedule.step()
-                        advance(1, state.note(loss.item()))
-                    optimiser.zero_grad()
+                        advance(1, state.describe(loss.item()))
+                    optimizer.zero_grad()
                 losses.append(loss.item())
             state.epoch += 1
             state.losses.append({"step": state.epoch * per_epoch, "loss": float(np.mean(losses))})
             if state.epoch % every == 0 or state.epoch == spec.epochs:
-                plain = accelerator.unwrap_model(network)
-                state.judge(state.epoch * per_epoch, _mrr(plain, features, validation), plain)
-                _save(accelerator, checkpoints, state.epoch)
+                unwrapped = accelerator.unwrap_model(network)
+                state.add_score(state.epoch * per_epoch, _mrr(unwrapped, features, validation), unwrapped)
+                _save_checkpoint(accelerator, checkpoints, state.epoch)
     if accelerator.is_main_process:
         save_file(state.weights, folder / weights_file(layers))
     accelerator.wait_for_everyone()
     accelerator.free_memory()
     best_step = max(state.curve, key=lambda each: (each["mrr"], -each["step"]))["step"]
-    return Learned(steps, int(best_step), state.curve, state.losses, [])
+    return TrainingLog(steps, int(best_step), state.curve, state.losses, [])
 
 
 def listwise_loss(scores: torch.Tensor, right: torch.Tensor, questions: torch.Tensor) -> torch.Tensor:
@@ -186,37 +191,37 @@ def listwise_loss(scores: torch.Tensor, right: torch.Tensor, questions: torch.Te
     return -summed_by(shares * right, questions, n).clamp_min(1e-12).log().mean()
 
 
-class _State:
-    """How far a training is: what a checkpoint holds beside what Accelerate knows."""
+class _TrainingState:
+    """The state of a training in a checkpoint, beside that of Accelerate."""
 
     def __init__(self) -> None:
         self.epoch = 0
         self.curve: list[dict[str, float]] = []
         self.losses: list[dict[str, float]] = []
         self.weights: dict[str, torch.Tensor] = {}
-        """Those of the step that ranks the validation questions best."""
+        """Those of the step with the best validation score."""
 
-    def judge(self, step: int, mrr: float, network: GraphNetwork) -> None:
-        """Note a validation figure, and keep the weights if it is the best."""
+    def add_score(self, step: int, mrr: float, network: GraphNetwork) -> None:
+        """Add a validation score, and keep the weights if it is the best."""
         if not self.curve or mrr > max(each["mrr"] for each in self.curve):
             self.weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
         self.curve.append({"step": step, "mrr": mrr})
 
-    def note(self, loss: float) -> str:
-        """Return the words below the bar."""
+    def describe(self, loss: float) -> str:
+        """Return the text of the bar."""
         last = f", validation MRR {self.curve[-1]['mrr']:.4f} at step {self.curve[-1]['step']:,}" if self.curve else ""
         return f"loss {loss:.3f}{last}"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return the state."""
         return dict(vars(self))
 
     def load_state_dict(self, stored: dict[str, Any]) -> None:
-        """Take it up again."""
+        """Restore a state."""
         vars(self).update(stored)
 
 
-def _save(accelerator: Accelerator, checkpoints: Path, epoch: int) -> None:
+def _save_checkpoint(accelerator: Accelerator, checkpoints: Path, epoch: int) -> None:
     """Write a checkpoint, whole or not at all, and remove the one before it."""
     last, partial = checkpoints / f"checkpoint-{epoch}", checkpoints / "partial"
     if accelerator.is_main_process:
@@ -232,14 +237,14 @@ def _save(accelerator: Accelerator, checkpoints: Path, epoch: int) -> None:
     accelerator.wait_for_everyone()
 
 
-def _mrr(network: GraphNetwork, features: Features, of: Graphs) -> float:
+def _mrr(network: GraphNetwork, features: GraphFeatures, of: LabeledGraphs) -> float:
     """Return the mean reciprocal rank of the first answer among each graph's candidates; processes share the work."""
     network.eval()
     own = group().shard(range(len(of.graphs)))
     found: list[float] = []
     for start in range(own.start, own.stop, BATCH):
         part = slice(start, min(start + BATCH, own.stop))
-        scores = scores_of(network, features, of.graphs[part], of.asked[part])
+        scores = score_graphs(network, features, of.graphs[part], of.queries[part])
         for each, right in zip(scores, of.right[part], strict=True):
             places = np.flatnonzero(right[best(each, len(each))])
             found.append(1 / (1 + int(places[0])) if len(places) else 0.0)

@@ -1,4 +1,4 @@
-"""The questions that teach and those that choose, as rows of the knowledge base; test questions are counted only."""
+"""Training and validation questions of a benchmark, with answers as rows of its knowledge base."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -22,15 +22,15 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Questions:
-    """Questions of one split, and the rows that answer each, ascending."""
+class SplitQuestions:
+    """The questions of one split, and the rows of the answers of each, ascending."""
 
     ids: Sequence[Id]
     texts: Sequence[str]
     answers: Sequence[Rows]
 
-    def shuffled(self, seed: int) -> "Questions":
-        """Return the questions with one another's answers, none with its own: what is left to learn is a control."""
+    def shuffle_answers(self, seed: int) -> "SplitQuestions":
+        """Return the questions with answers permuted, so that none has its own: a control."""
         order = np.random.default_rng(seed).permutation(len(self.texts))
         others = np.empty_like(order)
         others[order] = np.roll(order, 1)
@@ -39,7 +39,7 @@ class Questions:
     def known_answers(self, questions: Rows, nodes: Rows) -> NDArray[np.bool_]:
         """Return whether each node answers each question, shape (questions, nodes).
 
-        >>> asked = Questions([1, 2], ["", ""], [np.array([5]), np.array([5, 7])])
+        >>> asked = SplitQuestions([1, 2], ["", ""], [np.array([5]), np.array([5, 7])])
         >>> asked.known_answers(np.array([0, 1]), np.array([5, 6, 7])).tolist()
         [[True, False, False], [True, False, True]]
         """
@@ -49,24 +49,23 @@ class Questions:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a retriever may learn from: a knowledge base, training and validation questions."""
+    """The data of a training: a knowledge base, training and validation questions."""
 
     task: EvalTask
-    """The validation questions, as a benchmark asks them."""
+    """The validation questions, as the benchmark has them."""
     kb: KnowledgeBase
     candidates: Rows
-    """The rows that may be answers, ascending."""
-    train: Questions
-    validation: Questions
+    """The rows of the candidates, ascending."""
+    train: SplitQuestions
+    validation: SplitQuestions
     hashes: dict[str, str]
-    """Split -> a hash of its questions' ids, sorted; of the test split there is no more here than this."""
-
+    """Split -> a hash of its questions' ids; all that is known here of the test split."""
     text: Text
-    """What stands for a node."""
+    """The form of the nodes' texts."""
 
     @property
     def forms(self) -> Forms:
-        """The documents that the benchmark has of its own."""
+        """The documents of the benchmark."""
         asking = self.task.benchmark.asking
         return Forms(asking.documents, asking.own_documents)
 
@@ -76,7 +75,7 @@ class TrainingData:
 
 
 def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
-    """Return the data of a benchmark to train on; `text` stands for a node, by default what dense retrievers read.
+    """Return the training data of a benchmark; `text` is the form of texts, by default that of dense retrievers.
 
     Raises:
         UsageError: the benchmark is not answered by retrievers, or has no split to train or to choose by.
@@ -104,7 +103,7 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
             )
     kb = KnowledgeBase.open(find_dataset(task.benchmark.dataset).path)
     questions = {
-        split: Questions(
+        split: SplitQuestions(
             ids[split],
             [row["query"] for row in splits[split].examples.rows],
             [np.unique(kb.rows(row["answer_ids"])).astype(np.int64) for row in splits[split].examples.rows],

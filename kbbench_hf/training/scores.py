@@ -1,4 +1,4 @@
-"""Scores during training: a `transformers` callback that generates, a `sentence-transformers` evaluator that ranks."""
+"""Scores during training: a `transformers` callback that generates and a `sentence-transformers` evaluator."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -16,9 +16,8 @@ from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Message, ProcessGroup, Ranking
 from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
 from kbbench_hf.retrieval.exact_search import search
-from kbbench_hf.retrieval.late_interaction import Late
+from kbbench_hf.retrieval.late_interaction import LateInteraction, TokenVectors
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
-from kbbench_hf.retrieval.token_vectors import TokenVectors
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.training.questions import VALIDATION
@@ -31,29 +30,29 @@ except ImportError as error:
 
 
 _WHOLE_MODELS = ("MULTI_CPU", "MULTI_GPU")
-"""Where every process has all of the model each answers its share; parts of a model have to go through all together."""
+"""Each process has the whole model and generates its shard; otherwise all processes generate together."""
 
 
 class GenerationScores(TrainerCallback):  # type: ignore[misc]
-    """Generates answers to a subset of a benchmark at every evaluation and logs the figures of its table.
+    """Generates responses to a subset of a benchmark at every evaluation and logs the scores of its table.
 
-    They are logged as `eval_<name>_<metric>`, with `eval_<name>_unparsed`, the share of texts without an answer;
+    They are logged as `eval_<name>_<metric>`, with `eval_<name>_unparsed`, the share of responses without an answer;
     reporters get them like the loss, and `metric_for_best_model` may name one. Decoding is greedy.
 
     Args:
-        trainer: whose model answers; its `processing_class` is the tokenizer.
+        trainer: has the model; its `processing_class` is the tokenizer.
         benchmark: the dataset's name, `mini-text2kg` say.
         config: the config; the benchmark's first where None.
         split: the split; validation where None.
-        limit: so many examples, the first ones; the same ones every time.
+        limit: how many examples, the first ones.
         prompt: the prompt's name; the benchmark's first where None.
-        options: how examples are put, demonstrations above all.
-        max_tokens: how long an answer may be; the prompt's own limit where None.
+        options: demonstrations and other options of the prompt.
+        max_tokens: tokens of a response; the prompt's own limit where None.
         batch_size: prompts per forward pass.
-        name: what the keys begin with; where it is empty, the dataset, then the config and the split if they are given.
+        name: prefix of the keys; where empty, the dataset, then the config and the split if they are given.
 
     Raises:
-        UsageError: a name that does not exist, or a benchmark that asks nothing of a language model.
+        UsageError: a name that does not exist, or a benchmark without prompts.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
             )
-        given_split, split = split, split or _split(benchmark, config)
+        given_split, split = split, split or _validation_split(benchmark, config)
         self._benchmark, self._examples, *_ = load_examples(benchmark, config, split, limit=limit)
         self.name = name or _default_name(self._benchmark, config, given_split)
         prompt = prompt or next(iter(self._benchmark.asking.prompts))
@@ -87,13 +86,13 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         self._max_tokens = max_tokens or max(each.max_tokens for each in self._prompts)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **others: Any) -> None:
-        """Score, add the figures to the evaluation's metrics, and log them."""
-        figures = self.figures()
-        metrics.update(figures)
-        self._trainer.log(figures)
+        """Score, add the scores to the evaluation's metrics, and log them."""
+        scores = self.figures()
+        metrics.update(scores)
+        self._trainer.log(scores)
 
     def figures(self) -> dict[str, float]:
-        """Return the figures of the model as it is now."""
+        """Return the scores of the current model."""
         processes = group() if self._trainer.accelerator.distributed_type in _WHOLE_MODELS else ProcessGroup()
         own = [self._prompts[place].messages for place in processes.shard(range(len(self._prompts)))]
         texts = [text for part in processes.gather(self._generate(own)) for text in part]
@@ -107,7 +106,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
                 answers.append([])
                 n_unparsed += 1
         prefix = f"eval_{self.name}_"
-        figures = _figures(self._benchmark, self._examples, answers, prefix)
+        figures = _finite_scores(self._benchmark, self._examples, answers, prefix)
         return {**figures, f"{prefix}unparsed": n_unparsed / len(texts)}
 
     def _generate(self, prompts: Sequence[Sequence[Message]]) -> list[str]:
@@ -145,21 +144,21 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
 
 
 class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
-    """Ranks a knowledge base for a subset of a benchmark's questions; an evaluator for `SentenceTransformerTrainer`.
+    """Ranks a knowledge base for a subset of a benchmark's queries; an evaluator for `SentenceTransformerTrainer`.
 
     Called with a model it returns `<name>_<metric>` for the metrics of the benchmark's table, as the evaluators of
-    sentence-transformers do; `primary_metric`, by which the best checkpoint is chosen, is the mean reciprocal rank.
-    Evaluators of one training run need different names: of two values with one key only the last is kept.
+    sentence-transformers do. `primary_metric`, by which the best checkpoint is chosen, is the mean reciprocal rank.
+    Evaluators of one training run need different names, since their keys must differ.
 
     Args:
         benchmark: the dataset's name, `mini-stark` say.
         split: the split; validation where None.
-        limit: so many questions, the first ones; all where None.
-        text: the rendering of a node.
-        top_k: how many candidates are ranked.
+        limit: how many queries, the first ones; all where None.
+        text: the form of the nodes' texts.
+        top_k: depth of the rankings.
         batch_size: texts per forward pass.
         max_length: tokens after which texts are cut; as the model cuts them where None.
-        name: what the keys begin with; where it is empty, the dataset, then the split if it is given.
+        name: prefix of the keys; where empty, the dataset, then the split if it is given.
     """
 
     def __init__(
@@ -178,7 +177,9 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         benchmark = name_of_path(benchmark)
         if benchmark_of(place_of(benchmark).benchmark).asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
-        self._benchmark, self._examples, *_ = load_examples(benchmark, None, split or _split(benchmark), limit=limit)
+        self._benchmark, self._examples, *_ = load_examples(
+            benchmark, None, split or _validation_split(benchmark), limit=limit
+        )
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
         rows = np.sort(kb.rows(self._examples.context.candidates.ids))
         self._ids = kb.ids(rows)
@@ -190,28 +191,30 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
 
     @property
     def description(self) -> str:
-        """What model cards call this evaluation."""
+        """The title of this evaluation in model cards."""
         return self._benchmark.title
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Return the figures of a model as it is now; they are put in its card too."""
+        """Return the scores of a model, and store them for its card."""
         options = {"batch_size": self._batch_size, "normalize_embeddings": True, "show_progress_bar": False}
         usual = model.max_seq_length
         model.max_seq_length = self._max_length or usual
         try:
-            ranking = ranked(model, self._texts, [row["query"] for row in self._examples.rows], self._top_k, **options)
+            ranking = rank_texts(
+                model, self._texts, [row["query"] for row in self._examples.rows], self._top_k, **options
+            )
         finally:
             model.max_seq_length = usual
         answers = [[self._ids[position] for position in row] for row in ranking.ids]
-        figures = _figures(self._benchmark, self._examples, answers, f"{self.name}_")
+        figures = _finite_scores(self._benchmark, self._examples, answers, f"{self.name}_")
         self.store_metrics_in_model_card_data(model, figures, epoch, steps)
         return figures
 
 
-def ranked(model: Any, texts: Sequence[str], queries: Sequence[str], top_k: int, **options: Any) -> Ranking:
-    """Return the `top_k` best texts for each query by a model as it is now: dense, or of late interaction."""
+def rank_texts(model: Any, texts: Sequence[str], queries: Sequence[str], top_k: int, **options: Any) -> Ranking:
+    """Return the `top_k` best texts for each query by a model in training: dense, or of late interaction."""
     from sentence_transformers import MultiVectorEncoder
 
     if not isinstance(model, MultiVectorEncoder):
@@ -223,14 +226,13 @@ def ranked(model: Any, texts: Sequence[str], queries: Sequence[str], top_k: int,
             for start in range(0, len(texts), BLOCK_TEXTS)
         ]
     )
-    return Late(tokens, model).ranked(model.encode_query(list(queries), **options), top_k)
+    return LateInteraction(tokens, model).rank(model.encode_query(list(queries), **options), top_k)
 
 
-def _figures(benchmark: Benchmark, examples: Examples, answers: list[Answer], prefix: str) -> dict[str, float]:
-    """Return the scores that have a value, without their intervals, under the names that trainers log.
+def _finite_scores(benchmark: Benchmark, examples: Examples, answers: list[Answer], prefix: str) -> dict[str, float]:
+    """Return the finite scores under the names that trainers log, without intervals.
 
-    A mean of values that are all open (MRR where no answer is in the rankings) is the least that it can be: it has a
-    value, so that the best checkpoint can always be chosen by it.
+    MRR has a value even where no answer is in the rankings, so that it can always choose the best checkpoint.
     """
     mode = benchmark.scoring.modes[0]
     figures = benchmark.scoring.summarise(benchmark.scoring.score(examples, answers, mode), mode)
@@ -242,8 +244,8 @@ def _default_name(benchmark: Benchmark, config: str | None, split: str | None) -
     return "_".join([benchmark.dataset, *filter(None, (config, split))])
 
 
-def _split(name: str, config: str | None = None) -> str:
-    """Return the split to look at while training: validation, and never another that was not named.
+def _validation_split(name: str, config: str | None = None) -> str:
+    """Return the split to evaluate on by default: validation, and never another.
 
     Raises:
         UsageError: the benchmark has no such split.

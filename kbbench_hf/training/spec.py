@@ -1,4 +1,4 @@
-"""What is trained, from what, and how: all that decides a trained model beside the data."""
+"""Settings of a training: all that decides a trained model besides the data."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,71 +11,71 @@ MODES = ("joint", "choices")
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """How a retriever is trained; it is saved with the model, and the same spec trains the same model again.
+    """The settings of a training, saved with the model; the same spec trains the same model again.
 
-    Lengths are tokens, `learning_rate` is that of AdamW's first step after the warm-up, from where it falls to 0.
+    Lengths are in tokens. `learning_rate` is that after the warm-up of AdamW, and falls to 0.
     """
 
     benchmark: str
-    """The dataset's name; its training questions teach, its validation questions choose."""
+    """The dataset's name; the validation questions choose the step."""
     method: str
     """dpr, ance, colbert, qagnn or fuse."""
     base: str
-    """What training starts from: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`."""
+    """The base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`."""
     seed: int = 0
     epochs: int = 3
-    """How often every question and answer is seen."""
+    """Passes over all questions and answers."""
     batch: int = 32
-    """Questions for one step of each process."""
+    """Questions per step and process."""
     accumulate: int = 1
-    """Batches whose gradients make one step."""
+    """Batches per step (gradient accumulation)."""
     mini_batch: int | None = None
-    """Texts that are in memory at a time, where a batch is larger than memory (GradCache); a whole batch where None."""
+    """Texts in memory at a time (GradCache); the whole batch where None."""
     learning_rate: float = 5e-5
     warmup: float = 0.1
     """The share of the steps in which the learning rate rises."""
     precision: str = "fp32"
     """fp32, or bf16 by autocast."""
     text: str | None = None
-    """What stands for a node; what the trained retriever reads by default where None."""
+    """The form of the nodes' texts; the retriever's default where None."""
     train_length: int = 64
-    """Where texts are cut in training."""
+    """Tokens after which texts are cut in training."""
     length: int = 128
-    """Where the trained model cuts them."""
+    """Tokens after which the trained model cuts texts."""
     towers: int = 1
     """2 gives questions an encoder of their own."""
     dimension: int | None = None
-    """Late interaction: numbers for a token, by a projection that is learned; those of the encoder where None."""
+    """Late interaction: dimension of a learned projection; none where None."""
     negatives: str = "bm25"
-    """The retriever whose best wrong nodes are hard negatives; `itself` is the model as it is at the beginning."""
+    """The retriever whose best wrong nodes are hard negatives; `itself` is the model before training."""
     n_negatives: int = 1
-    """Hard negatives beside each answer."""
+    """Hard negatives per answer."""
     negatives_depth: int = 20
-    """They are drawn from so many of the best wrong nodes of a question."""
+    """How many of the best wrong nodes of a question they are drawn from."""
     refresh: int | None = None
-    """ANCE: the model mines anew after so many steps."""
+    """ANCE: steps between two refreshes of the negatives."""
     mask: bool = True
-    """Whether all known answers of a question are kept from being its negatives."""
+    """Whether known answers of a question are masked as negatives."""
     shuffle: bool = False
-    """A control: each question is taught another one's answers."""
+    """A control: each question is trained with the answers of another."""
     first_stage: str = "bm25"
-    """QAGNN: the retriever whose best nodes are in the graph of a question."""
+    """QA-GNN: the retriever whose best nodes are candidates."""
     candidates: int = 100
-    """QAGNN: how many of these."""
+    """QA-GNN: candidates per question."""
     graph_size: int = 200
-    """QAGNN: nodes of a graph, with the question, what it names, and what joins all these."""
+    """QA-GNN: nodes of a graph: question, candidates, linked entities, nodes between."""
     mode: str = "joint"
-    """QAGNN: `joint` scores all candidates in one graph, `choices` each in a graph of its own."""
+    """QA-GNN: `joint` scores all candidates in one graph, `choices` each in its own."""
     layers: int = 2
-    """QAGNN: how often messages are passed; beside it one of 0 layers is trained."""
+    """QA-GNN: rounds of message passing; a control of 0 layers is trained too."""
     evaluations: int = 3
-    """How often the validation questions are ranked; the best of them is kept."""
+    """Evaluations on the validation questions, of which the best step is kept."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained.
+        """Check the values.
 
         Raises:
-            UsageError: a number or a word that is out of bounds; the message names it.
+            UsageError: a value is out of bounds; the message names it.
         """
         counts = ("epochs", "batch", "accumulate", "train_length", "length", "negatives_depth", "evaluations")
         for name in (*counts, "candidates", "graph_size", "layers"):
@@ -95,5 +95,5 @@ class TrainSpec:
             raise UsageError(f"n_negatives is {self.n_negatives}; expected 0 to {self.negatives_depth}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the spec as JSON has it."""
+        """Return the spec as in JSON."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Training a retriever: one function, a spec, a folder in which it can be stopped and resumed, a model in the end."""
+"""Training of a retriever by any method, in a folder in which it can be stopped and resumed."""
 
 import shutil
 import time
@@ -31,20 +31,20 @@ METHODS = {
     "qagnn": "kbbench_hf.training.qagnn:train_qagnn",
     "fuse": "kbbench_hf.training.fusion:train_fusion",
 }
-"""Method -> what trains it."""
+"""Method -> address of its training function."""
 USUAL: dict[str, dict[str, Any]] = {
     "ance": {"refresh": 20, "negatives": "itself"},
     "colbert": {"batch": 16},
     "qagnn": {"epochs": 12, "learning_rate": 1e-3, "evaluations": 6},
 }
-"""Method -> what its spec has otherwise than the others, unless it is told."""
+"""Method -> other defaults of its spec."""
 RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "qagnn": "qagnn", "fuse": "fuse"}
-"""Method -> the name under which a trained folder ranks."""
+"""Method -> the retriever of its trained folders."""
 CONTROL = {"qagnn": "@layers=0"}
-"""Method -> the options with which a trained folder ranks as its own control."""
+"""Method -> the options that make a trained folder its own control."""
 CHECKPOINTS = "checkpoints"
-N_FIGURES = 4
-"""Of a benchmark's table, on a model's card."""
+N_METRICS = 4
+"""Metrics of a benchmark's table on a model card."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,20 @@ class Trained:
     model: str
     """Its name for `kbbench run`."""
     facts: dict[str, Any]
-    """What `training.json` holds."""
+    """The content of `training.json`."""
 
 
 def train(
     benchmark: str, method: str, base: str, out: Path | str | None = None, *, show: bool = True, **how: Any
 ) -> Trained:
-    """Train a retriever on a benchmark's training questions and return it; the same call goes on where one stopped.
+    """Train a retriever on a benchmark's training questions; the same call resumes an interrupted training.
 
-    The validation questions choose the step; the test questions are opened by `kbbench run` alone.
+    The validation questions choose the step; only `kbbench run` opens the test questions.
 
     Args:
         benchmark: the dataset's name.
         method: dpr, ance, colbert, qagnn or fuse.
-        base: what training starts from: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`.
+        base: the base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`.
         out: the folder; `kbbench-models/<benchmark>/<method>-<seed>` where None.
         show: whether bars are shown.
         how: fields of `TrainSpec`.
@@ -86,24 +86,24 @@ def train(
     spec = TrainSpec(benchmark, method, base, **{**USUAL.get(method, {}), **how})
     data = load_training_data(benchmark, spec.text)
     if spec.shuffle:
-        data = replace(data, train=data.train.shuffled(spec.seed))
+        data = replace(data, train=data.train.shuffle_answers(spec.seed))
     folder = Path(out) if out else Path("kbbench-models") / benchmark.replace("/", "-") / f"{method}-{spec.seed}"
     processes = group()
     first = processes.rank == 0
     with ExitStack() as stack:
-        undo = stack.enter_context(ExitStack())  # what cannot be begun leaves no folder behind
+        undo = stack.enter_context(ExitStack())  # a failed start leaves no folder
         if first and not folder.exists():
             undo.callback(_remove_unless_begun, folder)
         if first:
-            _open(folder, spec, data, processes.size, stack)
+            _open_folder(folder, spec, data, processes.size, stack)
         check_shared(processes, folder)
         check_same(processes, _settings(spec, data))
         facts = read_json(folder / TRAINING)
         if "steps" not in facts:
-            facts = _taught(spec, data, folder, first=first, show=show and first)
+            facts = _train_and_evaluate(spec, data, folder, first=first, show=show and first)
         processes.gather(None)
         facts = facts or read_json(folder / TRAINING)
-    return Trained(folder, _name(spec, folder), facts)
+    return Trained(folder, _model_name(spec, folder), facts)
 
 
 def _remove_unless_begun(folder: Path) -> None:
@@ -113,7 +113,7 @@ def _remove_unless_begun(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, stack: ExitStack) -> None:
+def _open_folder(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, stack: ExitStack) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / TRAINING).is_file():
         raise UsageError(f"{folder} holds something else than a training; expected a new folder. Name one with --out.")
     open_run(folder, _settings(spec, data), {"processes": processes}, name=TRAINING)
@@ -123,20 +123,22 @@ def _open(folder: Path, spec: TrainSpec, data: TrainingData, processes: int, sta
 
 
 def _settings(spec: TrainSpec, data: TrainingData) -> dict[str, Any]:
-    """Return all that decides a trained model, beside the base's weights."""
+    """Return the settings that decide a trained model, besides the base's weights."""
     return {**spec.to_dict(), "dataset_revision": data.task.revision, "questions": data.hashes}
 
 
-def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, show: bool) -> dict[str, Any]:
-    """Train, rank the validation questions with what came out, and write down both; all processes call it together."""
+def _train_and_evaluate(
+    spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, show: bool
+) -> dict[str, Any]:
+    """Train, rank the validation questions, and store the results; all processes call it together."""
     started = time.perf_counter()
     teach: Callable[..., Any] = registered("method", spec.method, METHODS)
     learned = teach(spec, data, folder, folder / CHECKPOINTS, show=show)
     seconds = time.perf_counter() - started
-    group().gather(None)  # nobody loads the model before it is there
-    models = {"all": _name(spec, folder)}
+    group().gather(None)  # the model is there when it is loaded
+    models = {"all": _model_name(spec, folder)}
     if spec.method in CONTROL:
-        models |= {f"control{CONTROL[spec.method]}": _name(spec, folder) + CONTROL[spec.method]}
+        models |= {f"control{CONTROL[spec.method]}": _model_name(spec, folder) + CONTROL[spec.method]}
         models |= {f"first stage, {spec.first_stage}": spec.first_stage}
     for place, model in enumerate(models.values()):
         rank(data.task, model, folder / CHECKPOINTS / f"{VALIDATION}-{place}", show=show, timed=False)
@@ -148,8 +150,8 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
         facts = {
             **learned._asdict(),
             "seconds": seconds,
-            "validation": {name: _plain(of, data) for name, of in figures.items() if of},
-            "gains": [_gain(name, result, other) for name, other in zip([*models][1:], others, strict=True)],
+            "validation": {name: _estimates(of, data) for name, of in figures.items() if of},
+            "gains": [_paired_gain(name, result, other) for name, other in zip([*models][1:], others, strict=True)],
         }
         write_text(
             folder / "README.md",
@@ -160,23 +162,23 @@ def _taught(spec: TrainSpec, data: TrainingData, folder: Path, *, first: bool, s
     return {} if not first else read_json(folder / TRAINING)
 
 
-def _gain(name: str, trained: Result, other: Result) -> dict[str, Any]:
-    """Return how far the trained retriever's MRR is above another one's, question by question."""
+def _paired_gain(name: str, trained: Result, other: Result) -> dict[str, Any]:
+    """Return the paired gain of the trained retriever's MRR over another one's."""
     test = paired_test(trained.values["mrr"], other.values["mrr"])
     return {"over": name, "mrr": test.difference, "ci95": list(test.ci95), "p_value": test.p_value}
 
 
-def _name(spec: TrainSpec, folder: Path) -> str:
-    """Return what `kbbench run` calls the trained retriever; an encoder is told its text, others know it themselves."""
+def _model_name(spec: TrainSpec, folder: Path) -> str:
+    """Return the name of the trained retriever for `kbbench run`; the text is in the name of encoders only."""
     retriever = RETRIEVERS[spec.method]
     text = f"@text={spec.text}" if spec.text is not None and retriever in ("dense", "late") else ""
     return f"{retriever}:{folder}{text}"
 
 
-def _plain(figures: Mapping[str, Estimate], data: TrainingData) -> dict[str, dict[str, Any]]:
-    """Return the figures of the benchmark's table as JSON has them."""
+def _estimates(figures: Mapping[str, Estimate], data: TrainingData) -> dict[str, dict[str, Any]]:
+    """Return the headline estimates as in JSON."""
     return {
         metric: {"value": figures[metric].value, "ci95": list(figures[metric].ci95), "n": figures[metric].n_scored}
-        for metric in [*data.task.benchmark.metrics][:N_FIGURES]
+        for metric in [*data.task.benchmark.metrics][:N_METRICS]
         if metric in figures
     }

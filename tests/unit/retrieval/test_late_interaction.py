@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval.context import RetrieverContext, no_bar
-from kbbench_hf.retrieval.late_interaction import Late
+from kbbench_hf.retrieval.late_interaction import STEP, LateInteraction, TokenVectors, embed_tokens
 from kbbench_hf.retrieval.retrievers import retriever
-from kbbench_hf.retrieval.token_vectors import STEP, TokenVectors, embed_tokens
 from kbbench_hf.retrieval.top_k import best, pad
 from tests.unit.retrieval.small_kb import small_kb
 
@@ -47,7 +46,7 @@ def worked_out(encoder: Drawn, asked: Sequence[str], nodes: Sequence[str], step:
 def test_every_node_scores_the_sum_of_its_best_tokens(tmp_path: Path) -> None:
     encoder, nodes, asked = Drawn(), texts(700), ["one", "a longer question", "?"]
     tokens = embed_tokens(lambda: nodes, encoder, tmp_path / "t", ProcessGroup(), no_bar)
-    found = Late(tokens, encoder).search(asked, 20)
+    found = LateInteraction(tokens, encoder).search(asked, 20)
     wanted = worked_out(encoder, asked, nodes)
     assert np.allclose(found.scores, np.take_along_axis(wanted, found.ids, 1), atol=1e-4)
     assert np.allclose(found.scores, -np.sort(-wanted, axis=1)[:, :20], atol=1e-4)
@@ -85,7 +84,7 @@ def test_candidates_of_a_first_stage_are_ranked_by_their_rows(tmp_path: Path) ->
         def search(self, queries: Sequence[str], top_k: int) -> Ranking:
             return pad([(np.array([103, 110, 139, 101])[:top_k], np.zeros(min(4, top_k)))] * len(queries), top_k)
 
-    found = Late(tokens, encoder, rows, First(), 3).search(["a question"], 5)
+    found = LateInteraction(tokens, encoder, rows, First(), 3).search(["a question"], 5)
     wanted = worked_out(encoder, ["a question"], nodes)[0, [3, 10, 39]]
     order = best(wanted, 3)
     assert found.ids.tolist() == [[*np.array([103, 110, 139])[order].tolist(), -1, -1]]

@@ -9,7 +9,7 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.retrievers import retriever
-from kbbench_hf.retrieval.vss import Asked, ChunkVectors, MultiVSS, aggregate
+from kbbench_hf.retrieval.vss import ChunkVectors, MultiVSS, PrecomputedQueries, aggregate
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.small_kb import small_kb
 from tests.unit.retrieval.test_dense import in_a_group
@@ -111,7 +111,7 @@ def test_what_has_no_vector_is_named(shared_vectors: Path, tmp_path: Path) -> No
         retriever(f"multi_vss:{shared_vectors}", place)
     (shared_vectors / "query_human_generated_eval" / "query_emb_dict.pt").unlink()
     with pytest.raises(DataError, match="expected one, with the vectors of the questions of split 'human'"):
-        Asked(shared_vectors, {"of a person": ASKED[1]}).encode_queries(["of a person"])
+        PrecomputedQueries(shared_vectors, {"of a person": ASKED[1]}).encode_queries(["of a person"])
 
 
 def test_a_file_that_would_run_code_is_refused(shared_vectors: Path, tmp_path: Path) -> None:

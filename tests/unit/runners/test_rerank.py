@@ -10,7 +10,7 @@ import pytest
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.retrieval.reranker import ASKING
+from kbbench_hf.retrieval.reranker import RERANK_METHODS
 from kbbench_hf.runners.rerank import rerank_run
 from kbbench_hf.runners.retrieval_run import knowledge_base, rank
 from kbbench_hf.runners.unparsed import UnreadError
@@ -96,7 +96,7 @@ def test_upstream_asks_three_times_and_keeps_the_first_ranking_of_a_query_with_o
 
     with ScriptedServer(answer=answer) as server:
         model = Endpoint(server.url, "scripted-model")
-        how: dict[str, Any] = {"asking": ASKING["reference"], "depth": 10, "show": False}
+        how: dict[str, Any] = {"asking": RERANK_METHODS["reference"], "depth": 10, "show": False}
         done = rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", **how)
     assert done.n_unread == 1
     assert sent and all(request["temperature"] == 1.0 and "response_format" not in request for request in sent)

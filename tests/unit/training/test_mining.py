@@ -11,8 +11,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import mine_hard_negatives
 
-from kbbench_hf.retrieval.hard_negatives import best_wrong
-from kbbench_hf.training.mining import ranked_by_model
+from kbbench_hf.training.negatives import best_wrong, rank_by_model
 from kbbench_hf.training.questions import load_training_data
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world
@@ -36,7 +35,7 @@ def test_mined_negatives_are_those_of_the_librarys_miner(tmp_path: Path, monkeyp
     build_world(tmp_path, "words", nodes, [("n0", "near", "n1")], rows)
     model = SentenceTransformer(str(tiny_encoder(tmp_path / "encoder", [*words, "name type thing"])), device="cpu")
     data = load_training_data("words")
-    ours = best_wrong(ranked_by_model(model, data, N), data.train.answers, 5)
+    ours = best_wrong(rank_by_model(model, data, N), data.train.answers, 5)
     texts = data.texts(np.arange(N))
     pairs = [
         {"anchor": question, "positive": texts[answer]}

@@ -14,7 +14,7 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Ranking
 from kbbench_hf.retrieval.graph_network import HEADS, WIDTH, Batch, GraphNetwork, Messages, batch_of
-from kbbench_hf.retrieval.query_graphs import NAMED, OWN_RELATIONS, QuestionGraph, QuestionGraphs, choices
+from kbbench_hf.retrieval.query_graphs import LINKED, OWN_RELATIONS, QueryGraph, QueryGraphs, choices
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import qagnn
 from kbbench_hf.training.controls import TRAINED, controls
@@ -62,11 +62,11 @@ def taught(zoo: Path, out: Path, **how: Any) -> Any:
     return train("zoo", "qagnn", str(zoo / "encoder/model"), out, show=False, **{**QUICK, **how})
 
 
-def toy(generator: np.random.Generator, n: int = 7, n_relations: int = 5) -> QuestionGraph:
+def toy(generator: np.random.Generator, n: int = 7, n_relations: int = 5) -> QueryGraph:
     """Return a random graph: a node for itself, some edges, some of them twice."""
     ends = generator.integers(0, n, (2, 3 * n))
     own = np.arange(n)
-    return QuestionGraph(
+    return QueryGraph(
         np.concatenate([[-1], np.sort(generator.choice(20, n - 1, replace=False))]),
         np.concatenate([[0], generator.integers(1, 4, n - 1)]),
         generator.random((n, 4)).astype(np.float32),
@@ -77,7 +77,7 @@ def toy(generator: np.random.Generator, n: int = 7, n_relations: int = 5) -> Que
     )
 
 
-def toy_batch(graphs: list[QuestionGraph], seed: int) -> Batch:
+def toy_batch(graphs: list[QueryGraph], seed: int) -> Batch:
     generator = np.random.default_rng(seed)
     vectors = generator.standard_normal((20, 6)).astype(np.float32)
     asked = generator.standard_normal((len(graphs), 6)).astype(np.float32)
@@ -132,7 +132,7 @@ def test_scores_follow_the_nodes_and_no_other_question(layers: int) -> None:
     order = np.concatenate([[0], 1 + generator.permutation(6)])
     new = np.argsort(order)
     last = graphs[2]
-    moved = QuestionGraph(
+    moved = QueryGraph(
         last.rows[order], last.kinds[order], last.numbers[order], new[last.sources], new[last.targets],
         last.relations, last.scored,
     )  # fmt: skip
@@ -146,12 +146,12 @@ def test_scores_follow_the_nodes_and_no_other_question(layers: int) -> None:
 
 def test_a_graph_has_what_is_named_what_is_found_and_what_joins_them(there: Path) -> None:
     kb = KnowledgeBase.open(there / "kbbench/zoo")
-    graphs = QuestionGraphs(kb, depth=2, size=9)
+    graphs = QueryGraphs(kb, depth=2, size=9)
     row = {name: number for number, name in enumerate(kb.names())}
     found = Ranking(np.array([[row["owl 1"], row["fox 2"], row["hen 0"]]]), np.array([[3.0, 2.0, 1.0]]))
-    (graph,) = graphs.of(["ada 0 feed"], found)
+    (graph,) = graphs.build(["ada 0 feed"], found)
     names = dict(zip(kb.names(graph.rows[1:]), graph.kinds[1:].tolist(), strict=True))
-    assert names["ada 0"] == NAMED and {"owl 1", "fox 2"} <= {*names} and "hen 0" not in names and len(names) <= 8
+    assert names["ada 0"] == LINKED and {"owl 1", "fox 2"} <= {*names} and "hen 0" not in names and len(names) <= 8
     fed = {kb.names([r])[0] for r in kb.neighbors(row["ada 0"], direction="both")}
     assert fed & {*names}  # what stands between is joined to what is named
     inner = graph.relations >= OWN_RELATIONS

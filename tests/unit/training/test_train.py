@@ -20,12 +20,11 @@ from kbbench_hf.retrieval.trained_folder import publication
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import mining
 from kbbench_hf.training.controls import TRAINED, controls
-from kbbench_hf.training.encoders import FILES, last_checkpoint, masked, remove_torn
-from kbbench_hf.training.pairs import Pairs
-from kbbench_hf.training.questions import Questions, load_training_data
-from kbbench_hf.training.refresh import Refresh
-from kbbench_hf.training.shown import Shown
+from kbbench_hf.training.encoders import FILES, last_checkpoint, mask_answers, remove_incomplete
+from kbbench_hf.training.negatives import NegativeRefresh, TrainingPairs
+from kbbench_hf.training.questions import SplitQuestions, load_training_data
 from kbbench_hf.training.train import RETRIEVERS, train
+from kbbench_hf.training.training_log import TrainingBar
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world, weights
 
@@ -88,17 +87,17 @@ def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(
     there: Path, tmp_path: Path, method: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = taught(there, tmp_path / "whole", method, epochs=3, evaluations=3, **how)
-    step = Shown.on_step_end
+    step = TrainingBar.on_step_end
 
-    def stopped(self: Shown, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def stopped(self: TrainingBar, args: Any, state: Any, control: Any, **others: Any) -> None:
         step(self, args, state, control, **others)
         if state.global_step == 9:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Shown, "on_step_end", stopped)
+    monkeypatch.setattr(TrainingBar, "on_step_end", stopped)
     with pytest.raises(KeyboardInterrupt):
         taught(there, tmp_path / "halves", method, epochs=3, evaluations=3, **how)
-    monkeypatch.setattr(Shown, "on_step_end", step)
+    monkeypatch.setattr(TrainingBar, "on_step_end", step)
     again = taught(there, tmp_path / "halves", method, epochs=3, evaluations=3, **how)
     assert weights(again.folder) == weights(whole.folder)
     assert again.facts["curve"] == whole.facts["curve"]
@@ -111,7 +110,7 @@ def test_a_checkpoint_that_was_not_written_to_its_end_is_not_taken_up(
     how = {"method": "ance", "epochs": 3, "evaluations": 3, "refresh": 4}
     whole = taught(there, tmp_path / "whole", **how)
     for place, (owner, name) in enumerate(
-        [(Trainer, "_save_optimizer_and_scheduler"), (Trainer, "_save_rng_state"), (Refresh, "on_save")]
+        [(Trainer, "_save_optimizer_and_scheduler"), (Trainer, "_save_rng_state"), (NegativeRefresh, "on_save")]
     ):
         write, left = getattr(owner, name), iter((True, False))
 
@@ -140,7 +139,7 @@ def test_a_checkpoint_that_was_partly_removed_is_not_whole(tmp_path: Path) -> No
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     (tmp_path / "checkpoint-10/weights").unlink()
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-9"
-    remove_torn(tmp_path)
+    remove_incomplete(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["checkpoint-9"]
     assert last_checkpoint(tmp_path / "none") is None
 
@@ -185,19 +184,19 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
 
 
 def test_known_answers_are_masked_and_nothing_else() -> None:
-    questions = Questions(["a", "b"], ["a", "b"], [np.array([1, 2]), np.array([2, 3])])
-    pairs = Pairs(questions, lambda rows: [str(row) for row in rows])
-    pairs.renew(np.array([[5], [2], [1], [1]]))  # of (a, 1), (a, 2), (b, 2), (b, 3)
+    questions = SplitQuestions(["a", "b"], ["a", "b"], [np.array([1, 2]), np.array([2, 3])])
+    pairs = TrainingPairs(questions, lambda rows: [str(row) for row in rows])
+    pairs.replace_negatives(np.array([[5], [2], [1], [1]]))  # of (a, 1), (a, 2), (b, 2), (b, 3)
     labels = np.array([0, 2]) + len(pairs) * pairs.version
     # columns: the positives 1 and 2, then the negatives 5 and 1; 2 answers a as well, and so does the negative 1
-    assert pairs.known(labels).tolist() == [[False, True, False, True], [False, False, False, False]]
-    assert not Pairs(questions, lambda rows: [], masked=False).known(np.array([0, 2])).any()
+    assert pairs.known_answers(labels).tolist() == [[False, True, False, True], [False, False, False, False]]
+    assert not TrainingPairs(questions, lambda rows: [], masked=False).known_answers(np.array([0, 2])).any()
 
 
 def test_shuffled_questions_have_the_answers_of_others_all_of_them_once() -> None:
-    questions = Questions(range(9), ["q"] * 9, [np.array([each]) for each in range(9)])
+    questions = SplitQuestions(range(9), ["q"] * 9, [np.array([each]) for each in range(9)])
     for seed in range(5):
-        answers = [int(each[0]) for each in questions.shuffled(seed).answers]
+        answers = [int(each[0]) for each in questions.shuffle_answers(seed).answers]
         assert sorted(answers) == [*range(9)] and all(answer != own for own, answer in enumerate(answers))
 
 
@@ -216,11 +215,11 @@ def test_a_masked_loss_without_anything_to_mask_is_the_loss_it_was(there: Path, 
     features = [model.preprocess(each) for each in texts]
     labels = torch.arange(3)
     plain = made()([dict(each) for each in features], labels).item()
-    nothing = masked(made(), lambda rows: np.zeros((3, 3), bool))
+    nothing = mask_answers(made(), lambda rows: np.zeros((3, 3), bool))
     assert nothing([dict(each) for each in features], labels).item() == pytest.approx(plain, abs=1e-6)
     other = np.zeros((3, 3), bool)
     other[0, 2] = True
-    less = masked(made(), lambda rows: other)([dict(each) for each in features], labels).item()
+    less = mask_answers(made(), lambda rows: other)([dict(each) for each in features], labels).item()
     assert less < plain - 1e-3
 
 

@@ -16,7 +16,7 @@ from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
 from kbbench_hf.retrieval.node_texts import render
-from kbbench_hf.retrieval.retrievers import Among, retriever
+from kbbench_hf.retrieval.retrievers import CandidateRetriever, retriever
 from tests.unit.retrieval.small_kb import EDGES, NODES, small_kb
 
 NAMES = [name for _, _, name, _ in NODES]
@@ -270,7 +270,7 @@ def test_the_best_of_few_are_the_best_of_all(ranker: GraphRanker) -> None:
 def test_only_candidates_are_ranked() -> None:
     kb = small_kb()
     metals = np.array([6, 7, 8])
-    among = GraphRanker(kb, Among(BM25(render(kb, "text", metals)), metals), candidates=metals)
+    among = GraphRanker(kb, CandidateRetriever(BM25(render(kb, "text", metals)), metals), candidates=metals)
     assert set(among.search(["Which workshop smelts Galena?"], 9).ids[0].tolist()) == {6, 7, 8, -1}
 
 
