@@ -65,14 +65,14 @@ class Edge(NamedTuple):
 
 
 class Path(NamedTuple):
-    """How a node is joined to one that the question names: the names of the nodes on the way, and the edges between."""
+    """A path from a linked entity to a node: the names of its nodes, and the edges between."""
 
     nodes: Sequence[str]
     edges: Sequence[Edge]
 
 
 class Reasons(NamedTuple):
-    """Why a node stands where it does: what each signal gave to it, which add up to its score, and its paths."""
+    """The signals of a node, which add up to its score, and its paths from linked entities."""
 
     id: str | int
     """The dataset's own, not the row."""
@@ -83,17 +83,17 @@ class Reasons(NamedTuple):
     paths: Sequence[Path]
 
 
-class Reading(NamedTuple):
-    """What a retriever read in a question, and why the node it put first and those of the gold stand where they do."""
+class Explanation(NamedTuple):
+    """A query as a retriever parsed it, and the signals of its best node and of the gold nodes."""
 
     asked: Sequence[str]
-    """The phrases that name what is asked for."""
+    """The noun phrases that the query asks for."""
     types: Sequence[tuple[str, float]]
-    """The most probable types of the answer, best first."""
+    """The most probable answer types, best first."""
     named: Sequence[str]
-    """The nodes that the question names."""
+    """The linked entities."""
     excluded: str
-    """What its answers must not have."""
+    """The exclusions of the query."""
     winner: Reasons
     gold: Sequence[Reasons]
 

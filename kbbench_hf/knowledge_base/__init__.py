@@ -1,4 +1,4 @@
-"""A semi-structured knowledge base: typed nodes that carry text, and typed, directed relations between them.
+"""Semi-structured knowledge base: typed nodes with text, and typed, directed edges; tables, store, documents.
 
 It has two forms with the same content.
 
@@ -11,7 +11,7 @@ Parquet or csv.
 `id`        int64 or string   unique, never null; int64 0, 1, 2 ... in row order where a release numbers its nodes
 `type`      string            never null or empty
 `name`      string            "" where the source has none
-`text`      string            the node's own prose; "" where it has none or where all of it stands in `details`
+`text`      string            the node's own prose; "" where it has none or where all of it is in `details`
 `details`   string            optional column: a JSON object, or null; see below
 ==========  ================  ==========================================================================================
 
@@ -36,7 +36,7 @@ makes this table.
 `json.dumps(record, ensure_ascii=False)` writes it: a float NaN stays `NaN`, because the official documents print it as
 "nan"; the keys that `name` and `type` repeat may be left out. `name` is the record's `name` (Prime), `title` or
 `DisplayName` (MAG), `title`, `brand_name`, `category_name` or `color_name` (Amazon). A name that is "-1" or "nan" is
-kept, but where the authors' code takes it for none: "nan" in Prime, "-1" as a `DisplayName`.
+kept, except where the authors' code treats it as missing: "nan" in Prime, "-1" as a `DisplayName`.
 
 **A store**, made from the tables once and opened in milliseconds: the tables as uncompressed Arrow and the typed
 adjacency in both directions as `.npy`, all memory-mapped. `KnowledgeBase.open` of a dataset folder makes its store on

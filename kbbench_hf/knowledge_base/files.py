@@ -1,4 +1,4 @@
-"""The files of a knowledge base: its store, written whole or not at all and memory-mapped, and its published tables."""
+"""Files of a knowledge base: its store, written atomically and memory-mapped, and its published tables."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def content_hash(nodes: pa.Table, edges: pa.Table, graph: Graph) -> str:
 
 
 def write_store(out: Path, stored: Stored) -> None:
-    """Write a store to a folder that does not exist yet; one with the same content may already stand there."""
+    """Write a store to a new folder; one with the same content may already be there."""
     try:
         with new_folder(out) as partial:
             _write_files(partial, stored)
@@ -44,7 +44,7 @@ def write_store(out: Path, stored: Stored) -> None:
 
 
 def map_store(store: Path) -> Stored:
-    """Open a store through memory maps; nothing but its facts is read.
+    """Open a store through memory maps.
 
     Raises:
         DataError: the store was written by another version.
@@ -65,23 +65,23 @@ def is_dataset(folder: Path) -> bool:
 
 
 def stores_of(folder: Path) -> list[Path]:
-    """Return where the store of a dataset folder may stand, the best place first.
+    """Return where the store of a dataset folder may be, the best place first.
 
-    That is in the folder, unless a Python package carries it, and then under `$XDG_CACHE_HOME` (`~/.cache`), which all
-    folders share: there only a manifest's revision is name enough.
+    That is in the folder, unless it is in a Python package, and then under `$XDG_CACHE_HOME` (`~/.cache`). All folders
+    share that, so it needs the revision of a manifest.
     """
     found = revision(folder)
     packaged = any((parent / "__init__.py").is_file() for parent in folder.resolve().parents)
     stores = [] if packaged else [folder / CACHE / found]
     if (folder / MANIFEST).is_file():
-        with suppress(RuntimeError):  # who runs this has no home
+        with suppress(RuntimeError):  # no home folder
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
             stores.append(cache / "kbbench-hf" / "knowledge_base" / f"{found}-{FORMAT}")
     return stores
 
 
 def revision(folder: Path) -> str:
-    """Return what names the content of a dataset folder: its manifest's revision, else its files' sizes and times."""
+    """Return the revision of a dataset folder: its manifest's, else a hash of its files' sizes and times."""
     manifest = folder / MANIFEST
     if manifest.is_file():
         return str(json.loads(manifest.read_text(encoding="utf-8"))["revision"])
@@ -100,7 +100,7 @@ def dataset_table(folder: Path, config: str) -> pa.Table | None:
 
 
 class _Digest:
-    """A sink for Arrow that keeps nothing but the hash of what is written."""
+    """A sink for Arrow that only hashes what is written."""
 
     closed = False
 

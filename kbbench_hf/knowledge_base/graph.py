@@ -1,7 +1,7 @@
-"""Typed adjacency in arrays: who is joined to whom, by which relation, in which direction.
+"""Graph of a knowledge base: typed, directed adjacency in arrays, and its undirected view as in the authors' code.
 
-Nodes are row numbers, relations and node types are named. All neighbour lists ascend and name a node once, so parallel
-edges of one relation count as one (as they do upstream, whose sparse matrices are coalesced).
+Nodes are row numbers, relations and node types have names. Lists of neighbors ascend and have each node once, so that
+parallel edges of one relation count as one (as upstream, whose sparse matrices are coalesced).
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ Sparse = Any
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of several nodes: those of the i-th are `rows[offsets[i] : offsets[i + 1]]`."""
+    """The neighbors of several nodes: those of the i-th are `rows[offsets[i] : offsets[i + 1]]`."""
 
     offsets: NDArray[np.int64]
     rows: Rows
 
 
 class Edges(NamedTuple):
-    """The edges of several nodes, each with the place of its node among them, its relation's number, its other end."""
+    """The edges of several nodes: the place of its node among them, the number of its relation, the other end."""
 
     places: NDArray[np.int64]
     relations: NDArray[np.int64]
@@ -42,8 +42,8 @@ class Edges(NamedTuple):
 class Adjacency:
     """One direction of the edges, as compressed sparse rows keyed by (node, relation), node first.
 
-    The neighbours of `node` by relation number `r` stand at `indices[indptr[k] : indptr[k + 1]]`, `k = node * R + r`;
-    those by any relation are therefore contiguous as well.
+    The neighbors of `node` by relation number `r` are `indices[indptr[k] : indptr[k + 1]]`, `k = node * R + r`;
+    those by any relation are contiguous too.
     """
 
     indptr: Integers
@@ -60,27 +60,22 @@ class Adjacency:
         return replace(self, indptr=before[self.indptr], indices=self.indices[kept])
 
     def gather(self, nodes: Rows, relation: int | None = None) -> Neighbors:
-        """Return the neighbours of each node, in the order of the relations where `relation` is None."""
-        keys = nodes.astype(np.int64) * self.n_relations
-        starts, stops = (
-            (self.indptr[keys], self.indptr[keys + self.n_relations])
-            if relation is None
-            else (self.indptr[keys + relation], self.indptr[keys + relation + 1])
-        )
-        places, offsets = spans(starts, stops)
+        """Return the neighbors of each node, in the order of the relations where `relation` is None."""
+        keys = nodes.astype(np.int64) * self.n_relations + (relation or 0)
+        width = self.n_relations if relation is None else 1
+        places, offsets = spans(self.indptr[keys], self.indptr[keys + width])
         return Neighbors(offsets, self.indices[places])
 
     def by_relation(self, node: int) -> list[Rows]:
-        """Return the neighbours of one node by each relation, ascending."""
+        """Return the neighbors of one node by each relation, ascending."""
         bounds = self.indptr[node * self.n_relations : (node + 1) * self.n_relations + 1].tolist()
         return [self.indices[start:stop] for start, stop in pairwise(bounds)]
 
     def edges(self, nodes: Rows) -> Edges:
-        """Return all edges of these nodes, node by node; it costs what they hold, not what the graph holds."""
+        """Return all edges of these nodes, node by node; the cost is that of these edges."""
         keys = nodes.astype(np.int64) * self.n_relations
-        starts, stops = self.indptr[keys], self.indptr[keys + self.n_relations]
-        places, _ = spans(starts, stops)
-        owners = np.repeat(np.arange(len(nodes)), stops - starts)
+        places, offsets = spans(self.indptr[keys], self.indptr[keys + self.n_relations])
+        owners = np.repeat(np.arange(len(nodes)), np.diff(offsets))
         return Edges(owners, self._relations[places].astype(np.int64), self.indices[places])
 
     @cached_property
@@ -103,7 +98,7 @@ def spans(starts: Integers, stops: Integers) -> tuple[NDArray[np.int64], NDArray
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The nodes' types and the typed edges of a knowledge base, in both directions."""
+    """Node types and typed edges of a knowledge base, in both directions."""
 
     node_types: tuple[str, ...]
     relations: tuple[str, ...]
@@ -201,10 +196,10 @@ class Graph:
         return np.flatnonzero(self.type_ids == self.type_id(node_type))
 
     def neighbors(self, node: int, relation: str | None = None, direction: Direction = "out") -> Rows:
-        """Return the neighbours of one node, ascending, each once; of any relation where `relation` is None.
+        """Return the neighbors of one node, ascending, each once; of any relation where `relation` is None.
 
         `out` follows edges from head to tail, `in` from tail to head, `both` joins the two. The result is a read-only
-        view where one relation in one direction is asked for.
+        view for one relation in one direction.
         """
         adjacency = self._one_sided.get(direction)
         if adjacency is None or relation is None or not 0 <= node < len(self.type_ids):
@@ -216,7 +211,7 @@ class Graph:
         return adjacency.indices[adjacency.indptr[key] : adjacency.indptr[key + 1]]
 
     def neighbors_of(self, nodes: ArrayLike, relation: str | None = None, direction: Direction = "out") -> Neighbors:
-        """Return the neighbours of many nodes at once; each node's are ascending and named once."""
+        """Return the neighbors of many nodes at once; each node's are ascending and named once."""
         rows = self.checked(nodes)
         number = None if relation is None else self.relation_id(relation)
         found = [adjacency.gather(rows, number) for adjacency in self._sides(direction)]
@@ -322,3 +317,46 @@ def _ascending(keys: Integers, row_pointers: Integers, n_rows: int, n_keys: int)
         indptr = np.concatenate([np.zeros(1, indptr.dtype), np.cumsum(kept, dtype=indptr.dtype)])[indptr]
         indices = indices[kept]
     return indptr, indices
+
+
+_ONE_EDGE = 1 << 32
+
+
+def official_graph(
+    graph: Graph, heads: NDArray[np.integer], relation_ids: NDArray[np.integer], tails: NDArray[np.integer]
+) -> Graph:
+    """Return a graph as the authors of released knowledge bases see it: undirected, one relation per pair of nodes.
+
+    The edges are as released, parallel ones included.
+
+    Where every pair of nodes has as many edges one way as the other, this is the graph itself. Otherwise every edge
+    gets its reverse, and the relation numbers of all edges between two nodes are averaged and rounded down, so that in
+    Amazon "also_buy" (0) wins over "also_view" (1) wherever both occur, and in MAG citations go both ways.
+    Source: `SKB.__init__` of snap-stanford/stark (MIT), which calls `to_undirected(..., edge_types, reduce="mean")`.
+
+    >>> edges = np.array([0, 0]), np.array([0, 1]), np.array([1, 1])
+    >>> graph = Graph.from_edges(("product",), ("also_buy", "also_view"), np.zeros(2, np.uint8), *edges)
+    >>> official = official_graph(graph, *edges)
+    >>> official.neighbors(1, "also_buy").tolist(), official.neighbors(1, "also_view").tolist()
+    ([0], [])
+    """
+    from scipy.sparse import csr_array
+
+    n, width = graph.n_nodes, graph.out.n_relations
+    sizes = index_type(n * width, 2 * len(heads))
+    keys = heads.astype(sizes) * width + relation_ids.astype(sizes)
+    by_tail = transposed(keys, tails.astype(sizes), np.array([0, len(keys)], sizes), (1, n))
+    # Each edge counts 1 << 32 and its relation, so that sums hold the number of edges and the sum of their relations.
+    by_head = transposed(by_tail.data % width + np.int64(_ONE_EDGE), by_tail.data // width, by_tail.indptr, (n, n))
+    there = csr_array((by_head.data, by_head.indices, by_head.indptr), shape=(n, n))
+    there.sum_duplicates()
+    back = there.T.tocsr()
+    same = np.array_equal(there.indptr, back.indptr) and np.array_equal(there.indices, back.indices)
+    if same and np.array_equal(there.data // _ONE_EDGE, back.data // _ONE_EDGE):
+        return graph
+    pairs = there + back
+    merged = (pairs.data % _ONE_EDGE) // (pairs.data // _ONE_EDGE)
+    keys = np.repeat(np.arange(n, dtype=sizes), np.diff(pairs.indptr)) * width + merged.astype(sizes)
+    by_key = transposed(pairs.indices, keys, np.array([0, len(keys)], sizes), (1, n * width))
+    both = Adjacency(by_key.indptr, by_key.data, width)
+    return Graph(graph.node_types, graph.relations, graph.type_ids, both, both)

@@ -1,4 +1,4 @@
-"""Metapath queries: walks over typed relations from named topic entities to the nodes where they meet.
+"""Metapath queries: walks over typed relations from topic entities to the nodes where they meet.
 
 The notation is the paper's::
 
@@ -7,8 +7,8 @@ The notation is the paper's::
     effect/phenotype -[phenotype absent]-> disease <-[!indication]- any drug
     drug -[indication]-> disease -[indication]-> drug & drug -[synergistic interaction]-> drug
 
-Arrows lead from topic entities to the answer, the one node that no arrow leaves; what meets there is intersected, and
-`&` intersects further walks to it. A topic is named by its type, with `:1`, `:2` where two of one type differ; `any`
+Arrows lead from topic entities to the answer, the one node that no arrow leaves. Walks that meet there are intersected,
+and `&` intersects further walks. A topic is written as its type, with `:1`, `:2` where two of one type differ; `any`
 starts from every node of the type instead. `^` before a relation follows its edges from tail to head; `!` takes the
 nodes of the next type that the relation does *not* reach.
 """
@@ -31,7 +31,7 @@ _ANY = "any "
 
 @dataclass(frozen=True)
 class Hop:
-    """One step of a walk: follow `relation`, keep the nodes of `node_type`, or those that were not reached."""
+    """A step of a walk: follow `relation`, keep the nodes of `node_type`, or those not reached."""
 
     relation: str
     node_type: str
@@ -40,7 +40,7 @@ class Hop:
 
 
 @dataclass(frozen=True)
-class Walk:
+class MetapathWalk:
     """Hops from a topic to the answer. `topic` is None where the walk starts from every node of `start_type`."""
 
     topic: str | None
@@ -69,7 +69,7 @@ class Metapath:
 
     text: str
     answer_type: str
-    walks: tuple[Walk, ...]
+    walks: tuple[MetapathWalk, ...]
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -90,7 +90,7 @@ class Metapath:
         return tuple(dict.fromkeys(walk.topic for walk in self.walks if walk.topic is not None))
 
     def is_within(self, graph: Graph) -> bool:
-        """Say whether a graph has all types and relations of the template."""
+        """Return whether a graph has all types and relations of the template."""
         types = {walk.start_type for walk in self.walks} | {hop.node_type for walk in self.walks for hop in walk.hops}
         relations = {hop.relation for walk in self.walks for hop in walk.hops}
         return types <= set(graph.node_types) and relations <= set(graph.relations)
@@ -112,7 +112,7 @@ class Metapath:
     def __str__(self) -> str:
         return self.text
 
-    def _start(self, graph: Graph, walk: Walk, rows: dict[str, int]) -> NDArray[np.integer]:
+    def _start(self, graph: Graph, walk: MetapathWalk, rows: dict[str, int]) -> NDArray[np.integer]:
         if walk.topic is None:
             return graph.of_type(walk.start_type)
         found = graph.node_types[graph.type_ids[rows[walk.topic]]]
@@ -124,7 +124,7 @@ class Metapath:
         return np.array([rows[walk.topic]])
 
 
-def _walks(chain: str) -> list[Walk]:
+def _walks(chain: str) -> list[MetapathWalk]:
     """Return the one or two walks of a chain `A -> B -> answer <- C`."""
     nodes, arrows = [part.strip() for part in _ARROW.split(chain)][::2], _ARROW.findall(chain)
     forward = sum(arrow.startswith("-") for arrow in arrows)
@@ -139,7 +139,7 @@ def _walks(chain: str) -> list[Walk]:
     return [_walk(half, steps) for half, steps in halves if steps]
 
 
-def _walk(nodes: list[str], arrows: list[str]) -> Walk:
+def _walk(nodes: list[str], arrows: list[str]) -> MetapathWalk:
     types = [_LABEL.sub("", node.removeprefix(_ANY)).strip() for node in nodes]
     hops = []
     for arrow, node_type in zip(arrows, types[1:], strict=True):
@@ -147,4 +147,4 @@ def _walk(nodes: list[str], arrows: list[str]) -> Walk:
         relation = label.removeprefix("!").strip()
         direction: Direction = "in" if relation.startswith("^") else "out"
         hops.append(Hop(relation.removeprefix("^").strip(), node_type, direction, label.startswith("!")))
-    return Walk(None if nodes[0].startswith(_ANY) else nodes[0], types[0], tuple(hops))
+    return MetapathWalk(None if nodes[0].startswith(_ANY) else nodes[0], types[0], tuple(hops))

@@ -1,12 +1,11 @@
-"""The knowledge base: made once from tables, opened in milliseconds, asked by id, name, type, value and relation."""
+"""KnowledgeBase: nodes, texts and edges, looked up by id, name, type, value and relation; stored and memory-mapped."""
 
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.arrow import arrow_numbers, numpy_numbers
 from kbbench_hf.files.user_tables import DETAILS, read_table
 from kbbench_hf.knowledge_base import files, tables
-from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows
+from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows, official_graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class KnowledgeBase:
 
     @classmethod
     def build(cls, nodes: pa.Table, edges: pa.Table, schema: pa.Table | None, out: Path | str) -> Self:
-        """Write the store of a knowledge base to the folder `out` and open it. The same tables give the same bytes."""
+        """Write the store of a knowledge base to the folder `out` and open it. Equal tables give equal bytes."""
         cls.from_arrow(nodes, edges, schema).save(out)
         return cls.open(out)
 
@@ -95,7 +94,7 @@ class KnowledgeBase:
                 return cls(*files.map_store(store))
         made = cls.from_arrow(*(files.dataset_table(path, config) for config in ("nodes", "edges", "schema")))
         for store in stores:
-            with suppress(OSError):  # a folder that cannot be written to: the store is a convenience
+            with suppress(OSError):  # read-only folder: the store only saves time
                 made.save(store)
                 return cls(*files.map_store(store))
         return made
@@ -125,8 +124,6 @@ class KnowledgeBase:
         """
         if self.graph.symmetric and self.graph.n_edges == len(self.edges):
             return self.graph
-        from kbbench_hf.knowledge_base.official import official_graph
-
         return official_graph(self.graph, *(self.edges[name].to_numpy() for name in tables.EDGE_COLUMNS))
 
     def rows(self, ids: Iterable[int | str]) -> NDArray[np.int64]:
@@ -156,18 +153,15 @@ class KnowledgeBase:
 
     def ids(self, rows: ArrayLike | None = None) -> list[int | str]:
         """Return the ids of these rows, of all rows where None."""
-        found: list[int | str] = self._column("id", rows).to_pylist()
-        return found
+        return self._values("id", rows)
 
     def names(self, rows: ArrayLike | None = None) -> list[str]:
         """Return the names of these rows, of all rows where None; "" where a node has none."""
-        found: list[str] = self._column("name", rows).to_pylist()
-        return found
+        return self._values("name", rows)
 
     def texts(self, rows: ArrayLike | None = None) -> list[str]:
         """Return the column `text` of these rows, of all rows where None; "" where a node has none."""
-        found: list[str] = self._column("text", rows).to_pylist()
-        return found
+        return self._values("text", rows)
 
     def types(self, rows: ArrayLike | None = None) -> list[str]:
         """Return the type of these rows, of all rows where None."""
@@ -179,11 +173,7 @@ class KnowledgeBase:
         if "details" not in self.nodes.column_names:
             return {}
         text = self.nodes["details"][int(self.graph.checked(row)[0])].as_py()
-        try:
-            record = json.loads(text) if text else {}
-        except (ValueError, RecursionError):
-            record = None
-        return record if isinstance(record, dict) else {"details": text}
+        return tables.parse_record(text) if text else {}
 
     def of_type(self, node_type: str) -> NDArray[np.int64]:
         """Return the nodes of a type, ascending."""
@@ -195,8 +185,8 @@ class KnowledgeBase:
 
     def named(self, name: str, fold_case: bool = False) -> NDArray[np.int64]:
         """Return the nodes with exactly this name, or with this name but for case; ascending, empty if none has it."""
-        found = self._rows_of_folded_name.get(name.casefold(), []) if fold_case else self._rows_of_name.get(name, [])
-        return np.array(found, np.int64)
+        key, rows = (name.casefold(), self._rows_of_folded_name) if fold_case else (name, self._rows_of_name)
+        return np.array(rows.get(key, []), np.int64)
 
     def with_value(self, node_type: str, key: str, value: object) -> NDArray[np.int64]:
         """Return the nodes of a type whose column `key`, or else `key` in their `details`, equals `value`; ascending.
@@ -205,7 +195,7 @@ class KnowledgeBase:
         """
         rows = self.of_type(node_type)
         if key in self.nodes.column_names:
-            values = self._column(key, rows).to_pylist()
+            values = self._values(key, rows)
         else:
             values = [_look_up(self.details(row), key.split(".")) for row in rows.tolist()]
         return np.array(
@@ -213,16 +203,18 @@ class KnowledgeBase:
         )
 
     def neighbors(self, node: int, relation: str | None = None, direction: Direction = "out") -> Rows:
-        """Return the neighbours of a node; see `Graph.neighbors`."""
+        """Return the neighbors of a node; see `Graph.neighbors`."""
         return self.graph.neighbors(node, relation, direction)
 
     def neighbors_of(self, nodes: ArrayLike, relation: str | None = None, direction: Direction = "out") -> Neighbors:
-        """Return the neighbours of many nodes; see `Graph.neighbors_of`."""
+        """Return the neighbors of many nodes; see `Graph.neighbors_of`."""
         return self.graph.neighbors_of(nodes, relation, direction)
 
-    def _column(self, name: str, rows: ArrayLike | None) -> pa.Array:
-        values = self.nodes[name].chunk(0)
-        return values if rows is None else values.take(arrow_numbers(self.graph.checked(rows)))
+    def _values(self, name: str, rows: ArrayLike | None) -> list[Any]:
+        column = self.nodes[name].chunk(0)
+        column = column if rows is None else column.take(arrow_numbers(self.graph.checked(rows)))
+        values: list[Any] = column.to_pylist()
+        return values
 
     @cached_property
     def _is_dense(self) -> bool:
@@ -234,7 +226,7 @@ class KnowledgeBase:
 
     @cached_property
     def id_places(self) -> NDArray[np.int64] | None:
-        """The place of each row's id among all ids in order; None where the rows stand in this order."""
+        """The place of each row's id among the sorted ids; None where the rows are in this order."""
         order = numpy_numbers(pc.array_sort_indices(self.nodes["id"].chunk(0)))
         if (order[1:] > order[:-1]).all():
             return None

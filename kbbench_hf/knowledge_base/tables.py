@@ -1,9 +1,12 @@
-"""The tables of a knowledge base as users bring them: read, checked, and numbered."""
+"""Tables of a knowledge base: reading, checking, and numbering of nodes, types and relations."""
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,10 +28,22 @@ Record = dict[str, Any]
 """A JSON object, such as `details` hold."""
 
 
-def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Read a Parquet file that must have `columns` as `number` wants it: texts as large strings, without nulls.
+def parse_record(text: str) -> Record:
+    """Return the JSON object in `details`; other text as {"details": text}.
 
-    It is read column by column, so that no more than one of them stands in memory twice.
+    msgspec is fast; NaN and halves of surrogate pairs are not strict JSON, and need Python's own parser.
+    """
+    for decode in (msgspec.json.decode, json.loads):
+        with suppress(ValueError, RecursionError):
+            record = decode(text)
+            return record if isinstance(record, dict) else {"details": text}
+    return {"details": text}
+
+
+def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read a Parquet file with at least `columns`, for `number`: texts are large strings without nulls.
+
+    Columns are read one by one, so that at most one of them is in memory twice.
 
     Raises:
         DataError: the file is malformed or a column is missing.
@@ -39,7 +54,7 @@ def read_dataset_table(path: Path, columns: Sequence[str]) -> pa.Table:
         names = pq.read_schema(path, memory_map=True).names
         repeated = [name for name in ("type", "relation") if name in names]
         file = pq.ParquetFile(path, memory_map=True, read_dictionary=repeated)  # read_table would import pandas
-        table = pa.table([_plain_column(name, file.read([name]).column(0)) for name in names], names)
+        table = pa.table([_to_large_strings(name, file.read([name]).column(0)) for name in names], names)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}. Expected Parquet; build it again.") from error
     require_columns(table, columns, str(path))
@@ -59,17 +74,17 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
         raise DataError("The table of nodes is empty; expected at least one node.")
     require_columns(nodes, NODE_COLUMNS, "The table of nodes")
     require_columns(edges, EDGE_COLUMNS, "The table of edges")
-    nodes, edges = _plain(nodes), _plain(edges)
+    nodes, edges = _in_one_chunk(nodes), _in_one_chunk(edges)
     ids = _ids(nodes["id"])
     heads, tails = _ends(edges, "head", ids), _ends(edges, "tail", ids)
-    node_types = _names(schema, "node_type", nodes["type"], "node type")
-    relations = _names(schema, "relation", edges["relation"], "relation")
-    type_ids = _numbers(nodes["type"], node_types).astype(np.min_scalar_type(len(node_types)))
-    relation_ids = _numbers(edges["relation"], relations).astype(np.min_scalar_type(len(relations)))
+    node_types = _numbered_names(schema, "node_type", nodes["type"], "node type")
+    relations = _numbered_names(schema, "relation", edges["relation"], "relation")
+    type_ids = _name_numbers(nodes["type"], node_types).astype(np.min_scalar_type(len(node_types)))
+    relation_ids = _name_numbers(edges["relation"], relations).astype(np.min_scalar_type(len(relations)))
     graph = Graph.from_edges(node_types, relations, type_ids, heads, relation_ids, tails)
     width = np.int32 if len(nodes) < 2**31 else np.int64
-    nodes = _with(nodes, id=ids, type=_encoded(type_ids, node_types))
-    edges = _with(edges, head=heads.astype(width), relation=relation_ids, tail=tails.astype(width))
+    nodes = _replace_columns(nodes, id=ids, type=_dictionary_column(type_ids, node_types))
+    edges = _replace_columns(edges, head=heads.astype(width), relation=relation_ids, tail=tails.astype(width))
     return nodes, edges, graph
 
 
@@ -77,7 +92,7 @@ def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], re
     """Return the `schema` table of a knowledge base whose types and relations have the given order."""
     listed = [("node_type", number, name) for number, name in enumerate(node_types)]
     listed += [("relation", number, name) for number, name in enumerate(relations)]
-    order = _schema(dict(zip(SCHEMA_COLUMNS, (pa.string(), pa.int64(), pa.string()), strict=True)), listed)
+    order = _schema_of_rows(dict(zip(SCHEMA_COLUMNS, (pa.string(), pa.int64(), pa.string()), strict=True)), listed)
     _, numbered, graph = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
     return numbered_schema(Numbered.of(graph, numbered))
 
@@ -111,14 +126,14 @@ def numbered_schema(known: Numbered) -> pa.Table:
         rows.append(("tuple", relations.index(relation), relation, head, tail, n))
     kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
     kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
-    return _schema(kinds, rows)
+    return _schema_of_rows(kinds, rows)
 
 
-def _encoded(numbers: NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
+def _dictionary_column(numbers: NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(arrow_numbers(numbers.astype(np.int32)), arrow_array(names, pa.string()))
 
 
-def _schema(kinds: Mapping[str, pa.DataType], rows: Sequence[Sequence[object]]) -> pa.Table:
+def _schema_of_rows(kinds: Mapping[str, pa.DataType], rows: Sequence[Sequence[object]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
     arrays = [arrow_array(each, kind) for each, kind in zip(columns, kinds.values(), strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(kinds))
@@ -138,13 +153,13 @@ def tuples(known: Numbered) -> list[tuple[str, str, str, int]]:
     return found
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def _in_one_chunk(table: pa.Table) -> pa.Table:
     """Return the table in one chunk without schema metadata; its texts are large strings, to fit into one chunk."""
     names = table.column_names
-    return pa.table([_plain_column(name, table[name]) for name in names], names)
+    return pa.table([_to_large_strings(name, table[name]) for name in names], names)
 
 
-def _plain_column(name: str, column: pa.ChunkedArray) -> pa.Array:
+def _to_large_strings(name: str, column: pa.ChunkedArray) -> pa.Array:
     if name in ("type", "name", "text", "relation"):
         column = text_column(column, f"The column {name!r}")
     if name not in _NUMBERED and (pa.types.is_string(column.type) or name in _TEXTS):
@@ -154,7 +169,7 @@ def _plain_column(name: str, column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _with(table: pa.Table, **columns: object) -> pa.Table:
+def _replace_columns(table: pa.Table, **columns: object) -> pa.Table:
     """Return the table with these columns in place of those of the same name."""
     for name, values in columns.items():
         values = arrow_numbers(values) if isinstance(values, np.ndarray) else values
@@ -182,7 +197,7 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
         counts = pc.value_counts(ids)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
         raise DataError(
-            f"{len(repeated)} node ids occur more than once: {_some(repeated)}. Every node needs its own id."
+            f"{len(repeated)} node ids occur more than once: {_first_values(repeated)}. Every node needs its own id."
         )
     return ids
 
@@ -223,7 +238,7 @@ def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
     if len(unknown):
         strangers = named.take(pa.array(unknown)).unique()
         raise DataError(
-            f"{len(unknown)} edges have a {end} that is not a node id: {_some(strangers)}. "
+            f"{len(unknown)} edges have a {end} that is not a node id: {_first_values(strangers)}. "
             "Add these nodes or remove the edges."
         )
     return rows
@@ -257,7 +272,7 @@ def is_dense(ids: pa.Array) -> bool:
     return pa.types.is_int64(ids.type) and np.array_equal(numpy_numbers(ids), np.arange(len(ids)))
 
 
-def _names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str) -> list[str]:
+def _numbered_names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str) -> list[str]:
     """Return the names of the node types or relations by number."""
     found = pc.unique(used)
     if found.null_count or "" in (names := found.to_pylist()):
@@ -275,7 +290,7 @@ def _names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str)
     return order
 
 
-def _numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64]:
+def _name_numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64]:
     encoded = (
         column.combine_chunks().dictionary_encode() if len(column) else pa.array([], pa.string()).dictionary_encode()
     )
@@ -284,6 +299,6 @@ def _numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64]:
     return numbers[numpy_numbers(encoded.indices)] if len(numbers) else np.zeros(0, np.int64)
 
 
-def _some(values: pa.Array) -> str:
+def _first_values(values: pa.Array) -> str:
     shown = ", ".join(repr(value) for value in values[:_SHOWN].to_pylist())
     return shown + (" ..." if len(values) > _SHOWN else "")

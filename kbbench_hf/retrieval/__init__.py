@@ -1,1 +1,1 @@
-"""What answers: retrievers, embedders, language models and judges, each behind a Protocol of `kbbench_hf.protocols`."""
+"""Retrievers: BM25, dense, multi-vector, late interaction, fusion, graph ranker, QA-GNN, VSS, LLM re-ranking."""

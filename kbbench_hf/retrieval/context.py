@@ -1,4 +1,4 @@
-"""What a retriever is built with."""
+"""RetrieverContext: the inputs from which a retriever is built (knowledge base, candidates, cache, processes)."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ from kbbench_hf.protocols import ProcessGroup, Retriever
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 
 TEXT: dict[str, Option] = {"text": (str, None), "relations": (yes_or_no, None)}
-"""The options of every model that reads texts; `RetrieverContext.text` says what they choose."""
+"""The options of every model that reads texts, see `RetrieverContext.text`."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
-"""`progress(title, total, done=0)` opens a bar and gives the function that moves it on."""
+"""`progress(title, total, done=0)` opens a bar and yields the function that advances it."""
 
 
 def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextManager[Callable[[int], None]]:
@@ -28,7 +28,7 @@ def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextMa
 
 
 class RunQuery(NamedTuple):
-    """A question of the run: its words, its id and the split in which it stands."""
+    """A query of the run: its text, id and split."""
 
     text: str
     id: str | int
@@ -37,37 +37,37 @@ class RunQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class RetrieverContext:
-    """What a retriever is built with: the knowledge base, and how its runner shares out and shows the work."""
+    """The inputs from which a retriever is built."""
 
     kb: KnowledgeBase
     cache: Path
-    """Where embeddings are kept between runs."""
+    """The cache of embeddings."""
     candidates: NDArray[np.int64] | None = None
     """The rows to rank, ascending; all where None."""
     processes: ProcessGroup = field(default_factory=ProcessGroup)
     progress: Progress = no_bar
     forms: Forms = field(default_factory=Forms)
-    """The documents that the benchmark has of its own."""
+    """The documents of the benchmark."""
     plain: str = "text"
-    """What a model reads of a node where it is not told, wants no relations, and there is no official document."""
+    """The default form of texts without relations where there is no official document."""
     build: Callable[[Spec, "RetrieverContext"], Retriever] | None = None
-    """What builds the parts of a model that is made of others; `retrievers.retriever`."""
+    """Builds the parts of a model made of others; `retrievers.retriever`."""
     training: Sequence[tuple[str, Sequence[str | int]]] | None = None
-    """Training questions and the ids of their answers, for models that learn from them."""
+    """Training queries and the ids of their answers, for `knn`."""
     questions: Sequence[RunQuery] = ()
-    """Those of the run; only vectors that others computed are looked up by them."""
+    """The queries of the run, to look up precomputed vectors."""
     revisions: dict[str, str] = field(default_factory=dict)
-    """Filled in as models are loaded: name -> revision."""
+    """Output: name of each loaded model -> revision."""
     model: str = ""
-    """The name of the model that is built."""
+    """The name of the model to build."""
     texts_read: dict[str, dict[str, object]] = field(default_factory=dict)
-    """Filled in as models choose their texts: model -> `Text.about`."""
+    """Output: model -> `Text.about` of its texts."""
 
     def text(self, options: Options, *, relations: bool, usual: str | None = None) -> Text:
-        """Take `text` and `relations` from a model's options, and return the text that they choose.
+        """Remove `text` and `relations` from a model's options, and return the form of texts that they select.
 
-        Where they are not given: the official document where there is one, else the column `text`; or where the model
-        reads `relations` by default, these too, and without an official document `named`. `usual` is another default.
+        By default it is the official document, else the column `text`, or `named` where the model reads `relations` by
+        default. `usual` is another default.
         """
         usual = usual or ("official" if self.forms.official else "named" if relations else self.plain)
         form, with_relations = options.pop("text", None) or usual, options.pop("relations", None)
@@ -77,24 +77,24 @@ class RetrieverContext:
 
     @property
     def own_text(self) -> Text:
-        """The text that says what a node is, without its neighbours."""
+        """The default form of texts without relations."""
         return replace(self, texts_read={}).text({}, relations=False)
 
     def texts(self, text: Text, rows: NDArray[np.int64] | None = None) -> list[str]:
-        """Return the texts of the candidates, in the order of their rows, or of those at some of these places."""
+        """Return the texts of the candidates in the order of their rows, or of those at the places `rows`."""
         if rows is None:
             return render(self.kb, text, self.candidates, self.forms)
         return render(self.kb, text, rows if self.candidates is None else self.candidates[rows], self.forms)
 
     @property
     def nodes(self) -> str:
-        """What names the texts' owners: the hash of the knowledge base, and of the candidates where these are fewer."""
+        """The hash of the knowledge base, and of the candidates where these are not all nodes."""
         if self.candidates is None:
             return self.kb.hash
         return f"{self.kb.hash}:{hashlib.sha256(self.candidates.tobytes()).hexdigest()}"
 
     def part(self, spec: Spec) -> Retriever:
-        """Return a retriever that another one is made of."""
+        """Build a part of another retriever."""
         if self.build is None:
             raise UsageError(f"{spec} is a part of another model, and nothing builds parts here. Use `retriever`.")
         return self.build(spec, self)

@@ -27,11 +27,11 @@ def build(spec: Spec, context: RetrieverContext) -> "Dense":
 
 
 class Dense:
-    """The nodes whose vectors have the greatest inner product with the query's.
+    """Ranks nodes by the inner product of their vector with the query's.
 
     Args:
         vectors: one per node, shape (n, d).
-        embedder: makes the vectors of queries.
+        embedder: encodes queries.
         index: `exact`, or one of faiss's: `hnsw` (a graph of 32 links), `ivf` (clusters, a quarter of their square root
             searched) and `sq8` (8 bits per number) are faster or smaller, and miss some of the true neighbors.
         processes: the group of processes; each searches its shard of an exact search.

@@ -1,4 +1,4 @@
-"""Sentence embeddings by sentence-transformers."""
+"""Sentence embedder (sentence-transformers), its options and the revision of its model."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.model_specs import Option, Options, Spec, positive
 
 ABOUT = ("training.json", "README.md", "controls.json")
-"""Files of a folder trained here that no figure depends on."""
+"""Files of a trained folder on which no score depends."""
 
 
 class SentenceEmbedder:
@@ -22,7 +22,7 @@ class SentenceEmbedder:
         model: a name on the Hub or a folder.
         batch: texts per forward pass.
         max_length: tokens after which a text is cut; the model's own limit where None.
-        normalize: whether vectors are made of length 1, so that an inner product is a cosine.
+        normalize: whether vectors have length 1, so that an inner product is a cosine.
     """
 
     def __init__(self, model: str, batch: int = 32, max_length: int | None = None, *, normalize: bool = True) -> None:
@@ -41,7 +41,7 @@ class SentenceEmbedder:
         self.settings = {"embedder": self.name, "max_length": self._model.max_seq_length, "batch": batch}
         if not normalize:
             self.settings["normalize"] = False
-        """All that the vectors depend on besides the texts."""
+        """All settings on which the vectors depend."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text, shape (n, dimension)."""
@@ -60,7 +60,7 @@ class SentenceEmbedder:
 
 
 def unloadable(model: str, error: Exception) -> UsageError:
-    """Return what is said of a model that cannot be loaded."""
+    """Return the error for a model that cannot be loaded."""
     return UsageError(
         f"The model {model!r} cannot be loaded: {str(error).splitlines()[0]} "
         "Give a name on the Hub, or the folder of a downloaded model."
@@ -94,10 +94,10 @@ def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple
 
 
 def folder_hash(folder: Path) -> str:
-    """Return a hash of all files below a folder, their names included; of one trained here without what tells of it."""
+    """Return a hash of the files in a folder and their names; of a trained folder without `ABOUT`."""
     digest = hashlib.sha256()
-    told = ABOUT if (folder / ABOUT[0]).is_file() else ()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in told):
+    ignored = ABOUT if (folder / ABOUT[0]).is_file() else ()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in ignored):
         digest.update(f"{file.relative_to(folder)}\0".encode())
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())

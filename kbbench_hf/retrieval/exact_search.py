@@ -1,7 +1,7 @@
-"""Exact search by inner product: every query against every vector, in blocks of the corpus that never change.
+"""Exact search by inner product (torch, faiss): every query against every vector, in fixed blocks of the corpus.
 
-A score depends on its block and on the batch of queries alone, not on who computes it: a block is one product on one
-thread, and threads and processes only take different blocks. So any number of either gives the same bytes.
+A block is one product on one thread; threads and processes take different blocks. So a score depends on its block and
+the batch of queries alone, and any number of threads and processes gives the same bytes.
 """
 
 import os
@@ -59,15 +59,15 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
     """Multiply block by block; after the first, keep only what reaches the `top_k`-th score of the first."""
     import torch
 
-    asked = torch.from_numpy(queries)
+    vectors_of_queries = torch.from_numpy(queries)
     if blocks and 2 * top_k > blocks[0].stop - blocks[0].start:  # deep rankings keep most scores: sort them once
-        found = np.hstack([(asked @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
+        found = np.hstack([(vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
         kept = [best(row, top_k) for row in found]
         return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(kept, found, strict=True)], top_k)
     bound: NDArray[np.float32] | None = None
     rows, ids, scores = [_NO_ROWS], [_NO_ROWS], [np.zeros(0, dtype=np.float32)]
     for block in blocks:
-        found = (asked @ torch.from_numpy(vectors[block]).T).numpy()
+        found = (vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy()
         if bound is None:
             last = found.shape[1] - top_k
             bound = np.partition(found, last, axis=1)[:, last : last + 1]
@@ -79,7 +79,7 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
 
 
 def _scan_faiss(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence[slice]) -> Ranking:
-    """Let faiss find the best of each block; one more than asked shows whether a tie was cut, and then all are."""
+    """Search each block by faiss; one more result than `top_k` shows a tie that was cut, and then all are fetched."""
     import faiss
 
     parts = [pad([(_NO_ROWS, np.zeros(0))] * len(queries), top_k)]
@@ -94,7 +94,7 @@ def _scan_faiss(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
 
 @cache
 def _pool_of(process: int, threads: int) -> ThreadPoolExecutor:
-    """Return threads whose products use one thread each; a forked process makes its own."""
+    """Return a pool whose products use one thread each; a forked process makes its own."""
     return ThreadPoolExecutor(threads, initializer=_one_thread)
 
 

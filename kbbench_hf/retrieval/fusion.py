@@ -1,4 +1,4 @@
-"""Fusion of rankings: by reciprocal rank, or by weighted scores."""
+"""Fusion of rankings: reciprocal rank fusion (rrf), weighted scores, learned weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from kbbench_hf.retrieval.top_k import grouped
 from kbbench_hf.retrieval.trained_folder import FUSION, record, trained_folder
 
 DEPTH = 10_000
-"""How far into each ranking to look; deep, so that where a list is cut does not decide how scores are stretched."""
+"""Depth of each ranking, so deep that the cut does not affect the scaling of scores."""
 
 Credit = Callable[[Ranking], NDArray[np.float64]]
-"""What each entry of a ranking contributes to its candidate's score, shape (queries, k)."""
+"""Ranking -> the contribution of each entry to its candidate's score, shape (queries, k)."""
 
 
 def build_reciprocal_rank(spec: Spec, context: RetrieverContext) -> "Fusion":
@@ -38,7 +38,7 @@ def build_weighted(spec: Spec, context: RetrieverContext) -> "Fusion":
 
 
 def build_learned(spec: Spec, context: RetrieverContext) -> "Fusion":
-    """Build `fuse:<model>`, a folder or a name on the Hub: `weighted` with the models and weights that are there."""
+    """Build `fuse:<model>`, a folder or a name on the Hub: `weighted` with its models and weights."""
     spec.read()
     folder = trained_folder(spec.model, FUSION, "fuse")
     context.revisions[spec.model] = file_sha256(folder / FUSION)
@@ -48,7 +48,7 @@ def build_learned(spec: Spec, context: RetrieverContext) -> "Fusion":
 
 @dataclass(frozen=True)
 class Fusion:
-    """Candidates by the sum of what each retriever's ranking credits them with; a ranking without them credits 0."""
+    """Ranks candidates by the sum of their credits in the rankings; 0 in a ranking without them."""
 
     retrievers: Sequence[Retriever]
     """Two or more."""
@@ -57,7 +57,7 @@ class Fusion:
     weights: Sequence[float] | None = None
     """One per retriever; equal where None."""
     depth: int = DEPTH
-    """How far into each ranking to look."""
+    """The depth of each ranking."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
@@ -91,7 +91,7 @@ def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:
 
 
 def min_max(ranking: Ranking) -> NDArray[np.float64]:
-    """Return the scores of each row stretched to 0 ... 1; all 0 where they are equal.
+    """Return the scores of each row scaled to 0 ... 1; all 0 where they are equal.
 
     >>> min_max(Ranking(np.array([[4, 9, 2]]), np.array([[3.0, 2.0, 1.0]]))).tolist()
     [[1.0, 0.5, 0.0]]

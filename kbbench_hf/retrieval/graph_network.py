@@ -62,7 +62,7 @@ def batch_of(
     sizes = np.array([len(graph.rows) for _, graph in flat])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
-    def joined(name: str) -> NDArray[np.int64]:
+    def shifted(name: str) -> NDArray[np.int64]:
         parts = [getattr(graph, name) + start for (_, graph), start in zip(flat, starts, strict=True)]
         return np.concatenate(parts).astype(np.int64)
 
@@ -78,10 +78,10 @@ def batch_of(
         types,
         np.repeat(np.arange(len(flat)), sizes),
         starts,
-        joined("sources"),
-        joined("targets"),
+        shifted("sources"),
+        shifted("targets"),
         np.concatenate([graph.relations for _, graph in flat]).astype(np.int64),
-        joined("scored"),
+        shifted("scored"),
         np.repeat(query, [len(graph.scored) for _, graph in flat]),
     )
     return Batch(torch.from_numpy(texts), torch.from_numpy(numbers), *(torch.from_numpy(each) for each in integers))

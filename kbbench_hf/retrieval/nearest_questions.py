@@ -1,6 +1,6 @@
-"""A control that reads no documents: the answers of the training questions most like the question.
+"""k-nearest-questions control (knn): ranks the answers of the most similar training questions, without documents.
 
-What it gets right says how much of a benchmark can be had from answers that training questions share with it.
+Its score is what shared answers of training questions alone give on a benchmark.
 """
 
 from collections.abc import Sequence
@@ -36,33 +36,33 @@ def build(spec: Spec, context: RetrieverContext) -> "NearestQuestions":
 
 @dataclass(frozen=True)
 class NearestQuestions:
-    """Nodes by the summed similarity of the `k` nearest training questions that they answer; others are not ranked.
+    """Ranks nodes by the summed similarity of the `k` nearest training questions that they answer, and no others.
 
-    A training question with the very words of the question is left out, so training questions can be asked as well.
+    A training question equal to the query is left out, so that training questions can be queries too.
     """
 
     questions: Sequence[str]
     """The training questions."""
     answers: Sequence[NDArray[np.int64]]
-    """The rows that answer each."""
+    """The rows of the answers of each."""
     nearest: Retriever
     """Ranks the training questions."""
     k: int = 10
-    """How many of them to ask."""
+    """How many of them to use."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
         found = self.nearest.search(queries, self.k + 1)
-        rows = [self._ranked(*one, top_k) for one in zip(queries, found.ids, found.scores, strict=True)]
+        rows = [self._rank(*one, top_k) for one in zip(queries, found.ids, found.scores, strict=True)]
         return pad(rows, top_k)
 
-    def _ranked(
+    def _rank(
         self, query: str, nearest: NDArray[np.int64], scores: NDArray[np.float64], top_k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         found = zip(nearest, scores, strict=True)
-        asked = [(row, score) for row, score in found if score > 0 and self.questions[row] != query]
+        near = [(row, score) for row, score in found if score > 0 and self.questions[row] != query]
         credit: dict[int, float] = {}
-        for row, score in asked[: self.k]:
+        for row, score in near[: self.k]:
             for answer in set(self.answers[row].tolist()):
                 credit[answer] = credit.get(answer, 0.0) + float(score)
         nodes = np.array(sorted(credit), dtype=np.int64)

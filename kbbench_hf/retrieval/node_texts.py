@@ -1,16 +1,16 @@
-"""Which text stands for a node: what a model's options `text` and `relations` choose from.
+"""Forms of node texts: the values of a model's options `text` and `relations`.
 
 ===========  ========================================================================================================
 `text`       the column of that name, of a node without text the name
-`named`      `name: X. type: T. TEXT`, which tells an embedding what kind of thing a text is about
+`named`      `name: X. type: T. TEXT`, so that an embedding has the type
 `name`       the name alone
-`clean`      all that is known of a node, nothing cut; every knowledge base has it
-`official`   the document on which a benchmark's published figures were measured, where it has one
+`clean`      the whole record of a node, nothing cut; every knowledge base has it
+`official`   the document of a benchmark's published scores, where it has one
 `compact`    `official` on one line, of other knowledge bases `clean`
 ===========  ========================================================================================================
 
 A benchmark's forms also go by their own names, as `prime` and, on one line, `prime_compact`. With `relations=yes` a
-document ends in the names of the node's neighbours, by relation; the first three are columns and have none.
+document ends in the names of the node's neighbors, by relation; the first three are columns and have none.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,18 +31,18 @@ Rows = NDArray[np.int64] | None
 
 @dataclass(frozen=True)
 class Text:
-    """The text that stands for a node: one of the forms, and whether its neighbours are named."""
+    """A form of node texts, and whether they have the names of neighbors."""
 
     form: str
     relations: bool = False
 
     def __str__(self) -> str:
-        """Return it in words, for a run's record."""
+        """Return the form in words, for a run's record."""
         form = "text or name" if self.form == "text" else self.form
         return f"{form}{' with relations' if self.relations else ''}"
 
     def about(self, kb: KnowledgeBase) -> dict[str, object]:
-        """Return its rendering and the fields of nodes that it reads, for a run's record."""
+        """Return the form and the fields of nodes in it, for a run's record."""
         fields = FIELDS.get(self.form, [name for name in kb.nodes.column_names if name != "id"])
         neighbors = ["names of neighbors"] if self.relations else []
         return {"rendering": self.form, "relations": self.relations, "fields": [*fields, *neighbors]}
@@ -60,32 +60,32 @@ COLUMNS: Mapping[str, Callable[[KnowledgeBase, Rows], list[str]]] = {
     "named": _named,
     "name": lambda kb, rows: kb.names(rows),
 }
-"""What every knowledge base can be written as from its columns alone."""
+"""Forms made of columns alone, of every knowledge base."""
 FIELDS = {"text": ["text", "name where text is empty"], "named": ["name", "type", "text"], "name": ["name"]}
-"""The columns that each of them reads."""
+"""The columns of each."""
 _COMPACT = "_compact"
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The documents that a knowledge base has, beside its columns."""
+    """The forms of a knowledge base besides those of its columns."""
 
     documents: Mapping[str, Callable[[], "Rendering"]] = field(default_factory=dict)
-    """A benchmark's own, by name."""
+    """The documents of a benchmark, by name."""
     official: str | None = None
-    """The one of them on which its published figures were measured."""
+    """The one of its published scores."""
 
     @property
     def names(self) -> list[str]:
-        """What `text` can be."""
+        """The values of `text`."""
         official = ["official"] if self.official else []
         return [*COLUMNS, "clean", *official, "compact", *self.documents, *(each + _COMPACT for each in self.documents)]
 
     def choose(self, name: str, relations: bool | None = None, *, usually: bool = False) -> Text:
-        """Return the text of that name; with relations as asked, else where it has some and a model `usually` does.
+        """Return the form of this name; relations default to `usually` where the form has any.
 
         Raises:
-            UsageError: no form has this name, or a column was asked for relations.
+            UsageError: no form has this name, or it has no relations.
         """
         if name == "official" and not self.official:
             raise UsageError(

@@ -1,6 +1,6 @@
-"""The best candidates of each query, chosen by one rule everywhere: score descending, then position ascending.
+"""Top-k selection by one rule: score descending, then position ascending.
 
-Candidates are positions in the knowledge base, which keeps its nodes in order of id; so ties fall by id.
+Positions are rows of the knowledge base, whose nodes are in order of id; so ties are broken by id.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from kbbench_hf.protocols import Ranking
 Scores = NDArray[np.floating]
 Positions = NDArray[np.int64]
 SAMPLED = 32
-"""One score in so many is looked at to find where the best ones begin."""
+"""One score in so many is sampled to estimate the k-th best."""
 
 
 def best(scores: Scores, k: int, ids: Positions | None = None) -> Positions:
     """Return the positions of the `k` best scores, best first; fewer where there are fewer.
 
-    `ids` are the candidates where these do not stand in their order.
+    `ids` break ties where the candidates are not in their order.
 
     >>> best(np.array([0.5, 2.0, 0.5, 1.0]), 3).tolist()
     [1, 3, 0]
@@ -40,7 +40,7 @@ def best(scores: Scores, k: int, ids: Positions | None = None) -> Positions:
 
 
 def _last_of_best(scores: Scores, k: int) -> np.floating:
-    """Return the `k`-th best score, found among those alone that a sample says are good enough, if they are `k`."""
+    """Return the `k`-th best score, searched among the scores above that of a sample where these are enough."""
     sample = scores[::SAMPLED]
     n_above = 2 * k // SAMPLED + SAMPLED
     if n_above < len(sample):
@@ -72,7 +72,7 @@ def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
 
 
 def grouped(rows: Positions, ids: Positions, scores: Scores, n_rows: int, k: int) -> Ranking:
-    """Return the `k` best of candidates that are listed in any order, each with the query (`rows`) that found it."""
+    """Return the `k` best candidates of each query; `rows` is the query of each candidate, in any order."""
     order = np.lexsort((ids, -scores, rows))
     rows, ids, scores = rows[order], ids[order], scores[order]
     starts = np.searchsorted(rows, np.arange(n_rows + 1))

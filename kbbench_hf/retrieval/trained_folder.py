@@ -1,8 +1,7 @@
-"""The folder that a training left, here or on the Hub, and the models that it is made of.
+"""Folders of trained models, local or on the Hub, with the models they depend on.
 
-A graph network reads another model's vectors and a first stage's ranking, a fusion ranks by several models: by their
-names on the Hub, or by folders of this machine. What is published holds those folders too, in `models/`, and names
-them there.
+A graph network needs an encoder and a first stage, a fusion several models: names on the Hub or local folders. A
+published folder contains the local ones in `models/` and refers to them there.
 """
 
 import json
@@ -17,11 +16,11 @@ from kbbench_hf.hub.publish import Publication
 from kbbench_hf.model_specs import hub_name, parse
 
 NETWORK = "qagnn.json"
-"""What a graph network was trained for."""
+"""The settings of a graph network."""
 FUSION = "fusion.json"
 """The models of a learned fusion, and their weights."""
 INSIDE = "models"
-"""Where folders lie that came with it."""
+"""The folder of models that were published with it."""
 
 
 def trained_folder(model: str, file: str, method: str) -> Path:
@@ -30,13 +29,13 @@ def trained_folder(model: str, file: str, method: str) -> Path:
     Raises:
         UsageError: neither is there, or it does not hold `file`.
     """
-    folder = Path(model) if model and Path(model).is_dir() else _fetched(model, file, method)
+    folder = Path(model) if model and Path(model).is_dir() else _download(model, file, method)
     if not (folder / file).is_file():
         raise UsageError(f"{model} holds no {file}; expected the folder of: kbbench train --method {method}.")
     return folder
 
 
-def _fetched(model: str, file: str, method: str) -> Path:
+def _download(model: str, file: str, method: str) -> Path:
     from huggingface_hub import snapshot_download
 
     name, revision = hub_name(model)
@@ -50,7 +49,7 @@ def _fetched(model: str, file: str, method: str) -> Path:
 
 
 def publication(folder: Path, namespace: str, private: bool = False) -> Publication:
-    """Return what a trained folder is on the Hub: a model of the folder's name.
+    """Return the publication of a trained folder on the Hub: a model of the folder's name.
 
     Raises:
         UsageError: it is not trained to its end, or a folder that it names is not here.
@@ -61,14 +60,14 @@ def publication(folder: Path, namespace: str, private: bool = False) -> Publicat
 
 
 def record(folder: Path, file: str) -> Row:
-    """Return what `file` holds, with the models that lie inside the folder named where they lie."""
-    return _renamed(read_json(folder / file), lambda model: str(_inside(folder, model) or model))
+    """Return the content of `file`, with the paths of models inside the folder resolved."""
+    return _rename_models(read_json(folder / file), lambda model: str(_inside(folder, model) or model))
 
 
 def portable(folder: Path) -> dict[str, Path | bytes]:
-    """Return the files of a trained folder as it is published: path in the repository -> file or content.
+    """Return the files of a trained folder to publish: path in the repository -> file or content.
 
-    Folders of this machine that its models name come with it, theirs too, and are named by where they lie in it.
+    Local folders of models that it refers to are included, recursively, and referred to by their new path.
 
     Raises:
         UsageError: a folder that is named is not here.
@@ -93,20 +92,20 @@ def portable(folder: Path) -> dict[str, Path | bytes]:
 
     for file in (NETWORK, FUSION):
         if file in files:
-            files[file] = (json.dumps(_renamed(read_json(folder / file), place), indent=2) + "\n").encode()
+            files[file] = (json.dumps(_rename_models(read_json(folder / file), place), indent=2) + "\n").encode()
     for local, at in places.items():
         files |= {f"{at}/{path}": content for path, content in portable(local).items()}
     return files
 
 
 def _inside(folder: Path, model: str) -> Path | None:
-    """Return where a model lies in a folder; None where it does not."""
+    """Return the path of a model inside a folder; None where it is not inside."""
     here = folder / model
     return here if model.startswith(f"{INSIDE}/") and here.is_dir() else None
 
 
-def _renamed(found: Row, rename: Callable[[str], str]) -> Row:
-    """Return what a network's or a fusion's file holds with its models renamed."""
+def _rename_models(found: Row, rename: Callable[[str], str]) -> Row:
+    """Return the content of a network's or a fusion's file with its models renamed."""
     new = dict(found)
     if "encoder" in found:
         new["encoder"] = rename(found["encoder"])

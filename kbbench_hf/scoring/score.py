@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kbbench_hf.scoring.trajectories import Trajectory
 
 EXPLANATIONS = "explanations.jsonl"
-"""Why a retriever ranked as it did, one `protocols.Reading` a line, where it can say."""
+"""Explanations of a retriever that has them, one `protocols.Explanation` per line."""
 
 Answers = Path | str | Iterable[Path | str] | Iterable[Mapping[str, object]]
 

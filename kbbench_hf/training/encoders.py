@@ -4,32 +4,19 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import sentence_transformers as st
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from sentence_transformers import (
-    MultiVectorEncoder,
-    MultiVectorEncoderTrainer,
-    MultiVectorEncoderTrainingArguments,
-    SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-)
 from sentence_transformers.base.modules import Dense, Router
-from sentence_transformers.multi_vector_encoder.losses import (
-    CachedMultiVectorMultipleNegativesRankingLoss,
-    MultiVectorMultipleNegativesRankingLoss,
-)
-from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
-    MultipleNegativesRankingLoss,
-)
+from sentence_transformers.multi_vector_encoder import losses as late_losses
+from sentence_transformers.sentence_transformer import losses as dense_losses
 from torch import Tensor, cat, distributed, empty_like, from_numpy, nn
 from transformers import PrinterCallback, TrainerCallback, set_seed
 
@@ -114,24 +101,36 @@ def _train(
     processes.gather(None)
     last = last_checkpoint(checkpoints)
     if spec.n_negatives:
-        first = (
-            rank(model)
-            if spec.negatives == ITSELF
-            else rank_by_name(spec.negatives, data, data.train.texts, MINED, progress).ids
-        )
+        if spec.negatives == ITSELF:
+            first = rank(model)
+        else:
+            first = rank_by_name(spec.negatives, data, data.train.texts, MINED, progress).ids
         pairs.replace_negatives(draw(best_wrong(first, data.train.answers, spec.negatives_depth), 0), 0)
-    shown = TrainingBar(data.task.benchmark.dataset, show=show)
+    bar = TrainingBar(data.task.benchmark.dataset, show=show)
     refresh = NegativeRefresh(pairs, rank, draw, spec.refresh, spec.negatives_depth) if spec.refresh else None
     if refresh and last:
         refresh.resume(last)
-    trainer = _trainer(
-        kind, spec, data, model, pairs, checkpoints, [shown, *([refresh] if refresh else []), CheckpointSeal()]
+    evaluator = RetrievalScores(spec.benchmark, text=data.text, max_length=spec.length, batch_size=64)
+    arguments = _arguments(kind, spec, checkpoints, evaluator.primary_metric, len(pairs))
+    several = arguments.world_size > 1
+    if spec.mini_batch is None:
+        loss = kind.loss(model, gather_across_devices=several)
+    else:
+        loss = kind.cached_loss(model, mini_batch_size=spec.mini_batch, gather_across_devices=several)
+    trainer: Any = kind.trainer(
+        model,
+        arguments,
+        train_dataset=Dataset.from_dict({"label": list(range(len(pairs)))}).with_transform(pairs.render),
+        loss=mask_answers(loss, pairs.known_answers, by_question=kind.by_question),
+        evaluator=evaluator,
+        callbacks=[bar, *([refresh] if refresh else []), CheckpointSeal()],
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     model.max_seq_length = spec.length
     if trainer.is_world_process_zero():
         model.save_pretrained(str(folder), create_model_card=False)
-    return shown.log(trainer.state, refresh.log if refresh else [])
+    return bar.log(trainer.state, refresh.log if refresh else [])
 
 
 def _weights_hash(model: nn.Module) -> str:
@@ -141,20 +140,20 @@ def _weights_hash(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _build_dense(spec: TrainSpec) -> SentenceTransformer:
+def _build_dense(spec: TrainSpec) -> st.SentenceTransformer:
     """Return one encoder for questions and nodes, or one for each (`towers`)."""
     try:
-        model = SentenceTransformer(spec.base, device=_device())
+        model = st.SentenceTransformer(spec.base, device=_device())
     except (OSError, ValueError) as error:
         raise unloadable(spec.base, error) from error
     if spec.towers == 1:
         return model
     own = list(model)
     towers = Router.for_query_document([deepcopy(each) for each in own], own)
-    return SentenceTransformer(modules=[towers], device=_device())
+    return st.SentenceTransformer(modules=[towers], device=_device())
 
 
-def _build_late(spec: TrainSpec) -> MultiVectorEncoder:
+def _build_late(spec: TrainSpec) -> st.MultiVectorEncoder:
     """Return an encoder of tokens; with `dimension` it has a projection with random weights, by the seed."""
     if spec.towers != 1:
         raise UsageError("towers is 2; late interaction has one encoder for questions and nodes. Leave it out.")
@@ -163,7 +162,9 @@ def _build_late(spec: TrainSpec) -> MultiVectorEncoder:
         body, *others = list(model)
         size = body.get_embedding_dimension()
         project = Dense(size, spec.dimension, bias=False, activation_function=nn.Identity(), **TOKENS)
-        model = MultiVectorEncoder(modules=[body, project, *(each for each in others if not isinstance(each, Dense))])
+        model = st.MultiVectorEncoder(
+            modules=[body, project, *(each for each in others if not isinstance(each, Dense))]
+        )
     return model.to(_device() or model.device)
 
 
@@ -174,32 +175,23 @@ def _device() -> str | None:
 
 DENSE = EncoderClasses(
     _build_dense,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-    MultipleNegativesRankingLoss,
-    CachedMultipleNegativesRankingLoss,
+    st.SentenceTransformerTrainer,
+    st.SentenceTransformerTrainingArguments,
+    dense_losses.MultipleNegativesRankingLoss,
+    dense_losses.CachedMultipleNegativesRankingLoss,
     by_question=False,
 )
 LATE = EncoderClasses(
     _build_late,
-    MultiVectorEncoderTrainer,
-    MultiVectorEncoderTrainingArguments,
-    MultiVectorMultipleNegativesRankingLoss,
-    CachedMultiVectorMultipleNegativesRankingLoss,
+    st.MultiVectorEncoderTrainer,
+    st.MultiVectorEncoderTrainingArguments,
+    late_losses.MultiVectorMultipleNegativesRankingLoss,
+    late_losses.CachedMultiVectorMultipleNegativesRankingLoss,
     by_question=True,
 )
 
 
-def _trainer(
-    kind: EncoderClasses,
-    spec: TrainSpec,
-    data: TrainingData,
-    model: Any,
-    pairs: TrainingPairs,
-    checkpoints: Path,
-    callbacks: Sequence[TrainerCallback],
-) -> Any:
-    evaluator = RetrievalScores(spec.benchmark, text=data.text, max_length=spec.length, batch_size=64)
+def _arguments(kind: EncoderClasses, spec: TrainSpec, checkpoints: Path, metric: str, n_pairs: int) -> Any:
     arguments = kind.arguments(
         str(checkpoints),
         per_device_train_batch_size=spec.batch,
@@ -215,33 +207,18 @@ def _trainer(
         save_strategy="steps",
         save_total_limit=2,
         load_best_model_at_end=True,
-        metric_for_best_model=f"eval_{evaluator.primary_metric}",
+        metric_for_best_model=f"eval_{metric}",
         greater_is_better=True,
         logging_steps=1,
         report_to=[],
         disable_tqdm=True,
         router_mapping={**ROLES, **{f"negative_{n + 1}": "document" for n in range(spec.n_negatives)}},
     )
-    per_epoch = math.ceil(len(pairs) / (spec.batch * spec.accumulate * arguments.world_size))
+    per_epoch = math.ceil(n_pairs / (spec.batch * spec.accumulate * arguments.world_size))
     every = math.ceil(spec.epochs * per_epoch / spec.evaluations)
     arguments.eval_steps = arguments.save_steps = every
     arguments.max_steps = every * spec.evaluations  # the last step is evaluated too
-    several = arguments.world_size > 1
-    if spec.mini_batch is None:
-        loss = kind.loss(model, gather_across_devices=several)
-    else:
-        loss = kind.cached_loss(model, mini_batch_size=spec.mini_batch, gather_across_devices=several)
-    dataset = Dataset.from_dict({"label": list(range(len(pairs)))}).with_transform(pairs.render)
-    trainer = kind.trainer(
-        model,
-        arguments,
-        train_dataset=dataset,
-        loss=mask_answers(loss, pairs.known_answers, by_question=kind.by_question),
-        evaluator=evaluator,
-        callbacks=list(callbacks),
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
+    return arguments
 
 
 FILES = "files.json"

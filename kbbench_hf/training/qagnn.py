@@ -47,6 +47,10 @@ class LabeledGraphs(NamedTuple):
         return float(np.mean([each.any() for each in self.right])) if self.right else math.nan
 
 
+Splits = tuple[LabeledGraphs, LabeledGraphs]
+"""Training and validation."""
+
+
 def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> TrainingLog:
     """Train a graph network and one of 0 layers with the same budget, and save both in `folder`.
 
@@ -59,16 +63,11 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
         DataError: no training question has an answer in its graph.
     """
     graph = data.kb.graph
+    own = ("text", "length", "first_stage", "candidates", "graph_size", "mode", "layers")
     config = NetworkConfig(
         encoder=spec.base,
         revision=SentenceEmbedder(spec.base).name.rpartition("@")[2],
-        text=spec.text,
-        length=spec.length,
-        first_stage=spec.first_stage,
-        candidates=spec.candidates,
-        graph_size=spec.graph_size,
-        mode=spec.mode,
-        layers=spec.layers,
+        **{name: getattr(spec, name) for name in own},
         node_types=list(graph.node_types),
         relations=list(graph.relations),
     )
@@ -86,10 +85,9 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
             f"No training question of {spec.benchmark} has an answer in its graph; expected some. Take a better first "
             "stage (--first-stage), or more of its nodes (--candidates, --graph-size)."
         )
+    splits = (train, validation)
     learned = {
-        layers: _train_network(
-            spec, features, layers, train, validation, folder, checkpoints / f"{layers}-layers", show=show
-        )
+        layers: _train_network(spec, features, layers, splits, folder, checkpoints / f"{layers}-layers", show=show)
         for layers in dict.fromkeys((spec.layers, 0))
     }
     if processes.rank == 0:
@@ -115,14 +113,14 @@ def _train_network(
     spec: TrainSpec,
     features: GraphFeatures,
     layers: int,
-    train: LabeledGraphs,
-    validation: LabeledGraphs,
+    splits: Splits,
     folder: Path,
     checkpoints: Path,
     *,
     show: bool,
 ) -> TrainingLog:
     """Train one network, from its last checkpoint on, and save the weights of its best step in `folder`."""
+    train, validation = splits
     set_seed(spec.seed)
     accelerator = Accelerator(
         cpu=not torch.cuda.is_available(),

@@ -25,7 +25,7 @@ from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.retrieval.late_interaction import TokenEmbedder
 from kbbench_hf.retrieval.top_k import best
 from kbbench_hf.scoring.eval_task import load_examples
-from kbbench_hf.training.controls import TRAINED, compared, ranked
+from kbbench_hf.training.controls import TRAINED, compare_controls, rank_controls
 from kbbench_hf.training.questions import TEST, load_training_data
 from kbbench_hf.training.train import Trained, train
 
@@ -64,7 +64,7 @@ def taught(name: str, method: str, base: str, **how: object) -> Trained:
 def table(title: str, models: Mapping[str, Sequence[str]]) -> None:
     """Rank the test questions with each system's models, and print the trained one against the others."""
     print(f"\n{title}", flush=True)
-    for line in compared(ranked(SLICE, models, Path("runs", title.split(":")[0]), TEST)):
+    for line in compare_controls(rank_controls(SLICE, models, Path("runs", title.split(":")[0]), TEST)):
         seeds = f" (seeds {', '.join(f'{100 * seed:.1f}' for seed in line.seeds)})" if len(line.seeds) > 1 else ""
         above = "" if line.system == TRAINED else (
             f"   {100 * line.gain:+.1f} [{100 * line.ci95[0]:+.1f}, {100 * line.ci95[1]:+.1f}] for the trained"
@@ -104,7 +104,7 @@ def late(base: str, seeds: Sequence[int]) -> None:
         first = taught(f"dpr{seed}", "dpr", base, seed=seed).model
         models.setdefault("200 of dpr", []).append(f"{trained[seed]}({first})")
         models.setdefault("200 of bm25 and dpr", []).append(f"{trained[seed]}(weighted(bm25,{first}))")
-    results = ranked(SLICE, models, runs, TEST)
+    results = rank_controls(SLICE, models, runs, TEST)
     for system, of in results.items():
         recall, mrr = (100 * np.mean([each.scores[name].value for each in of]) for name in ("recall_at_20", "mrr"))
         print(f"  Recall@20 {recall:.1f}, MRR {mrr:.1f}: {system}")

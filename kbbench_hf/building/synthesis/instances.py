@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kbbench_hf.building.synthesis.node_phrases import folded, is_named
 from kbbench_hf.building.synthesis.schema import is_name
 from kbbench_hf.knowledge_base.graph import Direction, Graph
-from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, Walk
+from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.text.words import list_words
 
@@ -66,7 +66,7 @@ class TopicDraws:
         topics = [drawn[topic] for topic in path.topics]
         return topics, [] if met is None else np.setdiff1d(met, topics).tolist()
 
-    def _first(self, walk: Walk, rng: Random) -> int | None:
+    def _first(self, walk: MetapathWalk, rng: Random) -> int | None:
         hop = walk.hops[0]
         key = (walk.start_type, hop.relation, hop.direction)
         if key not in self._starts:
@@ -76,14 +76,14 @@ class TopicDraws:
         rows_of, weights = self._starts[key]
         return rng.choices(rows_of, cum_weights=weights)[0] if rows_of else None
 
-    def _meeting(self, walk: Walk, met: NDArray[np.int64], drawn: set[int], rng: Random) -> int | None:
+    def _meeting(self, walk: MetapathWalk, met: NDArray[np.int64], drawn: set[int], rng: Random) -> int | None:
         answer = int(met[rng.randrange(len(met))])
         types = [walk.start_type, *(hop.node_type for hop in walk.hops[:-1])]
         hops = tuple(
             Hop(hop.relation, before, _BACK[hop.direction])
             for hop, before in zip(walk.hops[::-1], types[::-1], strict=True)
         )
-        back = Walk(None, walk.hops[-1].node_type, hops)
+        back = MetapathWalk(None, walk.hops[-1].node_type, hops)
         found = [row for row in back.reached(self.graph, np.array([answer])).tolist() if row not in drawn]
         return found[rng.randrange(len(found))] if found else None
 

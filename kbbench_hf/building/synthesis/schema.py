@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import Direction
-from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, Walk
+from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 FEWEST_EDGES = 5
@@ -40,7 +40,7 @@ class RelationStep:
             walks = Metapath.parse(f"{self.start} -[{self.arrow}]-> {self.end}").walks
         except UsageError:
             return False
-        return walks == (Walk(self.start, self.start, (self.hop,)),)
+        return walks == (MetapathWalk(self.start, self.start, (self.hop,)),)
 
 
 @dataclass(frozen=True)

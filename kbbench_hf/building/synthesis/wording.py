@@ -12,7 +12,7 @@ from zlib import crc32
 from kbbench_hf.building.synthesis.requirements import Requirement
 from kbbench_hf.building.synthesis.schema import RelationStep
 from kbbench_hf.building.synthesis.spec import SpecWords, Template
-from kbbench_hf.knowledge_base.metapaths import Hop, Walk
+from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
 
 _GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
 _FORMS = {name: frozenset(words) for name, words in _GRAMMAR["forms"].items()}
@@ -99,7 +99,7 @@ class Wording:
         filled = {"type": kind, "a_type": _with_article(kind), "clauses": joined, "verbs": " and ".join(verbs)}
         return _fill(choice.of(frames, "frame"), filled)
 
-    def _walk(self, walk: Walk, topics: Mapping[str, str], choice: Choice, place: int, several: bool) -> str:
+    def _walk(self, walk: MetapathWalk, topics: Mapping[str, str], choice: Choice, place: int, several: bool) -> str:
         """Return the relative clause about the end of a walk."""
         said = topics[walk.topic] if walk.topic is not None else f"any {self.type(walk.start_type)}"
         start, clause = walk.start_type, ""
@@ -113,7 +113,7 @@ class Wording:
             start = hop.node_type
         return clause
 
-    def _stated(self, walk: Walk, topics: Mapping[str, str], choice: Choice) -> str:
+    def _stated(self, walk: MetapathWalk, topics: Mapping[str, str], choice: Choice) -> str:
         """Return a walk as a sentence that ends in the question; "" where it would not be easier to read.
 
         A relative clause like "that {x} is made with" for the last step would enclose all other steps: "a town that a

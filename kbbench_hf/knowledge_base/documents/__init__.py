@@ -1,4 +1,4 @@
-"""A node as text: `clean`, a rendering that drops no text; benchmarks bring others, on which figures were published."""
+"""Documents of nodes: `render`, and the default rendering `clean`; benchmarks have others, of published scores."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,10 +6,10 @@ from numpy.typing import ArrayLike
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.documents.clean import RENDERING
-from kbbench_hf.knowledge_base.documents.compact import compact_text as compact_text
-from kbbench_hf.knowledge_base.documents.pieces import Pool
+from kbbench_hf.knowledge_base.documents.pieces import PiecePool
 from kbbench_hf.knowledge_base.documents.rendering import Rendering as Rendering
 from kbbench_hf.knowledge_base.documents.rendering import Sample
+from kbbench_hf.knowledge_base.documents.rendering import compact_text as compact_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 CLEAN: Rendering = RENDERING
@@ -29,7 +29,7 @@ def render(
 ) -> pa.ChunkedArray:
     """Return one document per row (of all rows where None), in their order.
 
-    Where `n_rel` is positive, at most so many neighbours of each kind are named, drawn by `seed`; a node's document is
+    Where `n_rel` is positive, at most so many neighbors of each kind are named, sampled by `seed`; a document is
     the same alone and among others. `compact` puts each document on one line.
 
     Differs from upstream: the sample of `n_rel` is seeded; the official code draws with an unseeded `torch.randperm`.
@@ -51,12 +51,12 @@ def render(
         raise UsageError(f"n_rel = {n_rel}; expected a positive number of neighbors, or -1 for all.")
     chosen = np.arange(len(kb)) if rows is None else kb.graph.checked(rows)
     whole = 4 * len(chosen) >= len(kb)
-    pool, blocks = Pool(whole), []
+    pool, blocks = PiecePool(whole), []
     for start in range(0, len(chosen), BLOCK):
         block = chosen[start : start + BLOCK]
         documents = pa.array(rendering.bodies(kb, block), pa.large_string())
         if relations:
-            pool = pool if whole else Pool()
+            pool = pool if whole else PiecePool()
             layout = rendering.relations(kb, block, pool, Sample(n_rel, seed))
             documents = layout.begin(pool.size + np.arange(len(block))).texts(pool, documents)
         if compact:

@@ -1,8 +1,8 @@
-"""A clean document for any knowledge base: everything that is known about a node, nothing cut, nothing rewritten.
+"""Rendering `clean` for any knowledge base: the whole record of a node, nothing cut, nothing rewritten.
 
 The name; `type: T`; the text; every value in the further columns and in `details` as `key: value`, deep records line by
-line; then each relation as `relation: name; name`, and what points at the node as `inverse relation: name; name` where
-the edges are directed. A neighbour without a name stands with its id.
+line; then each relation as `relation: name; name`, and incoming edges as `inverse relation: name; name` where
+the edges are directed. A neighbor without a name has its id.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
+from kbbench_hf.knowledge_base.documents.pieces import Layout, NeighborLists, PiecePool, edges_of, sample_edges
 from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 
 def known_of(node: Node, longest: int) -> str:
-    r"""Return what is known of a node beside name, type and neighbours: text, further columns, details; "" if nothing.
+    r"""Return the record of a node without name, type and neighbors: text, further columns, details; "" if nothing.
 
     Lines that begin after `longest` characters are left out.
 
@@ -68,7 +68,7 @@ def _is_nothing(value: object) -> bool:
     return value is None or value == "" or value != value
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     graph = kb.graph.without_loops
     every = np.arange(len(graph.relations))
     sides = graph.sides
@@ -77,8 +77,8 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
     n_kinds = max(len(labels), 1)
     if sample.n > 0:
         segments = edges.segments()
-        kept = np.sort(drawn(segments, rows[segments // n_kinds], edges.rows, sample.n, sample.seed))
-        edges = Edges(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
+        kept = np.sort(sample_edges(segments, rows[segments // n_kinds], edges.rows, sample.n, sample.seed))
+        edges = NeighborLists(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
     names, related = _shown_names(kb), np.flatnonzero(np.diff(edges.offsets))
     pieces, lasts = pool.named(names, edges.rows, "", "; "), edges.offsets[related + 1] - 1
     pieces[lasts] = pool.named(names, edges.rows[lasts])
@@ -86,7 +86,7 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
     return layout.merged(np.arange(len(rows) + 1) * len(labels))
 
 
-def _side_by_side(sides: list[Edges], n_rows: int, n_relations: int) -> Edges:
+def _side_by_side(sides: list[NeighborLists], n_rows: int, n_relations: int) -> NeighborLists:
     """Return the edges of both directions as one, those out of a node before those into it."""
     if len(sides) == 1 or n_relations == 0:
         return sides[0]
@@ -95,7 +95,7 @@ def _side_by_side(sides: list[Edges], n_rows: int, n_relations: int) -> Edges:
     order = np.argsort(np.concatenate(shifted), kind="stable")
     bounds = np.arange(n_rows * n_relations * len(sides) + 1)
     rows = np.concatenate([side.rows for side in sides])[order]
-    return Edges(np.searchsorted(np.concatenate(shifted)[order], bounds), rows)
+    return NeighborLists(np.searchsorted(np.concatenate(shifted)[order], bounds), rows)
 
 
 def _shown_names(kb: KnowledgeBase) -> pa.Array:

@@ -1,8 +1,7 @@
-"""Laying texts out of pieces.
+"""Layout of documents from pieces of text, most of them names of neighbors (Arrow).
 
-A document with relations is a sequence of pieces, most of which are names of neighbours. All pieces of all documents
-are taken from one pool in one Arrow call, which lays their bytes end to end; the documents are then the same bytes with
-fewer offsets. Nothing is joined twice and no loop runs over the edges.
+All pieces of all documents are taken from one pool in one Arrow call, which concatenates their bytes; the documents are
+the same bytes with fewer offsets. Nothing is copied twice and no loop runs over the edges.
 """
 
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ from numpy.typing import NDArray
 from kbbench_hf.knowledge_base.graph import Adjacency, spans
 
 
-class Pool:
-    """The different pieces, each known by its number.
+class PiecePool:
+    """The distinct pieces by number.
 
-    `whole` says that most nodes of the knowledge base will be named, block after block of documents: all their names
-    are then added once, instead of those that a block uses.
+    With `whole`, all names of the knowledge base are added once, instead of those that each block of documents uses.
     """
 
     def __init__(self, whole: bool = False) -> None:
@@ -64,7 +62,7 @@ class Layout:
         """Return the layout in which the texts from `bounds[i]` to `bounds[i + 1]` are one."""
         return Layout(self.pieces, self.offsets[bounds])
 
-    def texts(self, pool: Pool, *further: pa.Array) -> pa.LargeStringArray:
+    def texts(self, pool: PiecePool, *further: pa.Array) -> pa.LargeStringArray:
         """Return the texts; pieces from `pool.size` on are those in `further`."""
         if not len(self.pieces):
             return pa.array([""] * (len(self.offsets) - 1), pa.large_string())
@@ -74,8 +72,8 @@ class Layout:
         return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), data)
 
 
-class Edges(NamedTuple):
-    """The neighbours of some nodes by some relations, node by node, relation by relation.
+class NeighborLists(NamedTuple):
+    """The neighbors of some nodes by some relations, node by node, relation by relation.
 
     Those of the i-th node and j-th relation are segment `i * len(relations) + j`, which is
     `rows[offsets[segment] : offsets[segment + 1]]`.
@@ -88,20 +86,20 @@ class Edges(NamedTuple):
         """Return the segment of each edge."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def keep(self, kept: NDArray[np.bool_]) -> "Edges":
+    def keep(self, kept: NDArray[np.bool_]) -> "NeighborLists":
         """Return the edges that are marked."""
-        return Edges(np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.rows[kept])
+        return NeighborLists(np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.rows[kept])
 
 
-def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[np.int64]) -> Edges:
-    """Return the neighbours of nodes by relations, in this order, ascending within each."""
+def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[np.int64]) -> NeighborLists:
+    """Return the neighbors of nodes by relations, in this order, ascending within each."""
     if is_run(nodes) and len(relations) == adjacency.n_relations and is_run(relations):
         start, stop = nodes[0] * adjacency.n_relations, (nodes[-1] + 1) * adjacency.n_relations
         bounds = adjacency.indptr[start : stop + 1].astype(np.int64)
-        return Edges(bounds - bounds[0], adjacency.indices[bounds[0] : bounds[-1]])
+        return NeighborLists(bounds - bounds[0], adjacency.indices[bounds[0] : bounds[-1]])
     keys = (nodes[:, None] * adjacency.n_relations + relations).ravel()
     places, offsets = spans(adjacency.indptr[keys], adjacency.indptr[keys + 1])
-    return Edges(offsets, adjacency.indices[places])
+    return NeighborLists(offsets, adjacency.indices[places])
 
 
 def is_run(numbers: NDArray[np.int64]) -> bool:
@@ -109,12 +107,12 @@ def is_run(numbers: NDArray[np.int64]) -> bool:
     return len(numbers) > 0 and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers)))
 
 
-def drawn(
+def sample_edges(
     groups: NDArray[np.int64], owners: NDArray[np.int64], rows: NDArray[np.integer], n: int, seed: int
 ) -> NDArray[np.int64]:
     """Return the places of at most `n` edges of each group, the groups in order, each in the order of its draw.
 
-    `groups` ascends. The draw depends on the seed, the owning node, the neighbour and nothing else, so that a document
+    `groups` ascends. The draw depends on the seed, the owning node, the neighbor and nothing else, so that a document
     is the same alone and among others.
     """
     mixed = _mixed(_mixed(np.uint64(seed % 2**64) + owners.astype(np.uint64)) + rows.astype(np.uint64))

@@ -1,25 +1,22 @@
-"""What a rendering is: a body for each node, and a layout of its neighbours' names."""
+"""Renderings of nodes as documents: a body, a layout of the names of neighbors, and the form on one line."""
 
-import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.knowledge_base.documents.pieces import Layout, Pool, is_run
+from kbbench_hf.knowledge_base.documents.pieces import Layout, PiecePool, is_run
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.knowledge_base.tables import NODE_COLUMNS, Record
-
-_decode = msgspec.json.Decoder().decode
+from kbbench_hf.knowledge_base.tables import NODE_COLUMNS, Record, parse_record
 
 
 class Node(NamedTuple):
-    """What the body of a document is written from: the columns of a node, its `details` read, further columns."""
+    """The input of a document's body: the columns of a node, its `details` parsed, further columns."""
 
     name: str
     type: str
@@ -30,7 +27,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """At most `n` neighbours of each kind, drawn by `seed`; all where `n` is -1."""
+    """At most `n` neighbors of each kind, sampled by `seed`; all where `n` is -1."""
 
     n: int = -1
     seed: int = 0
@@ -41,7 +38,7 @@ class Rendering:
     """A way to write nodes as documents: a body for each, what follows it, and the form on one line."""
 
     body: Callable[[Node], str]
-    relations: Callable[[KnowledgeBase, NDArray[np.int64], Pool, Sample], Layout]
+    relations: Callable[[KnowledgeBase, NDArray[np.int64], PiecePool, Sample], Layout]
     """Lays out the relations of nodes, with pieces that it adds to the pool."""
     compact: Callable[[str], str]
 
@@ -64,9 +61,9 @@ class Rendering:
 
 
 def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
-    """Return these nodes, each read when it is its turn.
+    """Yield these nodes, each parsed in its turn.
 
-    Many records at once would keep the garbage collector busy for longer than all else takes.
+    Many records at once would cost more time in the garbage collector than all else.
     """
     table = kb.nodes.slice(rows[0], len(rows)) if is_run(rows) else kb.nodes.take(pa.array(rows))
     nothing: Record = {}
@@ -74,24 +71,22 @@ def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
     others = [name for name in table.column_names if name not in (*NODE_COLUMNS, "details")]
     further = table.select(others).to_pylist() if others else [nothing] * len(table)
     names, texts = table["name"].to_pylist(), table["text"].to_pylist()
-    records = (_read(record) if record else nothing for record in details)
+    records = (parse_record(record) if record else nothing for record in details)
     return map(Node._make, zip(names, kb.types(rows), texts, records, further, strict=True))
 
 
-def _read(text: str) -> Record:
-    """Return the record in `details`; text that is none stands in one under its column's name.
+_GAP = re.compile(r"\s\s+")  # the same as \s{2,}, which `re` searches for more slowly
 
-    What strict JSON does not have, such as NaN and halves of surrogate pairs, only Python's own slower reader takes.
+
+def compact_text(text: str) -> str:
+    r"""Return a document on one line, as the released `compact_text` writes it.
+
+    It deletes every "- ", also inside prose, and turns ends of lines into sentences.
+    Source: `stark_qa/tools/process_text.py` of snap-stanford/stark (MIT).
+
+    >>> compact_text("- name: IL-2 - alpha\n- type: gene\n- details:\n")
+    'name: IL-2 alpha. type: gene. details: '
     """
-    try:
-        record = _decode(text)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        record = _leniently(text)
-    return record if isinstance(record, dict) else {"details": text}
-
-
-def _leniently(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    text = text.replace("\n", ". ").replace("\r", "").replace("- ", "")
+    text = text.replace(": .", ":").replace(":.", ":")
+    return _GAP.sub(" ", text).replace(".. ", ". ")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, LINKS, REQUESTS, listed, stem, words
+from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, LINKS, REQUESTS, stem, word_list, words
 from kbbench_hf.text.words import WORD
 
 _CUE = (
@@ -51,7 +51,7 @@ _NEGATED = re.compile(
 )
 """Excludes only where a name follows: the text of an answer may be negated too ("who never drove a car")."""
 _COMPARED = re.compile(r"\bthan\b(?:\s+[^\s,.;:!?]+){1,6}", re.IGNORECASE)
-_WITHIN_NAMES = listed("and or nor the a an of")
+_WITHIN_NAMES = word_list("within_names")
 
 
 class SplitQuery(NamedTuple):

@@ -15,42 +15,23 @@ from kbbench_hf.retrieval.graph_ranker.propagation import Vector
 from kbbench_hf.retrieval.graph_ranker.query_words import (
     ASKED_WITH,
     CONTRACTED,
-    EXCLUDED_WITH,
     FUNCTION,
     LINKS,
-    PARTICIPLES,
     REQUESTS,
     VERB_FORMS,
     VERBS,
-    listed,
+    WORDS,
     stem,
+    word_list,
     words,
 )
 from kbbench_hf.retrieval.graph_ranker.schema_labels import SchemaLabels
 from kbbench_hf.text.words import WORD, break_words
 
-_QUESTION_WORDS = listed("which what who whom whose where")
-_CUES = listed("""
-    identify find list provide search recommend suggest show give tell need needs want wants wanted looking seek seeking
-    sought searching interested""")
-"""Words before what is asked for: "find films"."""
-_CUES_BESIDE = {
-    "know": (listed("to you"), None),
-    "there": (listed("is are was were s"), None),
-    "should": (None, listed("be")),
-    "asked": (None, listed("for")),
-    "after": (listed("m am re are"), None),
-    "like": (listed("would d"), None),
-}
-"""Cues only after or before some words: "I am after films", "it should be a film"."""
-_LEADING = listed("know tell see find identify wonder wondering wondered determine explain show ask asked me")
-_AUXILIARIES = listed("am do does did has have had can could may might must should will would")
-_ARTICLES = listed("a an the my")
-_INDEFINITE = listed("someone anyone somebody anybody something anything those one ones")
-_OF_INDEFINITE = listed("with without for against behind")
-"""They attach a noun to an indefinite pronoun, which is not asked for: "what can somebody with gout take"."""
-_POINTERS = listed("this that it them these those")
-_PUNCTUATION = listed(", ( ) - – —")
+_QUESTION_WORDS, _CUES, _LEADING = word_list("question_words"), word_list("cues"), word_list("leading")
+_AUXILIARIES, _ARTICLES, _POINTERS = word_list("auxiliaries"), word_list("articles"), word_list("pointers")
+_INDEFINITE, _OF_INDEFINITE = word_list("indefinite"), word_list("of_indefinite")
+_PUNCTUATION, _PARTICIPLES = word_list("punctuation"), word_list("participles")
 _NAME = "\N{BULLET}"
 """Replaces a word of a name."""
 _IMPLIED_NOUNS = {"who": ("person",), "whom": ("person",)}
@@ -161,9 +142,8 @@ def _is_cue(before: str, word: str, after: str) -> bool:
     if word in ("name", "names"):
         led = before in ("", "to", "you", "and") or before in _PUNCTUATION or before in ASKED_WITH
         return led or after == "of"
-    if word in _CUES_BESIDE:
-        befores, afters = _CUES_BESIDE[word]
-        return (befores is None or before in befores) and (afters is None or after in afters)
+    if rule := WORDS["cues_beside"].get(word):
+        return before in rule["before"].split() if "before" in rule else after in rule["after"].split()
     return word in _CUES and before not in _ARTICLES
 
 
@@ -192,7 +172,7 @@ def _is_predicate(word: str, after: str) -> bool:
 
 
 def _is_participle(word: str) -> bool:
-    return word in PARTICIPLES or (len(word) > 4 and word.endswith(("ed", "ing")))
+    return word in _PARTICIPLES or (len(word) > 4 and word.endswith(("ed", "ing")))
 
 
 UNCUED_WEIGHT = 0.5
@@ -280,7 +260,7 @@ SHORTEST = 5
 _LOWER_CASE = re.compile(rf"(?<![^\W_])(?<![-'’])[^\W\dA-Z_]{{{SHORTEST},}}(?![-'’]?[^\W_])")
 """Words without a capital, which names often have, and outside compounds."""
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_ENGLISH = FUNCTION | REQUESTS | VERB_FORMS | EXCLUDED_WITH
+_ENGLISH = FUNCTION | REQUESTS | VERB_FORMS | word_list("excluded_with")
 
 
 class Spelling:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.knowledge_base import Graph
-from kbbench_hf.knowledge_base.official import official_graph
+from kbbench_hf.knowledge_base.graph import official_graph
 
 Edge = tuple[int, int, int]
 RELATIONS = ("also_buy", "also_view", "has_brand")

@@ -196,7 +196,7 @@ def test_a_network_that_is_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     how = {"mode": mode, "epochs": 4, "evaluations": 4, "layers": 1}
     whole = taught(there, tmp_path / "whole", **how)
-    judge = qagnn._State.judge
+    judge = qagnn._TrainingState.add_score
     for stop in (3, 4):  # in the network, then in its control
         left = iter(range(stop, -1, -1))
 
@@ -205,10 +205,10 @@ def test_a_network_that_is_stopped_goes_on_to_the_same_bytes(
                 raise KeyboardInterrupt
             judge(self, *arguments)
 
-        monkeypatch.setattr(qagnn._State, "judge", stopped)
+        monkeypatch.setattr(qagnn._TrainingState, "add_score", stopped)
         with pytest.raises(KeyboardInterrupt):
             taught(there, tmp_path / "parts", **how)
-    monkeypatch.setattr(qagnn._State, "judge", judge)
+    monkeypatch.setattr(qagnn._TrainingState, "add_score", judge)
     again = taught(there, tmp_path / "parts", **how)
     assert weights(again.folder) == weights(whole.folder)
     assert again.facts["curve"] == whole.facts["curve"] and again.facts["gains"] == whole.facts["gains"]

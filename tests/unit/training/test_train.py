@@ -18,7 +18,7 @@ from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
 from kbbench_hf.retrieval.trained_folder import publication
 from kbbench_hf.runners.run import run
-from kbbench_hf.training import mining
+from kbbench_hf.training import negatives
 from kbbench_hf.training.controls import TRAINED, controls
 from kbbench_hf.training.encoders import FILES, last_checkpoint, mask_answers, remove_incomplete
 from kbbench_hf.training.negatives import NegativeRefresh, TrainingPairs
@@ -170,7 +170,7 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
         test = {row["query"] for row in csv.DictReader(rows) if row["split"] == "test"}
     assert test and not test & {*data.train.texts, *data.validation.texts}
     asked: list[str] = []
-    ranked = mining.retriever
+    ranked = negatives.retriever
 
     def watched(*arguments: Any) -> Any:
         found = ranked(*arguments)
@@ -178,7 +178,7 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
         monkeypatch.setattr(type(found), "search", lambda self, q, k: (asked.extend(q), search(q, k))[1])
         return found
 
-    monkeypatch.setattr(mining, "retriever", watched)
+    monkeypatch.setattr(negatives, "retriever", watched)
     taught(there, tmp_path / "m", epochs=1, evaluations=1)
     assert asked == list(data.train.texts)
 

@@ -11,9 +11,8 @@ where the relations of a product took none.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.compact import compact_text
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
+from kbbench_hf.knowledge_base.documents.pieces import Layout, NeighborLists, PiecePool, edges_of, sample_edges
+from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample, compact_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 _RELATIONS = ("also_buy", "also_view", "has_brand")
@@ -67,7 +66,7 @@ def _questions(questions: list[dict[str, object]]) -> str:
     )
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     """Lay out `- relations:`, then the numbered titles bought and viewed with a product, then its brand."""
     graph = kb.official
     n_relations, brand = len(_RELATIONS), _RELATIONS.index("has_brand")
@@ -93,10 +92,10 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
     return layout.merged(np.arange(len(rows) + 1) * n_relations)
 
 
-def _fewer(edges: Edges, rows: NDArray[np.int64], n_relations: int, sample: Sample) -> Edges:
+def _fewer(edges: NeighborLists, rows: NDArray[np.int64], n_relations: int, sample: Sample) -> NeighborLists:
     segments = edges.segments()
-    kept = drawn(segments, rows[segments // n_relations], edges.rows, sample.n, sample.seed)
-    return Edges(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
+    kept = sample_edges(segments, rows[segments // n_relations], edges.rows, sample.n, sample.seed)
+    return NeighborLists(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
 
 
 def _compact(document: str) -> str:

@@ -12,9 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.compact import compact_text
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of, surrounded
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
+from kbbench_hf.knowledge_base.documents.pieces import (
+    Layout,
+    NeighborLists,
+    PiecePool,
+    edges_of,
+    sample_edges,
+    surrounded,
+)
+from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample, compact_text
 from kbbench_hf.knowledge_base.graph import Graph
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -59,7 +65,7 @@ def _named(node: Node) -> str:
     return document.replace("-1", "Unknown")
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample) -> Layout:
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     """Lay out `- relations:`, then for each relation `author writes paper: (A (I, J), B),`."""
     graph = kb.official
     n_relations, papers = len(graph.relations), graph.type_id("paper")
@@ -70,7 +76,7 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: S
         edges = _with_fewer_citations(edges, rows, n_relations, graph.relation_id(_CITATION), sample)
     related = np.flatnonzero(np.diff(edges.offsets))
     strings, places, shown = _shown_names(kb, graph, edges.rows)
-    edges = Edges(edges.offsets, places).keep(shown)
+    edges = NeighborLists(edges.offsets, places).keep(shown)
     inner, last = (pool.add(surrounded("", strings, after)) for after in (", ", "),"))
     pieces, lengths = edges.rows.astype(np.int64) + inner, np.diff(edges.offsets)
     pieces[edges.offsets[1:][lengths > 0] - 1] += last - inner
@@ -92,20 +98,22 @@ def _heads(graph: Graph) -> list[str]:
 
 
 def _with_fewer_citations(
-    edges: Edges, rows: NDArray[np.int64], n_relations: int, citation: int, sample: Sample
-) -> Edges:
+    edges: NeighborLists, rows: NDArray[np.int64], n_relations: int, citation: int, sample: Sample
+) -> NeighborLists:
     segments = edges.segments()
     citing = np.flatnonzero(segments % n_relations == citation)
-    kept = drawn(segments[citing], rows[segments[citing] // n_relations], edges.rows[citing], sample.n, sample.seed)
+    kept = sample_edges(
+        segments[citing], rows[segments[citing] // n_relations], edges.rows[citing], sample.n, sample.seed
+    )
     order = np.concatenate([np.flatnonzero(segments % n_relations != citation), citing[kept]])
     order = order[np.argsort(segments[order], kind="stable")]
-    return Edges(np.searchsorted(segments[order], np.arange(len(edges.offsets))), edges.rows[order])
+    return NeighborLists(np.searchsorted(segments[order], np.arange(len(edges.offsets))), edges.rows[order])
 
 
 def _shown_names(
     kb: KnowledgeBase, graph: Graph, neighbors: NDArray[np.integer]
 ) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.bool_]]:
-    """Return how neighbours are shown, the place of each one among these, and whether it is shown at all.
+    """Return how neighbors are shown, the place of each one among these, and whether it is shown at all.
 
     Papers stand in quotes (one without title is "nan", as upstream), authors before their institutions; what has no
     name is left out.
@@ -130,8 +138,8 @@ def _affiliated(kb: KnowledgeBase, graph: Graph, authors: NDArray[np.int64], nam
     used, places = np.unique(edges.rows, return_inverse=True)
     institutions = kb.nodes["name"].chunk(0).take(pa.array(used))
     named = pc.not_equal(institutions, "").to_numpy(zero_copy_only=False)
-    edges = Edges(edges.offsets, places).keep(named[places])
-    pool = Pool()
+    edges = NeighborLists(edges.offsets, places).keep(named[places])
+    pool = PiecePool()
     inner, last = (pool.add(surrounded("", institutions, after)) for after in (", ", ")"))
     alone, before = (pool.add(surrounded("", names, after)) for after in ("", " ("))
     pieces, some = edges.rows.astype(np.int64) + inner, np.diff(edges.offsets) > 0

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.compact import compact_text
-from kbbench_hf.knowledge_base.documents.pieces import Edges, Layout, Pool, drawn, edges_of
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
+from kbbench_hf.knowledge_base.documents.pieces import Layout, NeighborLists, PiecePool, edges_of, sample_edges
+from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample, compact_text
 from kbbench_hf.knowledge_base.graph import Graph, spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -79,7 +78,7 @@ def _cleaned(record: dict[str, object]) -> dict[str, object]:
 
 
 def _relations(
-    kb: KnowledgeBase, rows: NDArray[np.int64], pool: Pool, sample: Sample, title: str = "- relations:"
+    kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample, title: str = "- relations:"
 ) -> Layout:
     """Lay out the title, then for each relation `name: {type: (a, b),type: (c),}`."""
     graph = kb.official
@@ -87,7 +86,7 @@ def _relations(
     neighbors, offsets, of_group, types = _groups(edges_of(graph.out, rows, np.arange(n_relations)), graph.type_ids)
     if sample.n > 0:
         groups = np.repeat(np.arange(len(of_group)), np.diff(offsets))
-        kept = drawn(groups, rows[of_group // n_relations][groups], neighbors, sample.n, sample.seed)
+        kept = sample_edges(groups, rows[of_group // n_relations][groups], neighbors, sample.n, sample.seed)
         neighbors, offsets = neighbors[kept], np.searchsorted(groups[kept], np.arange(len(offsets)))
     names, lasts = kb.nodes["name"].chunk(0), offsets[1:] - 1
     pieces = pool.named(names, neighbors, "", ", ")
@@ -111,11 +110,11 @@ def _heads(graph: Graph, title: str) -> list[str]:
 
 
 def _groups(
-    edges: Edges, type_ids: NDArray[np.integer]
+    edges: NeighborLists, type_ids: NDArray[np.integer]
 ) -> tuple[NDArray[np.integer], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the neighbours so that those of one type stand together in each segment, the types in upstream's order.
+    """Return the neighbors so that those of one type stand together in each segment, the types in upstream's order.
 
-    Also the offsets of these groups, the segment of each and its type. Neighbours ascend, so mostly they come in few
+    Also the offsets of these groups, the segment of each and its type. Neighbors ascend, so mostly they come in few
     runs of one type: the runs are put in order, and only those of segments with several are moved.
     """
     neighbors, types = edges.rows, type_ids.take(edges.rows)
