@@ -1,4 +1,4 @@
-"""VSS and Multi-VSS: the vector searches of the published STaRK tables, and precomputed embeddings.
+"""VSS and Multi-VSS: the vector searches of published tables, and precomputed embeddings.
 
 Source: `models/vss.py`, `models/multi_vss.py` and `eval.py` of snap-stanford/stark (MIT, at b246b94), and Wu et al.
 2024, section 4. Both read compact documents with relations. `dense:` and `multi:` are our own, with other defaults.
