@@ -1,1 +1,1 @@
-"""The Gradio pages: the leaderboard, and the page on which a metric can be tried."""
+"""Gradio pages: the leaderboard, the page of a metric, the review page."""

@@ -1,4 +1,4 @@
-"""The board for programs: addresses under `/api` that answer in JSON, CSV or LaTeX, and a page that explains them.
+"""Addresses under `/api` of the board (JSON, CSV, LaTeX), and their help page.
 
 They are read only and need no login; what a browser may not see is not here either.
 """

@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from kbbench_hf.app.boards import Board, Boards, places_apart
 from kbbench_hf.app.drawings import Dot, pareto_front, scatter
-from kbbench_hf.app.html import rendered, table
-from kbbench_hf.app.multiples import Panel, multiples
+from kbbench_hf.app.html import Panel, multiples, rendered, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Figure, Row

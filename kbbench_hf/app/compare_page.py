@@ -9,8 +9,7 @@ import numpy as np
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.drawings import ChartBar, around_zero
 from kbbench_hf.app.examples import examples_of, why_no_answers
-from kbbench_hf.app.html import rendered, table
-from kbbench_hf.app.multiples import Panel, multiples
+from kbbench_hf.app.html import Panel, multiples, rendered, table
 from kbbench_hf.app.row_page import examples_html, test_words
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Id

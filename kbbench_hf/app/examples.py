@@ -1,4 +1,4 @@
-"""Single examples of stored rows as a visitor may see them: question, gold, and each answer with what it is."""
+"""Examples of stored submissions for the pages: question, gold and each answer."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The page that an address requests as HTML from the server, readable before any script runs or without scripts.
+"""HTML that the server sends for an address, readable before or without scripts.
 
 Gradio sends an empty page, which its scripts fill a second later; they replace this one.
 """

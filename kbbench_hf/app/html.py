@@ -1,9 +1,11 @@
-"""The HTML of the pages, from templates: tables that are small, quick to paint, readable on a phone."""
+"""HTML of the pages from templates: tables, small multiples, and the listeners of components."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kbbench_hf.app.drawings import Axis, axis_of
+from kbbench_hf.leaderboard.table import Figure
 from kbbench_hf.reports.html import templates
 
 if TYPE_CHECKING:
@@ -83,3 +85,24 @@ def table(
     kinds = {"name": (0,), "wrap": wrapped, "number": set(range(len(headings))) - set(text_columns)}
     classes = [" ".join(word for word, of in kinds.items() if n in of) for n in range(len(headings))]
     return rendered("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes, bars=bars)
+
+
+class Panel(NamedTuple):
+    """One panel: its title, and a bar for each score."""
+
+    title: str
+    figures: Mapping[str, tuple[Figure, str]]
+    """Name -> score, and the address that the name links to; may be empty."""
+
+
+def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> str:
+    """Return the panels side by side on a shared axis; empty without scores."""
+    axis = axis or axis_of(figure for panel in panels for figure, _ in panel.figures.values())
+    if axis is None:
+        return ""
+    drawn = [
+        (panel.title, [(name, figure, axis.bar(figure), href) for name, (figure, href) in panel.figures.items()])
+        for panel in panels
+        if panel.figures
+    ]
+    return rendered("multiples", panels=drawn, words=f"{words} (axis {axis.ends})")

@@ -1,4 +1,4 @@
-"""Whether visitors can sign in, which is found out while Gradio is imported, and what they can do where they cannot."""
+"""Sign-in with the Hub: whether it is available, and the session of the visitor."""
 
 import logging
 import os

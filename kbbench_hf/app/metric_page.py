@@ -1,4 +1,4 @@
-"""The page of a metric's Space: scores of an example or of pasted predictions, each explained."""
+"""Page of a metric's Space: scores of an example or of pasted predictions, with explanations."""
 
 import ast
 import json

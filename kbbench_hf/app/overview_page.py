@@ -1,4 +1,4 @@
-"""The overview: a line per benchmark with its best systems, their intervals and what the tests say of them."""
+"""Overview of the board: one line per benchmark with its best systems and their intervals."""
 
 from dataclasses import replace
 from typing import NamedTuple

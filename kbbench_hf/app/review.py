@@ -1,4 +1,4 @@
-"""The page on which a person reviews instances: served on this machine alone, each judgement written at once."""
+"""Review page: a person judges instances on this machine; each judgment is stored at once."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""The page of one system: scores with sources, slices, examples, provenance, and the command to reproduce them."""
+"""System page: scores with sources, slices, examples, provenance, and the command that reproduces them."""
 
 import json
 import math
@@ -9,8 +9,7 @@ from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label, places_apart
 from kbbench_hf.app.drawings import ChartBar, axis_of
 from kbbench_hf.app.examples import MOST_ITEMS, ShownExample, examples_of, why_no_answers
-from kbbench_hf.app.html import rendered, table
-from kbbench_hf.app.multiples import Panel, multiples
+from kbbench_hf.app.html import Panel, multiples, rendered, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id

@@ -1,4 +1,4 @@
-"""What the leaderboard's Space runs: the app, and its store's copy on the Hub."""
+"""Entry point of the leaderboard's Space: the app, and the copy of its store on the Hub."""
 
 import logging
 import os

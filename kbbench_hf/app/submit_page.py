@@ -1,4 +1,4 @@
-"""From a file to a row: checked and scored at once, stored after login."""
+"""Submit tab: uploads are checked and scored at once, and stored after sign-in."""
 
 import asyncio
 import json

@@ -13,9 +13,7 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.connection import check_name
 from kbbench_hf.hub.publish import open_pull_request
-from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, eval_record
-from kbbench_hf.reports.hub_records import eval_results_yaml
-from kbbench_hf.reports.ranking_files import RANKING_FILES
+from kbbench_hf.reports.exports import RANKING_FILES, RELATIONSHIPS, eval_record, eval_results_yaml
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.eval_task import RUN, resolve_task, system_name
 from kbbench_hf.scoring.predictions import read_predictions

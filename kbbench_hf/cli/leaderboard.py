@@ -16,9 +16,8 @@ from kbbench_hf.hub.connection import check_name, connection
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.records import System
-from kbbench_hf.leaderboard.rescore import rescore
 from kbbench_hf.leaderboard.restoring import Restored, lacks
-from kbbench_hf.leaderboard.seeding import Seed, released_seeds, run_seed, shipped_seeds, sow
+from kbbench_hf.leaderboard.seeding import Seed, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.options import ReadOptions

@@ -1,1 +1,1 @@
-"""The leaderboard without its pages: submissions, the store that loses nothing, and the rows of the board."""
+"""Leaderboard without its pages: submissions, the store, and the rows of the board."""

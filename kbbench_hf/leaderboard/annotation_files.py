@@ -1,4 +1,4 @@
-"""A stranger's annotations: read within bounds, checked column by column, and written again in our own form."""
+"""Uploaded annotation files: bounded reading, checks by column, conversion to our own format."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Uploads are read and scored in processes of their own, bounded in memory and time: none of them stalls the others.
+"""Checks of uploads in processes with bounded memory and time.
 
 One process has everything imported and does nothing but fork: a check is a child of it, which lives for one upload.
 What is small is checked beside what is large and soon ends, so that who comes next waits less than a second; what takes

@@ -1,4 +1,4 @@
-"""What happened to a leaderboard: immutable files, one history per writer, each event naming the hash of the last.
+"""Event log of a leaderboard: immutable files, one hash chain per writer.
 
     events/<writer>/<thousands>/<number>.json
 

@@ -1,4 +1,4 @@
-"""The folders of submissions, named after what is in them: each is there whole or not at all.
+"""Folders of submissions, named by content hash and written atomically.
 
     submissions/<ab>/<id>/   record.json  predictions.jsonl.gz  result.json  scores.jsonl.gz  slices.json.gz
                              and, where it was scored with some, the annotations: factualness.parquet ...

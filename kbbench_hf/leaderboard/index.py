@@ -1,4 +1,4 @@
-"""A SQLite copy of the store for the board's pages: kept up to date from the events, made again if lost."""
+"""SQLite index of the store for the board's pages, updated from the events and rebuilt if missing."""
 
 import json
 import logging

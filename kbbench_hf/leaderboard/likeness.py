@@ -1,4 +1,4 @@
-"""What answers are like: how many are exactly the gold, and which other rows have the same ones."""
+"""Similarity of submissions: exact matches with the gold, and rows with the same answers."""
 
 import hashlib
 import json

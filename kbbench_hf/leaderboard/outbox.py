@@ -1,4 +1,4 @@
-"""From the local store to its copy on the Hub and back: each submission whole, with its event, in one commit."""
+"""Copy of the local store on the Hub: each submission and its event in one commit."""
 
 import logging
 import random

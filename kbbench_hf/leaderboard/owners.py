@@ -1,4 +1,4 @@
-"""Whose a system's name is: its first owner's, or that of the account it names, if one of its own sent it."""
+"""Owners of system names: the first submitter, or the account that the name belongs to."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""How much a user may store in a day, and all of them together."""
+"""Daily storage quotas, per user and in total."""
 
 import os
 import threading

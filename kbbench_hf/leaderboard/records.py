@@ -1,4 +1,4 @@
-"""What is written down of a submission: the system as its submitter describes it, the record that names its files."""
+"""Records of submissions: the described system, the stored record, the receipt."""
 
 import json
 from collections.abc import Mapping

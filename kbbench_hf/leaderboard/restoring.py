@@ -1,4 +1,4 @@
-"""From the store's copy on the Hub to a folder: whatever is whole there is taken, and what is not is said."""
+"""Restoring a store from its copy on the Hub: complete submissions are taken, the others are listed."""
 
 import hashlib
 import logging

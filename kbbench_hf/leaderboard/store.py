@@ -1,4 +1,4 @@
-"""The leaderboard's memory: the folders of submissions, and their history.
+"""Store of a leaderboard: submissions as folders, changes as events.
 
     submissions/<ab>/<id>/   one submission, whole or not at all
     events/<writer>/         who stored, hid or showed what, each event naming the hash of the one before

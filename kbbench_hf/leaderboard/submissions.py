@@ -1,4 +1,4 @@
-"""From a stranger's file to a stored row: bounded reading, the checks of `kbbench validate`, scoring, storing."""
+"""Submissions: bounded reading of an upload, validation, scoring, storing."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What of the board is shown: searched, filtered, sorted and paged, so that a page is small however long the board."""
+"""View of a board: search, filters, sorting, columns and pages, as cells, CSV and LaTeX."""
 
 import math
 import re

@@ -1,1 +1,1 @@
-"""What people read: tables, plots, pages."""
+"""Reports: tables, plots, pages and exports."""

@@ -1,4 +1,4 @@
-"""Two systems side by side in a terminal, with the paired test of each metric."""
+"""Comparison of two systems in a terminal, with the paired test of each metric."""
 
 import math
 from collections.abc import Iterable, Sequence

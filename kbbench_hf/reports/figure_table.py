@@ -1,4 +1,4 @@
-"""A table of figures as LaTeX, as lines of CSV, or in a terminal, with an interval beside every figure that has one."""
+"""Tables of scores with their intervals, in a terminal, as LaTeX and as CSV."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""HTML from templates in which every text from outside means only itself; nobody has to escape anything by hand."""
+"""HTML templates that escape all values."""
 
 import html
 from pathlib import Path

@@ -1,4 +1,4 @@
-r"""Text and tables as LaTeX that compiles as it stands, with `booktabs` alone."""
+r"""LaTeX of texts and tables (`booktabs`)."""
 
 import unicodedata
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""The card of a trained retriever: how to use it, what it was trained on, and what the validation questions say."""
+"""Model card of a trained retriever: how to use it, its training data, its validation scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is published, as repositories: a dataset, a metric, or the leaderboard and its results."""
+"""Repositories to publish: a dataset, a metric, the leaderboard and its results."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +9,7 @@ from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.hub.metric_modules import metric_modules, space_files
 from kbbench_hf.hub.publish import Publication
 from kbbench_hf.hub.wheel import DISTRIBUTION, own_wheel
-from kbbench_hf.reports.hub_records import eval_yaml
+from kbbench_hf.reports.exports import eval_yaml
 
 LEADERBOARD = "leaderboard"
 RESULTS = "results"

@@ -1,4 +1,4 @@
-"""What others have published, as tables in a terminal and as JSON: every figure with its digits, kind and source."""
+"""Published scores in a terminal and as JSON, with their digits, kind and source."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

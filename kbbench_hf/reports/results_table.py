@@ -1,4 +1,4 @@
-"""A table of several systems as LaTeX, Markdown, CSV, HTML, or in a terminal; the best of each metric in bold."""
+"""Results of several systems as a table: terminal, LaTeX, Markdown, CSV, HTML; best scores in bold."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

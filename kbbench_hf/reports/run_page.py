@@ -1,4 +1,4 @@
-"""Report of one run as one HTML file that opens offline: scores, slices, cost and examples."""
+"""Report of one run as one HTML file that opens offline: scores, slices, cost, examples, explanations of rankings."""
 
 import json
 import math
@@ -8,6 +8,8 @@ from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
+
+from markupsafe import Markup
 
 from kbbench_hf.benchmarks import benchmark, find_dataset, is_published
 from kbbench_hf.benchmarks.answers import Answer
@@ -30,7 +32,6 @@ from kbbench_hf.reports.page import (
     score_bars,
     spread,
 )
-from kbbench_hf.reports.retrieval_page import reasons_of
 from kbbench_hf.reports.tables import (
     counter_words,
     interval_text,
@@ -46,7 +47,7 @@ from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajec
 from kbbench_hf.scoring.eval_task import load_examples, system_name
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
-from kbbench_hf.scoring.score import annotated, annotations_beside
+from kbbench_hf.scoring.score import EXPLANATIONS, annotated, annotations_beside
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
@@ -320,3 +321,49 @@ def _fact(value: object) -> str:
     if isinstance(value, list | tuple):
         return "; ".join(map(_fact, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def reasons_of(folder: Path) -> dict[Id, Markup]:
+    """Return the explanation below the example of each explained query of a run; empty without explanations."""
+    file = folder / EXPLANATIONS
+    if not file.is_file():
+        return {}
+    template = TEMPLATES.get_template("reasons.html.jinja")
+    records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return {record["id"]: Markup(template.render(_record_context(record))) for record in records}  # noqa: S704
+
+
+def _record_context(record: Mapping[str, Any]) -> dict[str, Any]:
+    winner, gold = record["winner"], record["gold"]
+    nodes = [winner, *(each for each in gold if each["id"] != winner["id"])]
+    right = {each["id"] for each in gold}
+    signals = [name for name in winner["signals"] if any(round(each["signals"][name], 2) for each in nodes)]
+    return {
+        "asked": record["asked"],
+        "types": [(name, f"{100 * probability:.0f} %") for name, probability in record["types"]],
+        "named": record["named"],
+        "excluded": record["excluded"],
+        "signals": signals,
+        "nodes": [
+            {
+                "role": "first" + (", and gold" if each["id"] in right else "") if each is winner else "gold",
+                "name": f"{each['name']} ({each['id']})",
+                "type": each["type"],
+                "gave": [f"{each['signals'][name]:+.2f}" if each["signals"][name] else "" for name in signals],
+                "score": f"{sum(each['signals'].values()):.2f}",
+                "paths": [_steps(path) for path in each["paths"]],
+            }
+            for each in nodes
+        ],
+    }
+
+
+def _steps(path: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a path as (relation with its direction, node), from its first node, which has no relation.
+
+    >>> _steps({"nodes": ["Galena", "Lead"], "edges": [{"relation": "yields", "forward": True}]})
+    [('', 'Galena'), ('yields →', 'Lead')]
+    """
+    first, *others = path["nodes"]
+    relations = [f"{each['relation']} →" if each["forward"] else f"← {each['relation']}" for each in path["edges"]]
+    return [("", first), *zip(relations, others, strict=True)]

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet opens without running anything."""
+"""CSV in which no cell is a formula."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A testbed's results in a terminal: figures by config, what they say together, and a picture."""
+"""Results of a testbed in a terminal: scores by config, their summary and a plot."""
 
 from collections.abc import Mapping
 from pathlib import Path

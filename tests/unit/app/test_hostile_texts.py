@@ -5,18 +5,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from kbbench_hf.leaderboard.flags import Flag
 
 from kbbench_hf.app import compare_page, row_page
 from kbbench_hf.app.board_table import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.drawings import Dot, scatter
 from kbbench_hf.app.examples import ShownExample
-from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, rendered, table
-from kbbench_hf.app.multiples import Panel, multiples
+from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, rendered, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.flags import Flag
 from kbbench_hf.leaderboard.table import Figure
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS

@@ -13,8 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import copy_dataset
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import System
-from kbbench_hf.leaderboard.rescore import rescore
-from kbbench_hf.leaderboard.seeding import Seed, released_seeds, run_seed, shipped_seeds, sow
+from kbbench_hf.leaderboard.seeding import Seed, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import board
 from tests.unit.leaderboard.conftest import PATTERN

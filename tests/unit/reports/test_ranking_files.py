@@ -15,7 +15,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.id_lists import IdLists
 from kbbench_hf.metrics.ranking import measure
 from kbbench_hf.metrics.ranks import locate, rank
-from kbbench_hf.reports.ranking_files import RANKING_FILES, trec_files
+from kbbench_hf.reports.exports import RANKING_FILES, trec_files
 
 KS = (1, 5, 10, 20, 100)
 OURS = ["mrr", "map", "r_precision", *(f"{name}_at_{k}" for name in ("hit", "recall", "precision", "ndcg") for k in KS)]

@@ -3,8 +3,7 @@ import re
 from pathlib import Path
 
 import kbbench_hf
-from kbbench_hf.reports.retrieval_page import reasons_of
-from kbbench_hf.reports.run_page import run_page
+from kbbench_hf.reports.run_page import reasons_of, run_page
 
 
 def test_the_report_of_a_graph_ranker_says_why_and_draws_the_way(in_tmp: Path) -> None:

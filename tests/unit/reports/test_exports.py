@@ -11,8 +11,7 @@ from jsonschema import Draft7Validator
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.every_eval_ever import eval_record
-from kbbench_hf.reports.hub_records import eval_results_yaml, eval_yaml
+from kbbench_hf.reports.exports import eval_record, eval_results_yaml, eval_yaml
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score
