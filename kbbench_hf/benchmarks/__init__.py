@@ -1,4 +1,4 @@
-"""What is measured: a folder per benchmark; here the registry of their names, each imported on request, and places."""
+"""Registry of benchmarks by dataset name, each imported on request, and lookup of places and local datasets."""
 
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet

@@ -1,4 +1,4 @@
-"""What stands beside every figure that annotations give: whose verdicts they are, and which answers have none."""
+"""Warnings on annotations: agreement and coverage of judges, missing, constant and self-given verdicts."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _COVERING = ("topics-reference", "embeddings", *_JUDGED)
 def annotation_warnings(
     benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None]
 ) -> list[ScoreWarning]:
-    """Return how far judges agree with released verdicts, what they did not judge, and what nobody annotated."""
+    """Return the warnings on the judges' agreement, and on missing and constant verdicts."""
     annotations, rules = examples.annotations, benchmark.scoring.annotations
     if annotations is None or rules is None:
         return []
@@ -38,7 +38,7 @@ def _coverage_warnings(
 ) -> list[ScoreWarning]:
     """Return a warning for each kind of annotation that covers only some of the answered documents.
 
-    A mean over those that a judge happened to see, or over answers of before, is no figure of the system.
+    A mean over some documents, or over earlier answers, is no score of the system.
     """
     pairs = zip(examples.ids, answers, strict=True)
     answered = [(name, select_triples(answer, "reference")) for name, answer in pairs if answer]
@@ -70,9 +70,9 @@ def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, 
 
 
 _LANGUAGE_MODEL = "chat:"
-"""What the identity of a judge begins with that is a language model."""
+"""Prefix of the identity of a language model as judge."""
 FEWEST_VERDICTS = 10
-"""With fewer verdicts, equal ones are no sign of a fault."""
+"""Fewer equal verdicts give no warning."""
 
 
 def self_judged_warnings(model: str, examples: Examples) -> list[ScoreWarning]:
@@ -92,7 +92,7 @@ def self_judged_warnings(model: str, examples: Examples) -> list[ScoreWarning]:
 
 
 def _bare_name(model: str) -> str:
-    """Return a model's name as its servers share it: without organization, options, case, default tag and format."""
+    """Return a model's name without organization, options, case, default tag and format."""
     name = model.partition("@")[0].removeprefix("llm:").removeprefix("hf:").rstrip("/").rpartition("/")[2]
     return re.sub(r":latest$|[-.]gguf$", "", name.casefold())
 

@@ -1,7 +1,7 @@
-"""Annotations: what models said of predicted triples, as files, so that a score never needs a model.
+"""Annotation files: embeddings, verdicts and topics of predicted triples, so that scoring needs no model.
 
-An annotation is a Parquet file `<kind>.parquet` whose schema carries its identity: everything that its values depend on
-besides the triples (embedder, thresholds, judge, prompt, topic model). Whoever asks for another identity gets nothing.
+An annotation is a Parquet file `<kind>.parquet`. Its schema has its identity: everything besides the triples that its
+values depend on (embedder, thresholds, judge, prompt, topic model). Reading with another identity gives nothing.
 
 | kind | row | columns |
 |---|---|---|

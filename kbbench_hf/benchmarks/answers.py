@@ -1,4 +1,4 @@
-"""The kinds of answers: which field of a prediction holds one, what shape it has, and how it is shown."""
+"""Kinds of answers (ids, triples, strings): their field in predictions, validation and display."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,27 +13,27 @@ Id = int | str
 
 
 class ShapeError(ValueError):
-    """An answer has not the shape of its kind; the message says what is wrong, in words."""
+    """An answer that is malformed for its kind; the message has the problem."""
 
 
 @dataclass(frozen=True)
 class AnswerKind:
-    """A kind of answers: whatever has a field, a reader of it, an example and words for a reader is one."""
+    """A kind of answers: its field, parser, example line and display."""
 
     field: str
     """The field of a predictions file that holds the parsed answer."""
     read: Callable[[Mapping[str, object]], Answer]
-    """A prediction with that field -> its answer in the form that is scored; ShapeError where it has none."""
+    """A prediction with that field -> its answer as it is scored; ShapeError where it is malformed."""
     example: str
-    """One line of a predictions file, as a submitter may copy it."""
+    """An example line of a predictions file."""
     words: Callable[[Answer], list[str]]
-    """An answer -> its parts as a person reads them."""
+    """An answer -> its parts as text."""
     separable: bool = False
-    """Whether text such as `a; b` may be an answer: its items are single values, and need no brackets."""
+    """Whether text such as `a; b` may be an answer: its items are single values without brackets."""
     ranked: bool = False
-    """Whether it is a ranking of candidates, whose scores may give the order: candidate -> score is one, too."""
+    """Whether it is a ranking of candidates; a mapping from candidate to score is one, too."""
     parts: tuple[tuple[str, ...], ...] = ()
-    """What the parts of an item may be called in a table of one item a row; empty where there is no such table."""
+    """Column names of the parts of an item in a table with one item a row; empty where there is no such table."""
     gold: str = ""
     """The column of examples that holds the gold answer, where it isn't `field`."""
 
@@ -43,10 +43,10 @@ PARTS = (
     ("rel", "relation", "predicate", "property", "p"),
     ("obj", "object", "tail", "o"),
 )
-"""What the parts of a triple are called."""
+"""Names of the parts of a triple."""
 
 
-def _listed(row: Mapping[str, object], field: str) -> list[object]:
+def _parse_list(row: Mapping[str, object], field: str) -> list[object]:
     answer = row[field]
     if answer is None:
         raise ShapeError(
@@ -57,8 +57,8 @@ def _listed(row: Mapping[str, object], field: str) -> list[object]:
     return answer
 
 
-def _read_ids(row: Mapping[str, object]) -> list[object]:
-    ids = _listed(row, "ids")
+def _parse_ids(row: Mapping[str, object]) -> list[object]:
+    ids = _parse_list(row, "ids")
     if (scores := row.get("scores")) is not None:
         _check_scores(scores, len(ids))
     for item in ids if not {*map(type, ids)} <= {int, str} else ():
@@ -77,8 +77,8 @@ def _check_scores(scores: object, n: int) -> None:
         raise ShapeError(f"'scores' rises at position {worse}; expected the best candidate first")
 
 
-def _read_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
-    triples = [_by_name(each) if isinstance(each, dict) else each for each in _listed(row, "triples")]
+def _parse_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
+    triples = [_triple_parts(each) if isinstance(each, dict) else each for each in _parse_list(row, "triples")]
     for position, triple in enumerate(triples):
         if isinstance(triple, list) and triple and all(isinstance(part, list) for part in triple):
             raise ShapeError(f"triple {position} is {triple!r}; expected [subject, relation, object], three strings")
@@ -88,10 +88,10 @@ def _read_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
     return triples
 
 
-def _by_name(triple: Mapping[str, object]) -> list[object]:
-    """Return the parts of a triple that is an object; one that is absent is None.
+def _triple_parts(triple: Mapping[str, object]) -> list[object]:
+    """Return the parts of a triple that is an object; an absent one is None.
 
-    REBEL calls them `head`, `type` and `tail`; beside other names a type is an entity's.
+    REBEL's names are `head`, `type` and `tail`; with other names, `type` is an entity type.
     """
     if triple.keys() == {"head", "type", "tail"}:
         return [triple["head"], triple["type"], triple["tail"]]
@@ -100,36 +100,42 @@ def _by_name(triple: Mapping[str, object]) -> list[object]:
     return [next((triple[name] for name in names if name in triple), None) for names in PARTS]
 
 
-def _read_strings(row: Mapping[str, object]) -> list[str]:
+def _parse_answers(row: Mapping[str, object]) -> list[str]:
     answers = []
-    for item in _listed(row, "answers"):
+    for item in _parse_list(row, "answers"):
         if isinstance(item, bool) or not isinstance(item, str | int | float):
             raise ShapeError(f"answer {item!r} is not a string; expected a list of strings")
         answers.append(str(item))
     return answers
 
 
-def _joined(triples: Sequence[object]) -> list[str]:
+def _join_parts(triples: Sequence[object]) -> list[str]:
     return [" | ".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in triples]
 
 
-def _plain(answer: Sequence[object]) -> list[str]:
+def _strings(answer: Sequence[object]) -> list[str]:
     return [str(item) for item in answer]
 
 
 IDS = AnswerKind(
-    "ids", _read_ids, '{"id": 12, "ids": [5092, 77, 1301]}', _plain, separable=True, ranked=True, gold="answer_ids"
+    "ids",
+    _parse_ids,
+    '{"id": 12, "ids": [5092, 77, 1301]}',
+    _strings,
+    separable=True,
+    ranked=True,
+    gold="answer_ids",
 )
 """Candidates, best first; `scores`, where they are given, fall."""
 TRIPLES = AnswerKind(
     "triples",
-    partial(_read_triples, True),
+    partial(_parse_triples, True),
     '{"id": "ont_1_movie_test_1", "triples": [["subject", "relation", "object"]]}',
-    _joined,
+    _join_parts,
     parts=PARTS,
 )
 """Triples of three strings."""
-ANY_TRIPLES = AnswerKind("triples", partial(_read_triples, False), TRIPLES.example, _joined, parts=PARTS)
-"""Triples whose metric defines what a malformed one means."""
-ANSWERS = AnswerKind("answers", _read_strings, '{"id": "q1", "answers": ["Paris"]}', _plain, separable=True)
-"""A list of answers, each a string; numbers are taken as they are written."""
+ANY_TRIPLES = AnswerKind("triples", partial(_parse_triples, False), TRIPLES.example, _join_parts, parts=PARTS)
+"""Triples whose metric defines the score of malformed ones."""
+ANSWERS = AnswerKind("answers", _parse_answers, '{"id": "q1", "answers": ["Paris"]}', _strings, separable=True)
+"""A list of answers, each a string; numbers become strings."""

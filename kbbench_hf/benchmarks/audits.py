@@ -1,7 +1,6 @@
-"""What an audit of a built dataset found: a figure for each way of answering without understanding, and its limit.
+"""Findings of shortcut audits: the score and limit of each shortcut, their table on the card, and waivers.
 
-A benchmark's folder has the audit (`base.Data.audit`); here is what any audit is: findings, the table of them on the
-dataset's card, and the sentences on that card by which a limit is waived.
+`base.Data.audit` is the audit of a benchmark. A sentence on the dataset's card can waive a limit.
 """
 
 import json
@@ -17,43 +16,43 @@ from kbbench_hf.files.datasets import CARD, DatasetFolder
 from kbbench_hf.files.writing import write_text
 
 ClosedBook = Mapping[str, Sequence[str]]
-"""Instance id -> what a model answered that was shown the question alone."""
+"""Instance id -> the answers of a model that saw only the question."""
 BEGIN, END = "<!-- audit -->", "<!-- end of audit -->"
 _WAIVER = re.compile(r"^[-*] `(?P<key>[\w.]+)`: (?P<sentence>\S.{20,})$", re.MULTILINE)
 FEWEST = 40
-"""On fewer examples a figure is chance, and held to no limit."""
+"""With fewer examples a score is chance, and has no limit."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one way of answering without understanding reaches on one part of a dataset."""
+    """The score of one shortcut on one part of a dataset."""
 
     part: str
-    """The part that was looked at, `kg` say."""
+    """The part of the dataset, `kg` say."""
     name: str
-    """What is tried, `grep_units` say."""
+    """The shortcut, `grep_units` say."""
     title: str
     """The same in words."""
     value: float
-    """What it reaches; NaN where it cannot be tried."""
+    """Its score; NaN where it cannot be tried."""
     limit: float
     n: int
-    """How many examples the figure is over."""
+    """Number of examples."""
     waiver: str = ""
-    """The sentence on the card that accepts a figure above the limit."""
+    """The sentence on the card that accepts a score above the limit."""
 
     @property
     def key(self) -> str:
-        """What a waiver calls it, `kg.grep_units` say."""
+        """Its name in waivers, `kg.grep_units` say."""
         return f"{self.part}.{self.name}"
 
     @property
     def is_over(self) -> bool:
-        """Whether the figure is above its limit, and over enough examples to say so."""
+        """Whether the score is above its limit, over enough examples."""
         return self.value > self.limit and self.n >= FEWEST
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as `--json` has them; a figure that cannot be had is None."""
+        """Return plain values for `--json`; NaN is None."""
         value = None if math.isnan(self.value) else self.value
         return {**asdict(self), "value": value, "is_over": self.is_over}
 
@@ -62,30 +61,30 @@ Audit = Callable[[DatasetFolder, "ClosedBook | None"], list[Finding]]
 
 
 def waivers(card: str) -> dict[str, str]:
-    """Return the sentences by which a card accepts figures above a limit, by the key of the finding.
+    """Return the sentences on a card that accept scores above a limit, by the key of the finding.
 
     >>> waivers("- `kg.first_unit`: Films have one genre, so the first unit is often right.")
     {'kg.first_unit': 'Films have one genre, so the first unit is often right.'}
     """
-    return {found["key"]: found["sentence"].strip() for found in _WAIVER.finditer(_outside(card))}
+    return {found["key"]: found["sentence"].strip() for found in _WAIVER.finditer(_without_audit(card))}
 
 
 def waived(folder: DatasetFolder, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings with the sentences by which the dataset's card accepts them."""
-    said = waivers(read_card(folder))
-    return [replace(each, waiver=said.get(each.key, "")) for each in findings]
+    """Return findings with the waivers of the dataset's card."""
+    by_key = waivers(read_card(folder))
+    return [replace(each, waiver=by_key.get(each.key, "")) for each in findings]
 
 
 MOST_OF_BEST = 0.6
-"""What a guess may reach of the best model's figure."""
+"""Limit of a shortcut's score as a share of the best model's."""
 GUESS = "_alone"
-"""How the name of a finding ends whose figure is of the same kind as a model's."""
+"""Suffix of the names of findings whose scores are comparable to a model's."""
 
 
 def beside_models(findings: Sequence[Finding], part: str, reached: Mapping[str, tuple[float, int]]) -> list[Finding]:
-    """Return findings with the figure of each model on a part, and the share of the best that each guess reaches.
+    """Return findings with the score of each model on a part, and each shortcut's share of the best one.
 
-    `reached` has for each model its figure, and over how many examples; a model's figure has no limit.
+    `reached` has for each model its score and number of examples; a model's score has no limit.
     """
     best = max(value for value, _ in reached.values())
     of_models = [
@@ -114,18 +113,19 @@ def read_card(folder: DatasetFolder) -> str:
 
 def write_into_card(folder: DatasetFolder, findings: Sequence[Finding]) -> None:
     """Write the table of an audit at the end of the dataset's card, in place of the last one."""
-    card = _outside(read_card(folder)).rstrip()
+    card = _without_audit(read_card(folder)).rstrip()
     write_text(folder.path / CARD, f"{card}\n\n{BEGIN}\n{in_markdown(findings)}{END}\n")
 
 
 def in_markdown(findings: Sequence[Finding]) -> str:
-    """Return the findings as a section of a card: a row for each thing tried, a column for each part."""
+    """Return the findings as a section of a card: a row for each shortcut, a column for each part."""
     parts = list(dict.fromkeys(each.part for each in findings))
     by_name: dict[str, dict[str, Finding]] = {}
     for each in findings:
         by_name.setdefault(each.name, {})[each.part] = each
-    lines = ["## What can be had without understanding", ""]
-    lines += [
+    lines = [
+        "## What can be had without understanding",
+        "",
         "What guesses reach that read no meaning, on a fixed sample of the standard configs; a release stays within",
         f"the limits, or says here why it does not. **Bold**: above the limit; on fewer than {FEWEST} examples",
         "there is none.",
@@ -152,7 +152,7 @@ def _cell(found: Finding) -> str:
     return f"**{found.value:.3f}**" if found.is_over else f"{found.value:.3f}"
 
 
-def _outside(card: str) -> str:
+def _without_audit(card: str) -> str:
     before, begun, rest = card.partition(BEGIN)
     return before + rest.partition(END)[2] if begun else card
 

@@ -1,4 +1,4 @@
-"""Published systems as baselines: by place or by name, with their figures and, where at hand, their answers."""
+"""Published systems as baselines (`published:NAME`): lookup by place or name, scores, and local predictions."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Tables and pictures of figures, as a benchmark makes them of its dataset and of results, and reports draw them."""
+"""Tables, plots and statistics of datasets and results, as values that reports render."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Statistics(NamedTuple):
-    """What a dataset is like: tables of (what, figure, ...) rows by title, and the lengths that a picture shows."""
+    """Statistics of a dataset: tables of (name, value, ...) rows by title, and lengths for histograms."""
 
     tables: Mapping[str, Sequence[tuple[str, ...]]]
     lengths: Mapping[str, list[int]]
@@ -18,7 +18,7 @@ class Statistics(NamedTuple):
 
 
 class ShownScore(NamedTuple):
-    """A figure of a table, and what stands beside it."""
+    """One score of a table, with interval, digits and number of examples."""
 
     value: float
     ci95: tuple[float, float] | None = None
@@ -33,7 +33,7 @@ class ShownScore(NamedTuple):
 
 @dataclass(frozen=True)
 class FigureTable:
-    """Figures in rows and columns, as a paper prints them; `reports.figure_table` writes it in any form."""
+    """A table of scores, as in a paper; `reports.figure_table` renders it."""
 
     name: str
     """What files call it, `table-3` say."""
@@ -60,7 +60,7 @@ class Point(NamedTuple):
 
 
 class ChartPanel(NamedTuple):
-    """One of several small pictures beside each other."""
+    """One of several small plots."""
 
     title: str
     series: Mapping[str, Sequence[Point]]
@@ -69,7 +69,7 @@ class ChartPanel(NamedTuple):
 
 @dataclass(frozen=True)
 class Panels:
-    """Small pictures that share their axes; `reports.plots.plot_panels` draws them."""
+    """Small plots with shared axes; `reports.plots.plot_panels` renders them."""
 
     panels: Sequence[ChartPanel]
     x_label: str
@@ -91,7 +91,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of an evaluation: tables and pictures about one question, and what is to be known of them."""
+    """A section of an evaluation: tables, plots and notes on one question."""
 
     title: str
     tables: Sequence[FigureTable] = ()

@@ -1,4 +1,4 @@
-"""How far a judge agrees with released verdicts: what every figure that it gives carries with it."""
+"""Agreement of a judge with released verdicts and human votes: values, files and warnings."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from kbbench_hf.metrics.votes import Decided
 
 @dataclass(frozen=True)
 class HumanCheck:
-    """How a judge votes on pairs of systems on which people voted: whose answer to a document has the higher score."""
+    """Agreement of a judge's scores with people's votes on pairs of systems."""
 
     judge: Decided
     released: Decided
@@ -29,12 +29,12 @@ class HumanCheck:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "HumanCheck":
-        """Return the check that `dataclasses.asdict` wrote, as JSON gives it back."""
+        """Return the check from the JSON of `dataclasses.asdict`."""
         decided = {name: Decided(*plain[name]) for name in ("judge", "released")}
         return cls(**{**plain, **decided})
 
     def __str__(self) -> str:
-        """Say how it votes where people decide, and which system that makes the strongest."""
+        """Return the votes on pairs that people decide, and the strength of each system."""
         strengths = ", ".join(
             f"{name} {self.people_strengths[name]:+.2f} {self.judge_strengths[name]:+.2f}"
             for name in sorted(self.people_strengths, key=lambda name: -self.people_strengths[name])
@@ -48,20 +48,19 @@ class HumanCheck:
 
 @dataclass(frozen=True)
 class JudgeAgreement:
-    """A judge beside the released one, on documents that it was neither chosen nor fitted on.
+    """Agreement of a judge with the released one, on documents that it was neither chosen nor fitted on.
 
-    Where something is fitted to verdicts (a threshold, the surface features' weights), it is fitted on other documents
-    and, in turn, on all other systems than the one judged.
+    Thresholds and the weights of surface features are fitted on other documents and other systems than those judged.
     """
 
     corpus: str
     released_by: str
-    """The judge whose released verdicts stand for the truth."""
+    """The judge whose released verdicts are the ground truth."""
     n_documents: int
     n_systems: int
     judge: Agreement
     constant: Agreement
-    """Of saying of all items what is true of most."""
+    """Of the majority verdict for all items."""
     surface: Agreement
     """Of the model of surface features, on the same items."""
     ceiling: Agreement
@@ -82,16 +81,16 @@ class JudgeAgreement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as files have them."""
-        return {**asdict(self), **{name: _plain(getattr(self, name)) for name in _MEASURED}}
+        return {**asdict(self), **{name: _to_json(getattr(self, name)) for name in _MEASURED}}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "JudgeAgreement":
         """Return the agreement that `to_dict` wrote."""
         people = plain.get("people") and HumanCheck.of(plain["people"])
-        return cls(**{**plain, "people": people, **{name: _measured(plain[name]) for name in _MEASURED}})
+        return cls(**{**plain, "people": people, **{name: _from_json(plain[name]) for name in _MEASURED}})
 
     def table(self) -> str:
-        """Return the figures beside each other, as a person reads them, with what they were measured on and cost."""
+        """Return a table of the values, with the data they were measured on and their cost."""
         rows = {
             "this judge": self.judge,
             "surface features": self.surface,
@@ -123,24 +122,24 @@ class JudgeAgreement:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        """Say how far it agrees, beside what costs nothing and what nobody can pass."""
+        """Return the agreement with its lower and upper baselines."""
         beside = {"surface features": self.surface, "a constant": self.constant, "that judge with itself": self.ceiling}
         if self.surface == self.judge:
             del beside["surface features"]
-        others = ", ".join(f"{name} {_in_short(each)}" for name, each in beside.items())
+        others = ", ".join(f"{name} {_short(each)}" for name, each in beside.items())
         systems = ""
         if self.mean_absolute_error is not None:
             systems = f", and system scores are {100 * self.mean_absolute_error:.1f} points off on average"
         return (
-            f"with {self.released_by} it agrees at kappa / balanced accuracy {_in_short(self.judge)} ({others})"
+            f"with {self.released_by} it agrees at kappa / balanced accuracy {_short(self.judge)} ({others})"
             f"{systems}; measured on {self.judge.n:,} triples of {self.corpus}"
         )
 
 
 def write_agreement(folder: Path, judge: Mapping[str, Any], kind: str, measured: JudgeAgreement) -> Path:
-    """Write how far a judge agrees on one kind of verdict into a folder of calibrations; return the file.
+    """Write a judge's agreement on one kind of verdict into a folder of calibrations; return the file.
 
-    `judge` is everything that its verdicts depend on, as annotations have it.
+    `judge` is its identity, as annotations have it.
     """
     file = _file(folder, judge, kind, measured.corpus)
     write_text(file, json.dumps({"kind": kind, "made_with": judge, "agreement": measured.to_dict()}, indent=2) + "\n")
@@ -148,7 +147,7 @@ def write_agreement(folder: Path, judge: Mapping[str, Any], kind: str, measured:
 
 
 def read_agreement(folder: Path, judge: Mapping[str, Any], kind: str, corpus: str) -> JudgeAgreement | None:
-    """Return how far a judge agrees on one kind of verdict, as a calibration on the same corpus wrote it; None if none.
+    """Return a judge's agreement on one kind of verdict from a calibration on the same corpus; None if there is none.
 
     Raises:
         DataError: the file was cut off or altered.
@@ -170,21 +169,21 @@ def _file(folder: Path, judge: Mapping[str, Any], kind: str, corpus: str) -> Pat
 _MEASURED = ("judge", "constant", "surface", "ceiling")
 
 
-def _in_short(measured: Agreement) -> str:
+def _short(measured: Agreement) -> str:
     return f"{measured.kappa:z.2f} / {measured.balanced_accuracy:.2f}"
 
 
-def _plain(measured: Agreement) -> dict[str, float | None]:
+def _to_json(measured: Agreement) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in measured._asdict().items()}
 
 
-def _measured(plain: Mapping[str, Any]) -> Agreement:
+def _from_json(plain: Mapping[str, Any]) -> Agreement:
     n, *figures = (plain[name] for name in Agreement._fields)
     return Agreement(n, *(math.nan if figure is None else figure for figure in figures))
 
 
 def agreement_warnings(labels: Mapping[str, str], identities: Mapping[str, Mapping[str, Any]]) -> list[ScoreWarning]:
-    """Return what stands beside judged figures: how far their judge agrees with released ones, or that nobody knows.
+    """Return a note or warning on each judged score: its judge's agreement, or that it was not measured.
 
     Args:
         labels: kind of annotation -> its metric's label in tables.

@@ -1,4 +1,4 @@
-"""Datasets and knowledge bases by the name that everything here takes."""
+"""Loaders of datasets and knowledge bases by name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ def load(name: str, split: str | None = None, revision: str | None = None) -> "D
 
 
 class KnowledgeBase(store.KnowledgeBase):
-    """A knowledge base that is opened by its name as well as by its folder."""
+    """A knowledge base that can be opened by its name or its folder."""
 
     @classmethod
     def open(cls, name: str | Path) -> "KnowledgeBase":

@@ -1,4 +1,4 @@
-"""The benchmark of a user's own ontology: asked, scored and shown as Text2KGBench is."""
+"""The benchmark of a user's own ontology: prompts, scoring and reports of Text2KGBench."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What people say of a dataset's instances: what they are shown, what they are asked, and how far they agree.
+"""Human review of a dataset's instances: items, questions, judgments as JSON Lines, and reviewers' agreement.
 
 A judgement is a line of JSON Lines: who, when, of which instance, in which version of the dataset, and an answer to
 each question. A later line of a reviewer on an instance takes the place of an earlier one.
@@ -52,7 +52,7 @@ _SETS = (QUESTIONS, QUERY_QUESTIONS)
 
 @dataclass(frozen=True)
 class ReviewItem:
-    """An instance as a reviewer sees it."""
+    """An instance for reviewers."""
 
     id: str
     question: str
@@ -80,7 +80,7 @@ ReviewItems = Callable[[DatasetFolder, str, int], list[ReviewItem]]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one reviewer said of one instance."""
+    """The answers of one reviewer on one instance."""
 
     instance_id: str
     item_sha256: str

@@ -57,7 +57,7 @@ def habit_warnings(
     found = []
     before: Mapping[str, float] = {}
     for code, message, remedy, changed, begins, metrics in rewritings:
-        n_changed = sum(_plain(old) != _plain(new) for old, new in zip(answers, changed, strict=True))
+        n_changed = sum(_as_lists(old) != _as_lists(new) for old, new in zip(answers, changed, strict=True))
         if not n_changed:
             continue
         before = before or score(answers)
@@ -101,14 +101,12 @@ def with_spaces(answers: Answers, remedy: str) -> Rewriting:
         f"{n:,} subjects and objects contain underscores; mode reference stems each as one word and rarely finds it in "
         "the sentence."
     )
-    return Rewriting(
-        "underscored_names",
-        message,
-        remedy,
-        _renamed(answers, _spaced),
-        "With spaces",
-        ("subject_hallucination", "object_hallucination"),
-    )
+    spaced = [
+        answer and [[subject.replace("_", " "), relation, obj.replace("_", " ")] for subject, relation, obj in answer]
+        for answer in answers
+    ]
+    metrics = ("subject_hallucination", "object_hallucination")
+    return Rewriting("underscored_names", message, remedy, spaced, "With spaces", metrics)
 
 
 def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str]]], remedy: str) -> Rewriting:
@@ -164,19 +162,9 @@ def _without(name: str, pattern: re.Pattern[str]) -> str:
     return bare.replace("_", " ") if "://" in match["affix"] else bare
 
 
-def _renamed(answers: Answers, rename: Callable[[str], str]) -> Answers:
-    return [
-        answer and [[rename(subject), relation, rename(obj)] for subject, relation, obj in answer] for answer in answers
-    ]
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _punctuation_key(name: str) -> str:
     return name_key(normalize_name(name)).translate({ord("'"): None, ord('"'): None, ord("`"): None})
 
 
-def _plain(answer: Sequence[Sequence[str]] | None) -> list[list[str]]:
+def _as_lists(answer: Sequence[Sequence[str]] | None) -> list[list[str]]:
     return [list(triple) for triple in answer or ()]

@@ -1,4 +1,4 @@
-"""What weakens a figure, as a value that travels with it into every table, file and page that shows the figure."""
+"""Warnings and notes on scores, as values that every table, file and page shows with the scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,20 +33,20 @@ class PlainWarning(TypedDict):
 
 @dataclass(frozen=True)
 class ScoreWarning:
-    """One thing that a reader should know before believing the figures.
+    """One warning or note on scores.
 
     >>> print(ScoreWarning("missing", "45 of 99 examples have no prediction.", "Send the whole file."))
     45 of 99 examples have no prediction. Send the whole file.
     """
 
     code: str
-    """What programs know it by, `near_miss_relations` say."""
+    """Its identifier, `near_miss_relations` say."""
     message: str
     """What was found, in sentences, with its measured effect."""
     remedy: str = ""
     """What to do about it."""
     n_examples: int = 0
-    """How many examples it touches; 0 where it is not about single ones."""
+    """Number of examples that it is about; 0 where it is not about single ones."""
     effect: Mapping[str, float] = field(default_factory=dict)
     """Metric -> what its figure would gain without this, where that was measured."""
     beside: Mapping[str, float] = field(default_factory=dict)

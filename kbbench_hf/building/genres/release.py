@@ -1,4 +1,4 @@
-"""GenRES's release (pat-jj/GenRES, commit 7824249) -> Parquet and a card.
+"""Builder of the GenRES datasets from the user's clone of the release (pat-jj/GenRES, commit 7824249).
 
 The release states no licence, so nothing of it is shipped: it is read from the user's clone. Texts of TACRED
 (LDC2018T24) and NYT10m (LDC2008T19) are written only where the user's own licensed copy holds the same text, compared
@@ -79,7 +79,7 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
             "No source for genres-corpora; its release states no license, so it is neither shipped nor downloaded. "
             f"Clone it yourself ({CLONE}) and name the clone: --source GenRES"
         )
-    release = _Release(source)
+    release = _ReleaseFiles(source)
     for name in configs or ():
         if name not in CONFIGS:
             raise unknown_name("config of genres-corpora", name, CONFIGS)
@@ -109,7 +109,7 @@ def _missing(configs: Sequence[str]) -> str:
     )
 
 
-def _documents(release: "_Release", name: str) -> pa.Table:
+def _documents(release: "_ReleaseFiles", name: str) -> pa.Table:
     config = CONFIGS[name]
     sample, gold = release.sample(name), release.gold(name)
     found = (len(sample), sum(map(len, gold.values())))
@@ -127,8 +127,8 @@ def _documents(release: "_Release", name: str) -> pa.Table:
     return pa.Table.from_pylist(rows, DOCUMENTS)
 
 
-class _Release:
-    """Where the release's files lie, in a clone or in a folder of its parts."""
+class _ReleaseFiles:
+    """The release's files in a clone or in a folder of its parts."""
 
     def __init__(self, source: Path) -> None:
         roots = (source, source / "genres", source / "data" / "genres")

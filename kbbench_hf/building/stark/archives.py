@@ -1,7 +1,7 @@
-"""STaRK's knowledge bases: the released archive of pickles -> the tables that `kbbench_hf.knowledge_base` describes.
+"""Reader of STaRK's knowledge bases: the released archive of pickles to tables of nodes, edges and schema.
 
-No pickle is opened in this process: `archive_program` reads the archive in one of its own and hands over Arrow
-and NumPy files.
+No pickle is opened in this process: `archive_program` reads the archive in a separate process, which writes Arrow and
+NumPy files.
 """
 
 import json
@@ -46,7 +46,7 @@ _EDGE_BYTES = 24
 _SPARE_BYTES = 1 << 16
 _START = "import sys; sys.path += sys.argv[1:]; from kbbench_hf.building.stark.archive_program import main; main()"
 PACKAGES = [str(Path(__file__).parents[3]), str(Path(np.__file__).parents[1]), str(Path(pa.__file__).parents[1])]
-"""Where the program finds itself, NumPy and Arrow, and nothing of the user's."""
+"""The program's import path: itself, NumPy and Arrow, and no user packages."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is known of STaRK's three releases, as data: `facts.toml`."""
+"""Expected sizes, types and known defects of STaRK's three releases, from `facts.toml`."""
 
 import tomllib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""STaRK's questions: the released CSV and index files -> one table per split."""
+"""Parser of STaRK's questions: released CSV and index files to one table per split."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A pickled dictionary, read one batch of items at a time.
+"""Streaming parser of a pickled dictionary, one batch of items at a time.
 
 Python's own unpickler keeps all that it has read until the end, because a pickle may refer back to it: 9 GB for MAG's
 nodes. Here what is long or holds other values is let go once its batch of items (1,000, as picklers write them) has

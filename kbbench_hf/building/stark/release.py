@@ -1,6 +1,6 @@
-"""STaRK's release (Hugging Face snap-stanford/stark, commit 88269e2) -> questions and knowledge base as Parquet.
+"""Builder of the STaRK datasets from the release (Hugging Face snap-stanford/stark, commit 88269e2).
 
-Questions are read in `questions`, archives in `archives`; `files` downloads both, and `facts` says what they must hold.
+`questions` parses the questions, `archives` the knowledge bases; `facts` has their expected sizes.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from rich.console import Console
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
 from kbbench_hf.building.stark.archives import read_archive
 from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME, StarkRelease
-from kbbench_hf.building.stark.questions import HUMAN, QUESTIONS, SYNTHESIZED, read_questions
+from kbbench_hf.building.stark.questions import HUMAN, HUMAN_WRITTEN, INDEXES, QUESTIONS, SYNTHESIZED, read_questions
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import write_dataset
@@ -103,14 +103,6 @@ REPOSITORY = "snap-stanford/stark"
 REVISION = "88269e23e90587f99476c5dd74e235a0877e69be"
 """The commit of 2024-10-20, the last."""
 
-_QUESTIONS = (
-    "stark_qa/stark_qa.csv",
-    "stark_qa/stark_qa_human_generated_eval.csv",
-    "split/train.index",
-    "split/val.index",
-    "split/test.index",
-    "split/test-0.1.index",
-)
 KNOWN_SHA256 = {
     "qa/prime/stark_qa/stark_qa.csv": "a27e5d63da6044e562e33bc94e37f41e076f2cb4142d6adc370a0981c5ee6f16",
     "qa/prime/split/train.index": "b828de166d641cc7d2f64001ad868058641de9529e5af36fea2f0a7494349e9c",
@@ -132,7 +124,7 @@ def download(name: str, *, questions: bool, archive: bool) -> Path:
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    paths = [f"qa/{name}/{file}" for file in _QUESTIONS] if questions else []
+    paths = [f"qa/{name}/{file}" for file in (SYNTHESIZED, HUMAN_WRITTEN, *INDEXES.values())] if questions else []
     paths += [f"skb/{name}/processed.zip"] if archive else []
     try:
         folder = Path(
@@ -177,9 +169,9 @@ def _verify(file: Path, expected: str) -> None:
 
 
 CHANCE = 0.01
-"""As likely as that, nodes drawn by chance would be where some template leads from the names of the question."""
+"""Highest probability that random nodes would fit some template with the names of the question."""
 MOST_TRIED = 500
-"""Sets of topics of one question; of a question that names more, nothing is said."""
+"""Sets of topics of one question; a question with more gets no template."""
 _CHUNK = 20_000
 
 Named = Mapping[str, Sequence[int]]
@@ -233,7 +225,7 @@ def recovered_templates(
 
 
 def named_nodes(kb: KnowledgeBase, texts: Sequence[str]) -> list[Named]:
-    """Return for each text the nodes whose whole names stand in it, by type; names within longer ones do not count."""
+    """Return for each text the nodes that it names in full, by type; names within longer ones do not count."""
     said = [list_words(text) for text in texts]
     starts: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, words in enumerate(said):

@@ -1,4 +1,4 @@
-"""Unpickling without trust: plain values and tensors of integers, nothing else.
+"""Safe unpickling of plain values and integer tensors.
 
 A pickle is a program. Here it can call five harmless functions written below; while one is read, any action that Python
 audits (opening files, sockets, processes, imports) is refused; tensors are read without torch, from the bytes of their
