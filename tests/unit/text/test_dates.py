@@ -84,3 +84,9 @@ def test_iso_dates_are_read_back(date):
 def test_any_text_can_be_asked(text):
     for date in (*parse_date(text), *find_dates(text)):
         assert 0 <= date.month <= 12 and 0 <= date.day <= 31
+
+
+def test_dates_are_found_in_the_order_of_the_text():
+    assert find_dates("Left in May 2011, back in 1999, gone on 2 June 2003.") == (
+        Date(2011, 5), Date(1999), Date(2003, 6, 2),
+    )  # fmt: skip

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kbbench_hf.metrics.answers import wtq_normal
 from kbbench_hf.text.dates import MONTH, MONTH_NUMBER, MONTHS
 from kbbench_hf.text.folding import fold, fold_typography, repair_text, strip_accents, unscramble
-from kbbench_hf.text.words import WORD, list_words
+from kbbench_hf.text.name_variants import singularize
+from kbbench_hf.text.words import WORD, break_words, list_words
 
 LATIN = st.text(st.characters(max_codepoint=0x24F), max_size=30)
 
@@ -63,3 +64,8 @@ def test_names_of_months():
     names = [*MONTHS, *MONTH_NUMBER, "sept"]
     assert [re.match(MONTH, name)[0] for name in names] == names
     assert [MONTH_NUMBER[month[:3]] for month in MONTHS] == list(range(1, 13))
+
+
+def test_short_plurals_and_words_of_two_characters():
+    assert [singularize(word) for word in ("cats", "its", "gas")] == ["cat", "its", "gas"]
+    assert break_words("手机") == " 手机 手 机 "

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.text.quantities import Quantity, find_quantities, parse_quantity
+from kbbench_hf.text.quantities import Quantity, find_quantities, parse_number, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,15 @@ def test_thousands_separators_change_nothing(number):
 def test_any_text_can_be_asked(text):
     parse_quantity(text)
     find_quantities(text)
+
+
+def test_the_same_rounded_number_differs_by_less_than_one_in_the_last_digit():
+    rounded = parse_quantity("9.8 million")
+    assert rounded is not None
+    differs = [Quantity(value, None, 1.0).equals(rounded, rounded=True) for value in (9.71e6, 9.7e6, 9.89e6, 9.9e6)]
+    assert differs == [True, False, True, False]
+
+
+def test_units_of_several_words_are_those_of_one():
+    assert parse_number("5 sq km") == parse_number("5 km2") != parse_number("5 km")
+    assert parse_number("5 square miles") == parse_number("5 mi2")
