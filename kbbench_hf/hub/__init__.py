@@ -1,1 +1,1 @@
-"""The only package that talks to the Hub."""
+"""Client of the Hugging Face Hub: downloads, uploads, listings; the only package that sends requests to it."""

@@ -1,4 +1,4 @@
-"""Datasets from the Hub: whole, or file by file as they are read."""
+"""Downloader of datasets from the Hub: whole, or file by file at first use."""
 
 import os
 from collections.abc import Iterator
@@ -10,41 +10,41 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import CARD, MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
 
 FIRST = (MANIFEST, CARD, f"{PREDICTIONS}/*")
-"""What is fetched of a dataset before anybody reads it."""
+"""The files that are downloaded first."""
 
 
 @dataclass(frozen=True)
 class HubDataset(DatasetFolder):
-    """A dataset on the Hub at one commit, whose files are fetched when they are first read."""
+    """A dataset on the Hub at one commit, whose files are downloaded at first use."""
 
     name: str
-    """Without its owner."""
+    """Without the owner."""
 
     def file(self, name: str) -> Path:
-        """Return where one of the dataset's files is, and fetch it where it is not here yet.
+        """Return the path of one of the dataset's files, downloaded where necessary.
 
         Raises:
-            UsageError: it could not be had.
+            UsageError: the download failed.
         """
         from huggingface_hub import hf_hub_download
 
         if (here := self.path / name).is_file():
             return here
-        with _fetching(self.name):
+        with _download_errors(self.name):
             commit = self.path.name
             return Path(hf_hub_download(_repository(self.name), name, repo_type="dataset", revision=commit))
 
 
 def hub_dataset(name: str, revision: str | None = None) -> HubDataset:
-    """Return a dataset on the Hub, at a commit or the newest; without the network, the last one that was here.
+    """Return a dataset on the Hub, at a commit or the newest; without a network, the last downloaded one.
 
     Raises:
-        UsageError: it could not be had; the message has the command that builds it.
+        UsageError: the download failed; the message has the command that builds it.
     """
     from huggingface_hub import snapshot_download
 
     try:
-        with _fetching(name):
+        with _download_errors(name):
             repository, first = _repository(name), list(FIRST)
             folder = snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=first)
             return HubDataset(Path(folder), name)
@@ -58,16 +58,16 @@ def download_dataset(name: str, revision: str | None = None) -> Path:
     """Return the whole local copy of a dataset on the Hub, at a commit or the newest.
 
     Raises:
-        UsageError: it could not be had; the message has the command that builds it.
+        UsageError: the download failed; the message has the command that builds it.
     """
     from huggingface_hub import snapshot_download
 
-    with _fetching(name):
+    with _download_errors(name):
         return Path(snapshot_download(_repository(name), repo_type="dataset", revision=revision))
 
 
 def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
-    """Return the copy of a dataset that was had from the Hub before, whole or not, without asking; None if none was."""
+    """Return the local, perhaps incomplete, copy of a dataset without a request; None where there is none."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -81,7 +81,7 @@ def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
 
 
 def owner() -> str:
-    """Return whose the datasets are: `KBBENCH_DATASETS` of the environment where it is set."""
+    """Return the owner of the datasets: the environment variable `KBBENCH_DATASETS`, or the default."""
     return os.environ.get("KBBENCH_DATASETS", NAMESPACE)
 
 
@@ -90,7 +90,7 @@ def _repository(name: str) -> str:
 
 
 @contextmanager
-def _fetching(name: str) -> Iterator[None]:
+def _download_errors(name: str) -> Iterator[None]:
     from huggingface_hub.errors import (  # type: ignore[attr-defined]
         HTTPError,  # httpx's or httpx2's, as the version has it
         LocalEntryNotFoundError,

@@ -1,4 +1,4 @@
-"""Datasets on the Hub as users name them on the command line."""
+"""Parser of dataset ids of the Hub on the command line: `org/name[@revision][:[config/]split]`."""
 
 import re
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _FILE = re.compile(r"\.(?:jsonl?|csv|tsv|txt|run|trec|parquet|arrow|eval|zip|xls
 
 
 class DatasetId(NamedTuple):
-    """A dataset's name, and the revision, config and split of it where these are named."""
+    """The name of a dataset, and its revision, config and split where given."""
 
     name: str
     revision: str | None
@@ -20,7 +20,7 @@ class DatasetId(NamedTuple):
 
 
 def dataset_id(text: str) -> DatasetId | None:
-    """Return the dataset that `org/name[@revision][:[config/]split]` names, or None where it looks like a file.
+    """Return the parsed id of a dataset, or None where the text looks like a file.
 
     >>> dataset_id("me/answers:test")
     DatasetId(name='me/answers', revision=None, config=None, split='test')

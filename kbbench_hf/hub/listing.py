@@ -1,4 +1,4 @@
-"""Which datasets their owner has on the Hub, as it was last heard: whoever asks never waits for the Hub."""
+"""Cached listing of the owner's datasets on the Hub, refreshed in the background: reading it never blocks."""
 
 import logging
 import threading
@@ -10,13 +10,13 @@ from kbbench_hf.hub.download import owner
 
 LOG = logging.getLogger("kbbench")
 MAX_AGE_S = 600.0
-"""After so long the Hub is asked again."""
+"""After as many seconds the listing is refreshed."""
 RETRY_S = 60.0
-"""The same where it did not answer."""
+"""The same after a failed request."""
 
 
 class Listing:
-    """The names of the datasets that `owner()` has on the Hub; none until the Hub was heard."""
+    """The names of the datasets of `owner()` on the Hub; empty before the first response."""
 
     def __init__(
         self, ask: Callable[[], frozenset[str]] | None = None, clock: Callable[[], float] = time.monotonic
@@ -28,7 +28,7 @@ class Listing:
         self._lock = threading.Lock()
 
     def names(self) -> frozenset[str]:
-        """Return the names as last heard; where that is long ago, the Hub is asked in the background."""
+        """Return the cached names; where they are old, a background thread refreshes them."""
         with self._lock:
             is_due = self._clock() >= self._due
             if is_due:
@@ -38,10 +38,10 @@ class Listing:
         return self._names
 
     def refresh(self) -> None:
-        """Ask the Hub now; what was heard before stays where it does not answer."""
+        """Refresh the names now; they stay unchanged where the request fails."""
         try:
             self._names = self._ask()
-        except Exception as error:  # whatever the Hub's client raises, whose classes depend on its HTTP library
+        except Exception as error:  # the classes of errors depend on the HTTP library of the Hub's client
             LOG.warning("the Hub did not list the datasets of %s: %s", owner(), type(error).__name__)
         else:
             self._due = self._clock() + MAX_AGE_S

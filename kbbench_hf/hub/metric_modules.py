@@ -1,4 +1,4 @@
-"""The files that lie beside the package: `evaluate` modules and Spaces."""
+"""Files of the `evaluate` modules and Spaces beside the package."""
 
 import shutil
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Publish a dataset, a metric's Space or the leaderboard: what differs is shown, then sent in one commit."""
+"""Publisher of datasets, metric Spaces and the leaderboard: difference from the Hub, then one commit."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Publication:
-    """A repository as it should be: its id, its type, and the content of every file."""
+    """The wanted state of a repository: id, type, and the content of every file."""
 
     repo_id: str
     repo_type: Literal["dataset", "space", "model"]
     files: Mapping[str, Path | bytes]
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What a Space finds in its environment."""
+    """Environment variables of a Space."""
     secrets: tuple[str, ...] = ()
-    """The names of what a Space needs besides, which only its owner can give it."""
+    """The names of a Space's secrets, which its owner must set."""
     keeps_others: bool = False
-    """Whether files of the repository that are none of these stay."""
+    """Whether other files of the repository stay."""
     private: bool = False
-    """Whether the repository, if it is made now, is seen by its owner only."""
+    """Whether a new repository is private."""
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The URL of the repository."""
         from huggingface_hub import constants
 
         kind = "" if self.repo_type == "model" else f"{self.repo_type}s/"
@@ -42,28 +42,28 @@ class Publication:
 
 @dataclass(frozen=True)
 class Difference:
-    """What publishing would change, as paths in the repository."""
+    """The changes of a publication, as paths in the repository."""
 
     added: list[str]
     changed: list[str]
     removed: list[str]
     unchanged: list[str]
     head: str | None
-    """The commit that was compared with; None where the repository does not exist."""
+    """The compared commit; None where the repository does not exist."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Those of a Space that are to be set."""
+    """Variables of a Space to set."""
 
     @property
     def has_files(self) -> bool:
-        """Whether there is a commit to make."""
+        """Whether a commit is necessary."""
         return bool(self.added or self.changed or self.removed)
 
     def __bool__(self) -> bool:
-        """Say whether there is anything to send."""
+        """Return whether anything differs."""
         return self.has_files or bool(self.variables)
 
     def lines(self) -> list[str]:
-        """Return the difference as a person reads it: `+` added, `~` changed, `-` removed."""
+        """Return the difference as lines of text: `+` added, `~` changed, `-` removed."""
         marked = [("+", self.added), ("~", self.changed), ("-", self.removed)]
         files = [f"{mark} {path}" for mark, paths in marked for path in paths]
         variables = [f"= {name}: {value}" for name, value in self.variables.items()]
@@ -74,7 +74,7 @@ def difference(wanted: Publication, api: "HfApi") -> Difference:
     """Compare a publication with the repository on the Hub, by content.
 
     Raises:
-        UsageError: it shall be private, and the repository is not.
+        UsageError: it is private, and the repository is public.
     """
     from huggingface_hub.errors import RepositoryNotFoundError
     from huggingface_hub.hf_api import RepoFile
@@ -109,11 +109,11 @@ def difference(wanted: Publication, api: "HfApi") -> Difference:
 
 
 def publish(wanted: Publication, change: Difference, api: "HfApi") -> str:
-    """Send what differs in one commit, tag it with the package's version, and return the commit's sha.
+    """Upload the difference in one commit, tag it with the package's version, and return the commit's sha.
 
-    A Space has its variables before its first commit; a tag that is there stays with the commit that it names. Large
-    files go first and by content, so a publication that broke off goes on where it stopped. A commit that another one
-    overtook is refused by the Hub (412): look at the difference again.
+    A Space gets its variables before its first commit; an existing tag is not moved. Large files are uploaded first, by
+    content, so that an interrupted publication resumes. The Hub refuses a commit (412) after another one: compute the
+    difference again.
     """
     sdk = "gradio" if wanted.repo_type == "space" else None
     api.create_repo(
@@ -148,14 +148,14 @@ def _commit(wanted: Publication, change: Difference, api: "HfApi") -> str:
 
 
 def _hashes(content: Path | bytes) -> set[str]:
-    """Return the names the Hub may know this content by: its sha256 (LFS) and git's blob id."""
+    """Return the hashes of a content on the Hub: its SHA-256 (LFS) and git's blob id."""
     data = content.read_bytes() if isinstance(content, Path) else content
     blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     return {hashlib.sha256(data).hexdigest(), blob}
 
 
 def open_pull_request(model: str, dataset: str, text: str) -> str:
-    """Open a pull request on a model's repository that adds the results, and return its address."""
+    """Open a pull request that adds results to a model's repository, and return its URL."""
     from huggingface_hub import HfApi
 
     with connection(model):

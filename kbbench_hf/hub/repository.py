@@ -1,4 +1,4 @@
-"""A dataset repository on the Hub as a set of files at one commit, changed by whole commits only."""
+"""Dataset repository on the Hub: its files at one commit, atomic commits, downloads."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What the Hub says of a file that it holds: its bytes, and the sha256 where it is stored as LFS or Xet."""
+class StoredFile:
+    """A file on the Hub: its size in bytes, and its SHA-256 where it is stored as LFS or Xet."""
 
     size: int
     sha256: str = ""
 
-    def same(self, other: "Held") -> bool:
-        """Say whether two may be the same file, as far as is known of both."""
+    def same(self, other: "StoredFile") -> bool:
+        """Return whether two files may be the same."""
         return self.size == other.size and self.sha256 in ("", other.sha256 or self.sha256)
 
 
-class Repository:
-    """The files of a dataset repository's branch `main` as they were last seen; nothing is asked but by a method."""
+class DatasetRepository:
+    """The known files of a dataset repository's branch `main`; only methods send requests."""
 
     def __init__(self, name: str, api: "HfApi") -> None:
         self.name = name
         self.api = api
         self.head: str | None = None
-        """The commit whose files are known; None where the Hub is to be asked again."""
-        self.files: dict[str, Held] = {}
+        """The commit of the known files; None before a refresh."""
+        self.files: dict[str, StoredFile] = {}
 
     def refresh(self, create: bool = False) -> None:
-        """Look where the branch stands, and list its files if it moved; `create` makes the repository if need be."""
+        """List the files of the branch's head, if it has moved; `create` creates a missing repository."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
         answer_within(ANSWER_S)
@@ -51,11 +51,11 @@ class Repository:
             self.head = head
 
     def forget(self) -> None:
-        """Have the next `refresh` list the files, whatever the branch says: an answer was lost."""
+        """Make the next `refresh` list the files in any case, after a lost response."""
         self.head = None
 
     def commit(self, files: Mapping[str, Path], message: str) -> None:
-        """Add files, all or none, on top of the commit that is known; refused if the branch has moved since."""
+        """Add files in one commit on the known head; the Hub refuses it if the branch has moved."""
         from huggingface_hub import CommitOperationAdd
 
         answer_within(ANSWER_S)
@@ -65,13 +65,15 @@ class Repository:
             done = self.api.create_commit(
                 self.name, added, commit_message=message, repo_type="dataset", parent_commit=self.head
             )
-        except RuntimeError as error:  # around what went wrong with one file
+        except RuntimeError as error:  # wraps the error of one file
             raise (error.__cause__ or error) from None
         self.head = done.oid
-        self.files.update((path, Held(len(data), hashlib.sha256(data).hexdigest())) for path, data in contents.items())
+        self.files.update(
+            (path, StoredFile(len(data), hashlib.sha256(data).hexdigest())) for path, data in contents.items()
+        )
 
     def fetch(self, path: str, folder: Path) -> Path:
-        """Download a file as it is in the commit that is known into a folder, under its path, and return it."""
+        """Download a file of the known commit into a folder, under its path, and return its path."""
         answer_within(ANSWER_S)
         return Path(
             self.api.hf_hub_download(self.name, path, repo_type="dataset", revision=self.head, local_dir=folder)
@@ -80,7 +82,7 @@ class Repository:
     def _head(self) -> str | None:
         return self.api.repo_info(self.name, repo_type="dataset", timeout=ANSWER_S).sha
 
-    def _listed(self, head: str | None) -> dict[str, Held]:
+    def _listed(self, head: str | None) -> dict[str, StoredFile]:
         from huggingface_hub.errors import EntryNotFoundError
         from huggingface_hub.hf_api import RepoFile
 
@@ -89,7 +91,7 @@ class Repository:
         except EntryNotFoundError:  # a repository without a file
             return {}
         return {
-            each.path: Held(each.size, each.lfs.sha256 if each.lfs else "")
+            each.path: StoredFile(each.size, each.lfs.sha256 if each.lfs else "")
             for each in found
             if isinstance(each, RepoFile)
         }

@@ -1,4 +1,4 @@
-"""The wheel of the package that runs here: what a Space installs that is published from here."""
+"""Wheel of the running package for published Spaces: built from a checkout or packed from an installation."""
 
 import base64
 import hashlib
@@ -18,21 +18,21 @@ from kbbench_hf.errors import KBBenchError, UsageError
 DISTRIBUTION = "kbbench-hf"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _EPOCH = (2020, 2, 2, 0, 0, 0)
-"""The time of every file in a wheel that is packed here, so that the same files make the same wheel."""
-_OF_INSTALLATION = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
-"""What an installer writes beside a package's metadata."""
+"""The time of every file in a packed wheel, so that it is reproducible."""
+_INSTALLER_FILES = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+"""Files that an installer adds to a package's metadata."""
 
 
 class Wheel(NamedTuple):
-    """A wheel: its file's name, and its content."""
+    """The file name and content of a wheel."""
 
     name: str
     content: bytes
 
     def requirement(self, folder_url: str) -> str:
-        """Return the line of a `requirements.txt` that installs it, with gradio, from the folder at an address.
+        """Return the line of `requirements.txt` that installs the wheel, with gradio, from a URL.
 
-        The hash makes a change of the wheel a change of the line, without which a Space would not install it again.
+        With the hash, a changed wheel changes the line: only then does a Space install it again.
         """
         sha256 = hashlib.sha256(self.content).hexdigest()
         return f"{DISTRIBUTION}[space] @ {folder_url}/{self.name}#sha256={sha256}"
@@ -40,19 +40,19 @@ class Wheel(NamedTuple):
 
 @cache
 def own_wheel() -> Wheel:
-    """Return a wheel of the package as it runs here: built of a checkout, or packed of the files of an installation.
+    """Return the wheel of the running package.
 
     Raises:
-        UsageError: this is a checkout, and hatchling, which builds it, is not installed.
-        KBBenchError: it could not be built.
+        UsageError: it runs from a checkout, and hatchling is not installed.
+        KBBenchError: the build failed.
     """
     checkout = _PACKAGE.parent
     if (checkout / "pyproject.toml").is_file():
-        return _built(checkout)
+        return _build(checkout)
     return packed(distribution(DISTRIBUTION))
 
 
-def _built(checkout: Path) -> Wheel:
+def _build(checkout: Path) -> Wheel:
     if not find_spec("hatchling"):
         raise UsageError(
             f"{checkout} is a checkout, whose wheel hatchling builds; it is not installed. Expected it: "
@@ -68,11 +68,11 @@ def _built(checkout: Path) -> Wheel:
 
 
 def packed(installed: Distribution) -> Wheel:
-    """Return the wheel of an installed package: its modules and metadata, with a record of them made again."""
+    """Return the wheel of an installed package, packed from its modules and metadata, with a new RECORD."""
     named = {
         file.as_posix(): Path(str(file.locate()))
         for file in installed.files or ()
-        if "__pycache__" not in file.parts and ".." not in file.parts and file.name not in _OF_INSTALLATION
+        if "__pycache__" not in file.parts and ".." not in file.parts and file.name not in _INSTALLER_FILES
     }
     contents = {name: file.read_bytes() for name, file in sorted(named.items())}
     metadata = next(name.rpartition("/")[0] for name in contents if name.endswith(".dist-info/METADATA"))

@@ -1,1 +1,1 @@
-"""Judges of extracted triples: LLM judges, NLI models, a surface model, thresholds of embedders, topic models."""
+"""Judges of extracted triples: LLM judges, NLI models, surface baseline, embedders' thresholds, topic models (LDA)."""

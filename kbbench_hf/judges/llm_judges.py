@@ -1,7 +1,6 @@
-"""Judges of extracted triples: does the text support it (facts), and into how many does it split (splits)?
+"""LLM judges of factualness and granularity: prompts, schemas and parsers of replies; replay of released verdicts.
 
-Any chat model is a judge by the prompts and readers here, which a runner drives; stored verdicts are replayed; `nli`
-has local judges. A reply that cannot be read is an error with a status, never "false".
+A runner sends the prompts to any chat model. A reply that cannot be parsed is an error with a status, never "false".
 """
 
 import json
@@ -23,7 +22,7 @@ from kbbench_hf.protocols import Verdict
 Item = tuple[str, str]
 """(text, triple as JSON)."""
 RELEASE_JUDGE = "gpt-3.5-turbo-instruct"
-"""The judge of the release, retired since: its stored verdicts cannot be made again."""
+"""The judge of the release: a retired model, whose verdicts cannot be reproduced."""
 
 _FACT = """You check whether a text supports a statement, given as a triple [subject, relation, object].
 It is supported if the text says it or plainly implies it. What is true but not in the text is not supported.
@@ -51,12 +50,12 @@ _SPLIT_SCHEMA = {
 
 
 def fact_prompt(text: str, triple: str) -> Prompt:
-    """Ask a chat model whether a text supports a triple (as JSON)."""
+    """Return the prompt: does a text support a triple (as JSON)?"""
     return _prompt(_FACT, f"Text: {text}\nTriple: {triple}", _FACT_SCHEMA)
 
 
 def split_prompt(text: str, triple: str) -> Prompt:
-    """Ask a chat model into which triples a triple (as JSON) splits; the text does not matter."""
+    """Return the prompt: into which triples does a triple (as JSON) split? The text is not part of it."""
     return _prompt(_SPLIT, f"Triple: {triple}", _SPLIT_SCHEMA)
 
 
@@ -64,47 +63,47 @@ FACT_PROMPT_SHA256 = sha256(_FACT.encode()).hexdigest()
 SPLIT_PROMPT_SHA256 = sha256(_SPLIT.encode()).hexdigest()
 
 
-def read_fact(reply: str) -> float:
-    """Return 1 where a reply says that the triple is supported, 0 where it says that it is not; see `parsing.verdicts`.
+def parse_fact_reply(reply: str) -> float:
+    """Return 1 for the reply "supported", 0 for "not supported"; see `parsing.verdicts`.
 
     Raises:
-        ParseError: it says neither, or both.
+        ParseError: the reply is neither, or both.
 
-    >>> read_fact('"True." The text says so.'), read_fact('{"supported": false}')
+    >>> parse_fact_reply('"True." The text says so.'), parse_fact_reply('{"supported": false}')
     (1.0, 0.0)
     """
     return float(parse_supported(reply).answer)
 
 
-def read_split(reply: str) -> float:
-    """Return how many sub-triples a reply lists; 0 where it says that nothing is to split.
+def parse_split_reply(reply: str) -> float:
+    """Return the number of sub-triples in a reply; 0 where it says that the triple is one fact.
 
     Raises:
-        ParseError: it lists none and does not say so, or breaks off inside its list.
+        ParseError: it has none and does not say so, or is truncated inside its list.
 
-    >>> read_split('[["a", "r", "b"], ["a", "r", "c"]]'), read_split("N/A (one fact)")
+    >>> parse_split_reply('[["a", "r", "b"], ["a", "r", "c"]]'), parse_split_reply("N/A (one fact)")
     (2.0, 0.0)
     """
     return float(len(parse_triples(reply, partial=False, single=True).answer))
 
 
 class StoredFacts:
-    """Replays the release's factualness verdicts: a file `{text: {"results": [bool, ...]}}`, one per triple, in order.
+    """Replay of released factualness verdicts: a file `{text: {"results": [bool, ...]}}`, one per triple, in order.
 
     Raises:
-        DataError: the file is of another form.
+        DataError: the file has another format.
     """
 
     name = f"stored:{RELEASE_JUDGE}"
 
     def __init__(self, file: Path) -> None:
-        with _stored(file, "'results' for each text; expected a file of GREScores/factualness") as content:
+        with _stored_object(file, "'results' for each text; expected a file of GREScores/factualness") as content:
             self._results: dict[str, list[bool]] = {text: row["results"] for text, row in content.items()}
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
-        """Return the stored verdict of each item; all triples of a text must be asked for, in their order.
+        """Return the stored verdict of each item; the items must have all triples of a text, in order.
 
-        `not_stored` where the text is unknown or was judged with another number of triples.
+        The status is `not_stored` where the text is unknown or has another number of verdicts.
         """
         counts = Counter(text for text, _ in items)
         results = {text: iter(stored) for text, stored in self._results.items() if len(stored) == counts[text]}
@@ -115,16 +114,16 @@ class StoredFacts:
 
 
 class StoredSplits:
-    """Replays the release's granularity replies: a file `{text: {triple as JSON: reply}}`, counted by their brackets.
+    """Replay of the release's granularity replies: a file `{text: {triple as JSON: reply}}`; brackets are counted.
 
     Raises:
-        DataError: the file is of another form.
+        DataError: the file has another format.
     """
 
     name = f"stored:{RELEASE_JUDGE}"
 
     def __init__(self, file: Path) -> None:
-        with _stored(file, "replies by triple; expected a file of GREScores/granularity") as content:
+        with _stored_object(file, "replies by triple; expected a file of GREScores/granularity") as content:
             self._replies = {
                 (text, triple_key(json.loads(triple))): str(reply)
                 for text, replies in content.items()
@@ -132,7 +131,7 @@ class StoredSplits:
             }
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
-        """Return the stored reply of each item, read as the release reads it; `not_stored` where there is none."""
+        """Return the verdict of each item's stored reply, parsed as in the release; else `not_stored`."""
         replies = [self._replies.get(item) for item in items]
         return [
             Verdict(None, "not_stored", "") if reply is None else Verdict(float(count_pairs(reply)), "ok", reply)
@@ -146,8 +145,8 @@ def _prompt(system: str, user: str, schema: Mapping[str, object]) -> Prompt:
 
 
 @contextmanager
-def _stored(file: Path, missing: str) -> Iterator[dict[str, Any]]:
-    """Give the object in a file; what goes wrong while it is taken apart is said to be the file's fault."""
+def _stored_object(file: Path, missing: str) -> Iterator[dict[str, Any]]:
+    """Yield the object in a file; errors in the block become a `DataError` about the file."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

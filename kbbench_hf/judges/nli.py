@@ -1,4 +1,4 @@
-"""Natural-language-inference models as local judges of triples: is it a fact of the text, is it several facts?"""
+"""NLI judges of triples (local cross-encoders): entailment of a triple by its text, decomposition into sub-triples."""
 
 import json
 import re
@@ -17,23 +17,23 @@ DEFAULT_THRESHOLD = 0.5
 
 
 class _NliJudge:
-    """A judge that asks a natural-language-inference model.
+    """A judge with a natural-language-inference model.
 
     Args:
         model: a sequence-classification model, by its name on the Hub or a folder; one label must be "entailment".
-        threshold: the probability of entailment from which a statement holds; 0.5, or what a calibration finds.
+        threshold: the least probability of entailment of a yes; 0.5, or the result of a calibration.
         batch: pairs per forward pass.
     """
 
     _kind: str
 
     def __init__(self, model: str, threshold: float | None = None, batch: int = 16) -> None:
-        self._nli = _Nli(model, batch)
+        self._nli = NliModel(model, batch)
         self._set(DEFAULT_THRESHOLD if threshold is None else threshold)
         self.chosen = threshold is not None
-        """Whether its threshold was chosen by hand, and no calibration may change it."""
+        """Whether the user chose the threshold, so that no calibration may change it."""
         self.untuned = f"{self._kind}:{self._nli.name}"
-        """What it is called whatever its threshold."""
+        """The name without the threshold."""
 
     def at(self, threshold: float) -> Self:
         """Return the same judge with another threshold."""
@@ -47,9 +47,9 @@ class _NliJudge:
 
 
 class NliFactJudge(_NliJudge):
-    """Says whether a text entails a triple, read out as a sentence.
+    """Judge of factualness: does a text entail a triple, written as a sentence?
 
-    A text longer than the model reads is cut into overlapping windows; the best window counts.
+    A text longer than the context length is split into overlapping windows; the best window counts.
     """
 
     _kind = "nli-fact"
@@ -61,19 +61,19 @@ class NliFactJudge(_NliJudge):
         return [Verdict(self.read(raw), "ok", raw) for raw in raws]
 
     def read(self, raw: str) -> float:
-        """Return the verdict that a `raw` comes to with this judge's threshold."""
+        """Return the verdict of a `raw` with this judge's threshold."""
         return float(self.probability(raw) >= self.threshold)
 
     @staticmethod
     def probability(raw: str) -> float:
-        """Return the probability of yes that a `raw` has."""
+        """Return the probability of yes in a `raw`."""
         return float(raw)
 
 
 class NliSplitJudge(_NliJudge):
-    """Takes a triple apart where it is written as several (see `splits`), and asks whether it entails the parts.
+    """Judge of granularity: decompositions of a triple (see `decompositions`) whose parts it entails.
 
-    A way to take it apart holds if every one of its parts is entailed; the one with the most parts counts.
+    A decomposition holds if all of its parts are entailed; the one with the most parts counts.
     """
 
     _kind = "nli-split-2"
@@ -81,7 +81,7 @@ class NliSplitJudge(_NliJudge):
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact.
 
-        `raw` has each way to take it apart, with the probability of its least entailed part.
+        `raw` has each decomposition, with the lowest probability of its parts.
         """
         found = [(_sentence(json.loads(triple)), decompositions(json.loads(triple))) for _, triple in items]
         pairs = [(whole, _sentence(part)) for whole, ways in found for parts in ways for part in parts]
@@ -98,18 +98,18 @@ class NliSplitJudge(_NliJudge):
         return verdicts
 
     def read(self, raw: str) -> float:
-        """Return the verdict that a `raw` comes to with this judge's threshold."""
+        """Return the verdict of a `raw` with this judge's threshold."""
         ways = [len(way["sub_triples"]) for way in json.loads(raw) if way["entailment"] >= self.threshold]
         return float(max(ways, default=0))
 
     @staticmethod
     def probability(raw: str) -> float:
-        """Return the probability of yes that a `raw` has: of its most entailed way."""
+        """Return the probability of yes in a `raw`: that of its best decomposition."""
         return max((float(way["entailment"]) for way in json.loads(raw)), default=0.0)
 
 
-class _Nli:
-    """A sequence-classification model that knows which of its labels is entailment."""
+class NliModel:
+    """A sequence-classification model with a label "entailment"."""
 
     def __init__(self, model: str, batch: int) -> None:
         try:
@@ -133,7 +133,7 @@ class _Nli:
         self.name = f"{folder.name if folder.is_dir() else model}@{revision}"
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return for each (premise, hypothesis) the probability of entailment, of its best window."""
+        """Return the probability of entailment of each (premise, hypothesis), in its best window."""
         import torch
 
         best: list[float] = []
@@ -182,11 +182,11 @@ _ARTICLES = frozenset("a an the his her its their".split())
 
 
 def decompositions(triple: object) -> list[list[Triple]]:
-    """Return the sets of sub-triples that a triple might stand for, each of two or more; none for a simple one.
+    """Return the decompositions of a triple into two or more sub-triples; none for a simple one.
 
-    A triple is taken apart at the commas and conjunctions of its elements, at the prepositions, clauses and brackets of
-    its ends, between the verb of its relation and what follows, and, for want of these, between the words of its tail
-    where they are no name. Every way stands for itself; the last puts several together.
+    It is split at commas and conjunctions of its elements, at prepositions, clauses and brackets of head and tail,
+    after the verb of its relation, and, without these, between the words of its tail outside of names. Each split is
+    one decomposition; the last one combines several.
 
     >>> for parts in decompositions(["Bo", "paints", "birds and boats in Rome"]):
     ...     print(parts)
@@ -198,19 +198,19 @@ def decompositions(triple: object) -> list[list[Triple]]:
         return []
     head, relation, tail = map(str, triple)
     found: list[list[Triple]] = [
-        [*product(_joined(head), _joined(relation), _joined(tail))],
+        [*product(_split_joints(head), _split_joints(relation), _split_joints(tail))],
         *([(head, relation, left), (left, word, right)] for left, word, right in _cuts(tail)),
         *([(left, relation, tail), (left, word, right)] for left, word, right in _cuts(head)),
-        *_verb_apart(head, relation, tail),
-        *([(head, relation, left), (head, relation, right)] for left, right in _words_apart(tail)),
-        _all_at_once(head, relation, tail),
+        *_split_after_verb(head, relation, tail),
+        *([(head, relation, left), (head, relation, right)] for left, right in _split_words(tail)),
+        _split_everywhere(head, relation, tail),
     ]
     whole = [[part for part in dict.fromkeys(parts) if all(part)] for parts in found]
     return [parts for n, parts in enumerate(whole) if len(parts) > 1 and parts not in whole[:n]]
 
 
-def _joined(text: str) -> list[str]:
-    """Return what commas and conjunctions join."""
+def _split_joints(text: str) -> list[str]:
+    """Return the parts between commas and conjunctions."""
     return [part for part in _JOINT.split(text) if part.strip()] or [text]
 
 
@@ -222,32 +222,32 @@ def _cuts(text: str) -> Iterator[Triple]:
             yield left, match["word"] or "is", right
 
 
-def _verb_apart(head: str, relation: str, tail: str) -> Iterator[list[Triple]]:
+def _split_after_verb(head: str, relation: str, tail: str) -> Iterator[list[Triple]]:
     """Yield [head, filed, lawsuits] and [head, filed in, court] for [head, filed lawsuits in, court]."""
     words = relation.split()
     verb = next((n for n, word in enumerate(words) if word.lower() not in _AUXILIARIES), len(words)) + 1
     end = len(words) - 1 if words and _PREPOSITION.fullmatch(words[-1]) else len(words)
     if words[verb:end]:
-        said = words[:verb]
-        yield [(head, " ".join(said), " ".join(words[verb:end])), (head, " ".join(said + words[end:]), tail)]
+        verbs = words[:verb]
+        yield [(head, " ".join(verbs), " ".join(words[verb:end])), (head, " ".join(verbs + words[end:]), tail)]
 
 
-def _words_apart(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the first word and the others, and the others and the last, where a text is not cut inside a name."""
-    words = [] if _CUT.search(text) or len(_joined(text)) > 1 else text.split()
+def _split_words(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (first word, others) and (others, last word), unless the cut is inside a name."""
+    words = [] if _CUT.search(text) or len(_split_joints(text)) > 1 else text.split()
     for cut in sorted({1, len(words) - 1}) if len(words) > 1 else ():
         article = cut == 1 and words[0].lower() in _ARTICLES
         if not article and (words[cut - 1][0].islower() or words[cut][0].islower()):
             yield " ".join(words[:cut]), " ".join(words[cut:])
 
 
-def _all_at_once(head: str, relation: str, tail: str) -> list[Triple]:
-    """Return what all cuts of the tail and all conjunctions make together."""
+def _split_everywhere(head: str, relation: str, tail: str) -> list[Triple]:
+    """Return the sub-triples of all cuts of the tail and all conjunctions together."""
     cuts = list(_CUT.finditer(tail))
     starts, ends = [0, *(cut.end() for cut in cuts)], [*(cut.start() for cut in cuts), len(tail)]
-    pieces = [_joined(tail[start:end].strip(" ()[]")) for start, end in zip(starts, ends, strict=True)]
+    pieces = [_split_joints(tail[start:end].strip(" ()[]")) for start, end in zip(starts, ends, strict=True)]
     words = [cut["word"] or "is" for cut in cuts]
-    parts = [*product(_joined(head), _joined(relation), pieces[0])]
+    parts = [*product(_split_joints(head), _split_joints(relation), pieces[0])]
     for before, word, after in zip(pieces, words, pieces[1:], strict=False):
         parts += product(before, [word], after)
     return parts

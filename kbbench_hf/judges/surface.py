@@ -1,7 +1,7 @@
-"""A judge that reads no meaning: a logistic model of how a triple is written and which of its words the text has.
+"""Surface baseline of judges: logistic regression on the form of a triple and its word overlap with the text.
 
-It is a baseline, needs no other model and costs nothing. A judge is worth its price where it agrees better with the
-released verdicts than this one, which agrees with them a little. `surface.json` holds the weights and their agreement.
+It needs no other model. A judge is useful where it agrees better with the released verdicts than this one, whose
+agreement is low. `surface.json` has the weights and the agreement.
 Source: fitted on the verdicts of pat-jj/GenRES, commit 7824249, by `tests/golden/make_surface.py`.
 """
 
@@ -25,7 +25,7 @@ Item = tuple[str, str]
 """(text, triple as JSON)."""
 SURFACE = "surface"
 OTHER = "other"
-"""The model of all corpora together, for texts of any other."""
+"""The name of the model of all corpora together, for other texts."""
 _WORD = re.compile(r"\w+")
 _JOINT = re.compile(r"[,;&/]|\b(?:and|or)\b", re.IGNORECASE)
 PREPOSITION = re.compile(
@@ -38,21 +38,21 @@ _Floats = NDArray[np.float64]
 
 
 def fact_features(items: Sequence[Item]) -> _Floats:
-    """Return what is seen of each item when it is asked whether the text supports the triple, shape (items, 8).
+    """Return the features of factualness of each item, shape (items, 8).
 
-    The shares of the words of the triple, its ends and its relation that the text has; whether it has head and tail
-    verbatim; whether these are the same; how many words the triple has; whether an element is empty.
+    Shares of the words of triple, head and tail, and relation that occur in the text; whether head and tail occur
+    verbatim; whether they are equal; number of words of the triple; whether an element is empty.
 
     >>> fact_features([("Paris is in France.", '["Paris", "lies in", "France"]')]).tolist()
     [[0.75, 1.0, 0.5, 1.0, 1.0, 0.0, 4.0, 0.0]]
     """
-    return np.array([_of_fact(text, *_elements(triple)) for text, triple in items], dtype=np.float64).reshape(-1, 8)
+    return np.array([_fact_row(text, *_elements(triple)) for text, triple in items], dtype=np.float64).reshape(-1, 8)
 
 
 def split_features(items: Sequence[Item]) -> _Floats:
-    """Return what is seen of each triple when it is asked whether it is several facts, shape (items, 7).
+    """Return the features of granularity of each triple, shape (items, 7).
 
-    Commas and conjunctions of head, relation and tail; their words; whether the tail has a preposition.
+    Numbers of commas and conjunctions, and of words, in head, relation and tail; whether the tail has a preposition.
 
     >>> split_features([("", '["Ann and Bo", "wrote", "songs of love, and war"]')]).tolist()
     [[1.0, 0.0, 2.0, 3.0, 1.0, 5.0, 1.0]]
@@ -70,7 +70,7 @@ FEATURES = {"factualness": fact_features, "granularity": split_features}
 
 @dataclass(frozen=True)
 class Logistic:
-    """A logistic model: from `threshold` on, a probability is a yes."""
+    """A logistic model; probabilities of at least `threshold` are a yes."""
 
     weights: tuple[float, ...]
     intercept: float
@@ -84,14 +84,14 @@ class Logistic:
         return found
 
     def says(self, features: _Floats) -> NDArray[np.bool_]:
-        """Return for each row of features whether the model says yes."""
+        """Return the prediction for each row of features."""
         return self.probabilities(features) >= self.threshold
 
 
 def fit_logistic(features: _Floats, truth: ArrayLike) -> Logistic:
-    """Return the logistic model of these items, whose threshold agrees best with them.
+    """Return the logistic model of these items, with the threshold of the best agreement.
 
-    The weights of the standardised features are held by a ridge of 1, which decides only where items are few.
+    The standardized features have a ridge penalty of 1, which matters only with few items.
 
     >>> model = fit_logistic(np.array([[0.0], [1.0], [2.0], [3.0]]), [False, False, True, True])
     >>> model.says(np.array([[0.5], [2.5]])).tolist()
@@ -104,12 +104,12 @@ def fit_logistic(features: _Floats, truth: ArrayLike) -> Logistic:
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread[spread == 0] = 1.0
     rows = np.hstack([(features - mean) / spread, np.ones((len(features), 1))])
-    held = np.append(np.ones(features.shape[1]), 0.0)
+    penalty = np.append(np.ones(features.shape[1]), 0.0)
 
     def loss(weights: _Floats) -> tuple[float, _Floats]:
         logits = rows @ weights
-        value = np.logaddexp(0.0, logits) @ np.ones(len(rows)) - wanted @ logits + 0.5 * held @ weights**2
-        return float(value), rows.T @ (expit(logits) - wanted) + held * weights
+        value = np.logaddexp(0.0, logits) @ np.ones(len(rows)) - wanted @ logits + 0.5 * penalty @ weights**2
+        return float(value), rows.T @ (expit(logits) - wanted) + penalty * weights
 
     found = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
     weights = found[:-1] / spread
@@ -118,11 +118,11 @@ def fit_logistic(features: _Floats, truth: ArrayLike) -> Logistic:
 
 
 class SurfaceJudge:
-    """Judges triples by their surface, with the model of a corpus.
+    """Judge of triples by their surface, with the model of a corpus.
 
     Args:
         kind: `factualness` or `granularity`.
-        corpus: one of those that it was fitted on; for any other name, the model of all of them together.
+        corpus: a corpus of `surface.json`; for any other name, the model of all of them together.
     """
 
     def __init__(self, kind: str, corpus: str) -> None:
@@ -130,7 +130,7 @@ class SurfaceJudge:
         known = fitted.get(corpus, fitted[OTHER])
         self.corpus = corpus if corpus in fitted else OTHER
         self.agreement = JudgeAgreement.of(known["agreement"])
-        """How far it agrees with the released verdicts, where it was not fitted."""
+        """Its agreement with the released verdicts, on held-out items."""
         self._kind = kind
         self._model = Logistic(tuple(known["weights"]), known["intercept"], known["threshold"])
         digest = sha256(json.dumps([known[each] for each in ("weights", "intercept", "threshold")]).encode("ascii"))
@@ -150,7 +150,7 @@ class SurfaceJudge:
 
 @cache
 def _fitted() -> Mapping[str, Mapping[str, Any]]:
-    """Return kind -> corpus -> weights, intercept, threshold and agreement, as fitted on released verdicts."""
+    """Return kind -> corpus -> weights, intercept, threshold and agreement."""
     fitted: Mapping[str, Mapping[str, Any]] = json.loads(_FITTED.read_text(encoding="utf-8"))
     return fitted
 
@@ -162,13 +162,13 @@ def _elements(triple: str) -> tuple[str, str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> tuple[str, frozenset[str]]:
+def _words(text: str) -> tuple[str, frozenset[str]]:
     lowered = text.lower()
     return lowered, frozenset(_WORD.findall(lowered))
 
 
-def _of_fact(text: str, head: str, relation: str, tail: str) -> list[float]:
-    lowered, words = _read(text)
+def _fact_row(text: str, head: str, relation: str, tail: str) -> list[float]:
+    lowered, words = _words(text)
     head, relation, tail = (each.lower().strip() for each in (head, relation, tail))
     ends, between = _WORD.findall(f"{head} {tail}"), _WORD.findall(relation)
 

@@ -1,7 +1,7 @@
-"""From which cosine two triples say the same: a property of the embedder, never a number to carry from one to another.
+"""Cosine thresholds of triple embedders for uniqueness and completeness: calibrated values, calibration, files.
 
-The published 0.95 belongs to text-embedding-ada-002, whose cosines lie between 0.87 and 0.98. With MiniLM, whose
-cosines lie between 0.22 and 0.90, it would call everything unique and nothing complete.
+A threshold belongs to one embedder. The published 0.95 is for text-embedding-ada-002, with cosines from 0.87 to 0.98.
+With MiniLM, whose cosines are 0.22 to 0.90, every triple would be unique and none complete.
 """
 
 import json
@@ -22,13 +22,13 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The cosines from which two triples say the same, for uniqueness and for completeness, and their basis."""
+    """The least cosines of equal triples, for uniqueness and for completeness, and their basis."""
 
     uniqueness: float
     completeness: float
     basis: str
     corpus: str = ""
-    """The config whose texts they were calibrated on; empty where they are for texts of any kind."""
+    """The config of the calibration; empty for texts of any kind."""
 
 
 CALIBRATED = {
@@ -56,16 +56,16 @@ _SAME_MODEL = {
 
 
 def thresholds_of(embedder: str, own: Path | None = None, *, corpus: str = "") -> Thresholds:
-    """Return the thresholds of an embedder, named as its `name` says: `model@revision`.
+    """Return the thresholds of an embedder, by its name `model@revision`.
 
     Args:
-        embedder: the embedder's name; a model in a folder is known by the hash that is its revision.
-        own: a file that `write_thresholds` made for this embedder.
+        embedder: the embedder's name; a model in a folder is identified by its revision, a hash.
+        own: a file of `write_thresholds` for this embedder.
         corpus: the config whose triples are compared; its own thresholds where they are known.
 
     Raises:
-        UsageError: nobody has calibrated this embedder.
-        DataError: `own` was made for another embedder.
+        UsageError: there is no calibration of this embedder.
+        DataError: `own` is for another embedder.
 
     >>> embedder = "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f2"
     >>> thresholds_of(embedder).completeness, thresholds_of(embedder, corpus="cdr").completeness
@@ -89,7 +89,7 @@ def thresholds_of(embedder: str, own: Path | None = None, *, corpus: str = "") -
 
 
 def public_name(embedder: str) -> str:
-    """Return an embedder's name without the path that a model in a folder has on this machine.
+    """Return an embedder's name without the local path of a model folder.
 
     >>> public_name("/srv/models/mine@0123abcd"), public_name("org/model@0123abcd")
     ('mine@0123abcd', 'org/model@0123abcd')
@@ -101,23 +101,23 @@ def public_name(embedder: str) -> str:
 
 
 class Calibration(NamedTuple):
-    """The threshold whose figures come closest to published ones, and how close they come."""
+    """The threshold whose scores are closest to published ones, and their errors."""
 
     threshold: float
     mean_absolute_error: float
-    """At this threshold, of the systems that it was chosen on."""
+    """At this threshold, over the systems of the calibration."""
     spearman: float
     left_out_error: float
-    """Mean absolute error of each system at the threshold of all others: what to expect of a new one."""
+    """Mean absolute error of each system at the threshold of all others: the estimate for a new system."""
     n_systems: int
 
 
-def calibrate(figures: Callable[[float], Sequence[float]], published: Sequence[float]) -> Calibration:
-    """Return the threshold, of every hundredth from 0.30 to 0.99, whose figures are closest to the published ones.
+def calibrate(scores: Callable[[float], Sequence[float]], published: Sequence[float]) -> Calibration:
+    """Return the threshold, of every hundredth from 0.30 to 0.99, whose scores are closest to the published ones.
 
     Args:
-        figures: threshold -> one figure per system, fractions.
-        published: the published figure of each, in the same order.
+        scores: threshold -> one score per system, fractions.
+        published: the published score of each, in the same order.
 
     Raises:
         UsageError: fewer than three systems.
@@ -129,7 +129,7 @@ def calibrate(figures: Callable[[float], Sequence[float]], published: Sequence[f
         raise UsageError(f"{len(published)} systems to calibrate on; expected three or more. Add outputs of others.")
     wanted = np.asarray(published, dtype=np.float64)
     tried = [step / 100 for step in range(30, 100)]
-    found = np.array([figures(threshold) for threshold in tried], dtype=np.float64)
+    found = np.array([scores(threshold) for threshold in tried], dtype=np.float64)
     errors = np.abs(found - wanted)
     best = int(errors.mean(axis=1).argmin())
     of_others = (errors.sum(axis=1)[:, None] - errors).argmin(axis=0)
@@ -139,7 +139,7 @@ def calibrate(figures: Callable[[float], Sequence[float]], published: Sequence[f
 
 
 def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return Spearman's rank correlation, ties sharing their mean rank; 0 where one side has no spread.
+    """Return Spearman's rank correlation (ties have their mean rank); 0 where one side is constant.
 
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
@@ -148,7 +148,7 @@ def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 def write_thresholds(file: Path, embedder: str, thresholds: Thresholds) -> None:
-    """Write thresholds, with the embedder that they belong to, for `thresholds_of`."""
+    """Write thresholds and their embedder to a file for `thresholds_of`."""
     write_text(file, json.dumps({"embedder": embedder, **asdict(thresholds)}, indent=2) + "\n")
 
 

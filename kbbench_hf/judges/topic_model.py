@@ -1,7 +1,7 @@
-"""The topic models behind topical similarity: gensim's LDA, trained once per corpus and seed, pinned and hashed.
+"""LDA topic models (gensim) of topical similarity (TS): training per corpus and seed, inference, files, hashes.
 
-A trained model is one `.npz` file of plain arrays (nothing in it is executed when it is read) and is known by the hash
-of these arrays. The level of TS depends on the corpus, so figures made with different models must not be compared.
+A model is one `.npz` file of plain arrays (without pickles), identified by their hash. The level of TS depends on the
+corpus: scores with different models must not be compared.
 """
 
 import json
@@ -21,16 +21,16 @@ from kbbench_hf.metrics.generative_re import WORDS
 from kbbench_hf.metrics.topics import content_words
 
 SEEDS = (0, 1, 2, 3, 4)
-"""Of the models that TS is the mean of. The release pins no seed, and one alone says little: on CDR a system's TS lies
-within 1.9 points of its mean over seeds (one standard deviation), within .4 on Wiki20m. The first ones, not the best:
-choosing those nearest to the published figures would tune on the answer."""
+"""TS is the mean over models with these seeds. The release pins no seed, and TS depends on it: its standard deviation
+over seeds is 1.9 points on CDR, .4 on Wiki20m. These are the first seeds: to choose those closest to the published
+scores would be tuning on the test set."""
 Lda = Any
 """gensim's `LdaModel`, which has no types."""
 
 
 @dataclass(frozen=True)
 class LdaSettings:
-    """How a model is trained and asked. `passes` and `iterations` of `reference` are gensim's defaults, as released."""
+    """Settings of training and inference; in `reference`, `passes` and `iterations` are gensim's defaults."""
 
     n_topics: int
     mode: str
@@ -38,12 +38,12 @@ class LdaSettings:
 
     @property
     def passes(self) -> int:
-        """How often training reads the corpus."""
+        """Passes of training over the corpus."""
         return 1 if self.mode == "reference" else 10
 
     @property
     def iterations(self) -> int:
-        """How often training and inference refine a document's topics, at most."""
+        """The most iterations per document, in training and inference."""
         return 50 if self.mode == "reference" else 200
 
 
@@ -53,7 +53,7 @@ class TopicModel:
     Args:
         vocabulary: the word of each column.
         weights: exp(E[log beta]), shape (topics, words).
-        settings: how it was trained.
+        settings: of its training.
         corpus_sha256: the hash of the corpus.
     """
 
@@ -77,7 +77,7 @@ class TopicModel:
 
     @property
     def identity(self) -> dict[str, object]:
-        """What topic shares depend on besides the text."""
+        """All that topic shares depend on, except the text."""
         words = WORDS[self.settings.mode]
         return {
             **asdict(self.settings),
@@ -92,21 +92,21 @@ class TopicModel:
         """Return the topic shares of documents given as content words, shape (documents, topics); rows sum to 1.
 
         A document without a known word has equal shares. In `reference` inference starts at a random point, as in the
-        release, here drawn from the document itself: its shares depend on nothing else. In `fixed` it starts flat.
+        release, here with a seed from the document, so that results are reproducible. In `fixed` it starts flat.
         """
         if not documents:
             return np.zeros((0, self.settings.n_topics))
         if self._lda is None:
             self._lda = _gensim_lda(list(self._ids), self.settings, None)
             self._lda.expElogbeta = self._weights
-        self._lda.random_state = _Start(self.settings, documents)
+        self._lda.random_state = _InitialGamma(self.settings, documents)
         gamma, _ = self._lda.inference([_bag(document, self._ids) for document in documents])
         weights = np.asarray(gamma, dtype=np.float64)
         shares: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return shares
 
     def save(self, file: Path) -> None:
-        """Write the model, whole or not at all."""
+        """Write the model atomically."""
         about = json.dumps({"settings": asdict(self.settings), "corpus_sha256": self.corpus_sha256})
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(file) as sink:
@@ -131,8 +131,8 @@ def corpus_hash(corpus: Sequence[str]) -> str:
     return sha256("\n".join(corpus).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class _Start:
-    """Stands in for gensim's random state at inference: where the search for each document's topics starts."""
+class _InitialGamma:
+    """Replacement of gensim's random state at inference: the initial topics of each document."""
 
     def __init__(self, settings: LdaSettings, documents: Sequence[Sequence[str]]) -> None:
         self._settings, self._documents = settings, documents
@@ -160,5 +160,5 @@ def _gensim_lda(vocabulary: list[str], settings: LdaSettings, corpus: list[list[
 
 
 def _bag(document: Sequence[str], ids: dict[str, int]) -> list[tuple[int, int]]:
-    """Return how often each known word occurs, in the order of the columns."""
+    """Return (column, count) of each known word, in the order of the columns."""
     return sorted(Counter(ids[word] for word in document if word in ids).items())

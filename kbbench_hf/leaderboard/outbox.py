@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.hub.repository import Held, Repository
+from kbbench_hf.hub.repository import DatasetRepository, StoredFile
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.records import RECORD
 from kbbench_hf.leaderboard.restoring import Restored, agree, differing, restore
@@ -50,7 +50,7 @@ class Outbox:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.store = store
-        self.repository = Repository(repo_id, api)
+        self.repository = DatasetRepository(repo_id, api)
         self._clock = clock
         self._sleep = sleep
         self._allowed, self._allowed_at = float(COMMITS_AT_ONCE), clock()
@@ -61,7 +61,7 @@ class Outbox:
         self._refused: set[str] = set()
         self._events: dict[str, Event] = {}
         self._sizes: dict[str, int] = {}
-        self._files: dict[str, dict[str, Held]] = {}
+        self._files: dict[str, dict[str, StoredFile]] = {}
         self._durable: set[str] = set()
         self._lock = threading.RLock()
         self._one_at_a_time = threading.Lock()
@@ -234,7 +234,7 @@ class Outbox:
         held = self.repository.files
         return [path for path, here in self._files_of(event).items() if not (path in held and held[path].same(here))]
 
-    def _files_of(self, event: Event) -> dict[str, Held]:
+    def _files_of(self, event: Event) -> dict[str, StoredFile]:
         """Return the files of an event's submission; none where it is not whole here."""
         if event.submission not in self._files:
             if not self.store.whole(event.submission):
@@ -242,7 +242,7 @@ class Outbox:
             folder, files = self.store.path(event.submission), self.store.record(event.submission).files
             sizes = {path: (self.store.root / path).stat().st_size for path in self.store.paths(event.submission)}
             self._files[event.submission] = {
-                path: Held(size, files.get(path.removeprefix(f"{folder}/"), "")) for path, size in sizes.items()
+                path: StoredFile(size, files.get(path.removeprefix(f"{folder}/"), "")) for path, size in sizes.items()
             }
         return self._files[event.submission]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.hub.repository import Repository
+from kbbench_hf.hub.repository import DatasetRepository
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import RECORD, Record
 from kbbench_hf.leaderboard.store import Store
@@ -20,7 +20,7 @@ from kbbench_hf.leaderboard.store import Store
 AT_ONCE = 8
 MAX_LOST = 20
 """After so many files that did not come, the Hub is taken to be down."""
-Task = Callable[[Store, Repository, Path, str], None]
+Task = Callable[[Store, DatasetRepository, Path, str], None]
 LOG = logging.getLogger("kbbench")
 
 
@@ -46,7 +46,9 @@ class _NotWholeError(DataError):
         self.path = path
 
 
-def restore(store: Store, repository: Repository, only: Collection[str] | None = None, check: bool = False) -> Restored:
+def restore(
+    store: Store, repository: DatasetRepository, only: Collection[str] | None = None, check: bool = False
+) -> Restored:
     """Fetch the events, and the submissions that are not whole here, all or some, from a refreshed repository.
 
     A submission is whole whose files are there; where `check` is set, whose files are those that were stored.
@@ -67,13 +69,13 @@ def restore(store: Store, repository: Repository, only: Collection[str] | None =
     return done
 
 
-def lacks(store: Store, repository: Repository, check: bool = False) -> list[str]:
+def lacks(store: Store, repository: DatasetRepository, check: bool = False) -> list[str]:
     """Return the submissions that a refreshed repository holds, and that are not whole here."""
     held = sorted({path.split("/")[2] for path in repository.files if _is_record(path)})
     return [each for each in held if (store.damage(each) if check else not store.whole(each))]
 
 
-def differing(store: Store, repository: Repository) -> list[str]:
+def differing(store: Store, repository: DatasetRepository) -> list[str]:
     """Return in words which files of a refreshed repository are not those here; see `Outbox.verify`.
 
     What the Hub says of a file is believed where it says its sha256; the others are downloaded.
@@ -90,7 +92,7 @@ def differing(store: Store, repository: Repository) -> list[str]:
     return problems
 
 
-def _same(store: Store, repository: Repository, staging: Path, path: str) -> bool | None:
+def _same(store: Store, repository: DatasetRepository, staging: Path, path: str) -> bool | None:
     """Say whether a file is the same on the Hub as here; None where there is none here."""
     if not (store.root / path).is_file():
         return None
@@ -99,7 +101,7 @@ def _same(store: Store, repository: Repository, staging: Path, path: str) -> boo
     return here == there
 
 
-def agree(store: Store, repository: Repository, submission: str) -> bool:
+def agree(store: Store, repository: DatasetRepository, submission: str) -> bool:
     """Make a submission here what it is on the Hub, where another copy of the store sent the same before this one did.
 
     Returns:
@@ -118,7 +120,7 @@ def agree(store: Store, repository: Repository, submission: str) -> bool:
     return True
 
 
-def fetch_submission(store: Store, repository: Repository, staging: Path, submission: str) -> None:
+def fetch_submission(store: Store, repository: DatasetRepository, staging: Path, submission: str) -> None:
     """Fetch one submission, whole or not at all, instead of what is here of it.
 
     Raises:
@@ -142,12 +144,12 @@ def fetch_submission(store: Store, repository: Repository, staging: Path, submis
     store.install(submission, [staging / folder / name for name in (*record.files, RECORD)])
 
 
-def _fetch_event(store: Store, repository: Repository, staging: Path, path: str) -> None:
+def _fetch_event(store: Store, repository: DatasetRepository, staging: Path, path: str) -> None:
     if not store.events.receive(path, repository.fetch(path, staging).read_bytes()):
         raise _NotWholeError(path, "is damaged: not the event that was written")
 
 
-def _tried(task: Task, store: Store, repository: Repository, staging: Path, name: str) -> Exception | None:
+def _tried(task: Task, store: Store, repository: DatasetRepository, staging: Path, name: str) -> Exception | None:
     try:
         task(store, repository, staging, name)
     except Exception as error:  # the classes depend on the Hub client's HTTP library
@@ -155,7 +157,7 @@ def _tried(task: Task, store: Store, repository: Repository, staging: Path, name
     return None
 
 
-def _noted(done: Restored, repository: Repository, error: Exception | None) -> bool:
+def _noted(done: Restored, repository: DatasetRepository, error: Exception | None) -> bool:
     """Note what went wrong with one piece, and say whether nothing did; after too much of it, give up."""
     if isinstance(error, _NotWholeError):
         repository.files.pop(error.path, None)

@@ -30,8 +30,8 @@ from kbbench_hf.judges.llm_judges import (
     StoredFacts,
     StoredSplits,
     fact_prompt,
-    read_fact,
-    read_split,
+    parse_fact_reply,
+    parse_split_reply,
     split_prompt,
 )
 from kbbench_hf.judges.surface import SURFACE, SurfaceJudge
@@ -82,8 +82,8 @@ MORE_ROOM = 4
 
 def _kind(name: str) -> _Kind:
     if name == "factualness":
-        return _Kind(fact_prompt, read_fact, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True)
-    return _Kind(split_prompt, read_split, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
+        return _Kind(fact_prompt, parse_fact_reply, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True)
+    return _Kind(split_prompt, parse_split_reply, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
 
 
 def annotate_verdicts(

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.judges.llm_judges import StoredFacts, StoredSplits, fact_prompt, read_fact, read_split, split_prompt
+from kbbench_hf.judges.llm_judges import (
+    StoredFacts,
+    StoredSplits,
+    fact_prompt,
+    parse_fact_reply,
+    parse_split_reply,
+    split_prompt,
+)
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Verdict
 
@@ -28,7 +35,7 @@ from kbbench_hf.protocols import Verdict
     ],
 )
 def test_a_verdict_is_read(reply: str, verdict: float) -> None:
-    assert read_fact(reply) == verdict
+    assert parse_fact_reply(reply) == verdict
 
 
 @pytest.mark.parametrize(
@@ -37,7 +44,7 @@ def test_a_verdict_is_read(reply: str, verdict: float) -> None:
 )
 def test_what_says_neither_is_an_error_and_not_false(reply: str) -> None:
     with pytest.raises(ParseError):
-        read_fact(reply)
+        parse_fact_reply(reply)
 
 
 @pytest.mark.parametrize(
@@ -51,18 +58,18 @@ def test_what_says_neither_is_an_error_and_not_false(reply: str) -> None:
     ],
 )
 def test_sub_triples_are_counted(reply: str, n: int) -> None:
-    assert read_split(reply) == n
+    assert parse_split_reply(reply) == n
 
 
 @pytest.mark.parametrize("reply", ["", "I would split this.", '["a", "r", "b"], ["a", "r"', "Granularity: 2"])
 def test_a_split_that_is_not_there_or_breaks_off_is_an_error(reply: str) -> None:
     with pytest.raises(ParseError):
-        read_split(reply)
+        parse_split_reply(reply)
 
 
 @given(st.text(max_size=60))
 def test_no_reply_breaks_a_reader(reply: str) -> None:
-    for read in (read_fact, read_split):
+    for read in (parse_fact_reply, parse_split_reply):
         with suppress(ParseError):
             assert read(reply) >= 0
 

@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.genres import parsers as genres
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_verdict
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced
-from kbbench_hf.judges.llm_judges import read_fact
+from kbbench_hf.judges.llm_judges import parse_fact_reply
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.retrieval.reranker import parse_score
@@ -40,7 +40,7 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "text2kg": default("mini-text2kg"),
     "genres": genres_reader,
     "ska": ska_reader,
-    "judge_fact": lambda reply, case: bool(read_fact(reply)),
+    "judge_fact": lambda reply, case: bool(parse_fact_reply(reply)),
     "judge_split": lambda reply, case: parse_triples(reply, partial=False, single=True).answer,
     "reranker": lambda reply, case: parse_score(reply),
 }

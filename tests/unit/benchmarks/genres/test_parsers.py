@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.genres.parsers import (
     lenient_semi_open,
     parse_lenient,
 )
-from kbbench_hf.judges.llm_judges import read_split
+from kbbench_hf.judges.llm_judges import parse_split_reply
 from kbbench_hf.parsing.parsed_reply import ParseError
 
 
@@ -132,7 +132,7 @@ def test_the_lenient_reader_recovers_what_can_be_recovered_and_changes_nothing_e
 @pytest.mark.parametrize("text", ["[" * 100_000, '"' * 100_000], ids=["brackets", "quotes"])
 def test_a_model_that_repeats_itself_costs_no_more_than_others(text: str) -> None:
     started = time.process_time()
-    for parse in (lenient, read_split):
+    for parse in (lenient, parse_split_reply):
         with pytest.raises(ParseError):
             parse(text)
     assert time.process_time() - started < 60  # 3 s; a square of the length would be minutes
