@@ -47,7 +47,7 @@ class MetapathWalk:
     start_type: str
     hops: tuple[Hop, ...]
 
-    def reached(self, graph: Graph, start: NDArray[np.integer]) -> NDArray[np.int64]:
+    def follow(self, graph: Graph, start: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the nodes at the end of the walk, ascending."""
         nodes = start.astype(np.int64)
         for hop in self.hops:
@@ -106,7 +106,7 @@ class Metapath:
                 f"{len(topics)} topics for {self.text!r}; expected {len(self.topics)}: {', '.join(self.topics)}."
             )
         rows = dict(zip(self.topics, graph.checked(list(topics)).tolist(), strict=True))
-        met = [walk.reached(graph, self._start(graph, walk, rows)) for walk in self.walks]
+        met = [walk.follow(graph, self._start(graph, walk, rows)) for walk in self.walks]
         return np.setdiff1d(reduce(np.intersect1d, met), list(rows.values()))
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.protocols import ProcessGroup, Ranking
-from kbbench_hf.retrieval.top_k import best, grouped, merge, pad
+from kbbench_hf.retrieval.top_k import best, merge, pad, top_k_by_query
 
 Vectors = NDArray[np.float32]
 _NO_ROWS = np.zeros(0, dtype=np.int64)
@@ -75,7 +75,7 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
         rows.append(row)
         ids.append(column + block.start)
         scores.append(found[row, column])
-    return grouped(np.concatenate(rows), np.concatenate(ids), np.concatenate(scores), len(queries), top_k)
+    return top_k_by_query(np.concatenate(rows), np.concatenate(ids), np.concatenate(scores), len(queries), top_k)
 
 
 def _scan_faiss(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence[slice]) -> Ranking:

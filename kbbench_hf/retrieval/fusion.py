@@ -12,7 +12,7 @@ from kbbench_hf.files import file_sha256
 from kbbench_hf.model_specs import Spec, parse, positive
 from kbbench_hf.protocols import Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import RetrieverContext
-from kbbench_hf.retrieval.top_k import grouped
+from kbbench_hf.retrieval.top_k import top_k_by_query
 from kbbench_hf.retrieval.trained_folder import FUSION, record, trained_folder
 
 DEPTH = 10_000
@@ -73,7 +73,7 @@ class Fusion:
         width = int(nodes.max(initial=0)) + 1
         pairs, place = np.unique(found_by * width + nodes, return_inverse=True)
         totals = np.bincount(place, credited, len(pairs)).astype(np.float64)
-        return grouped(pairs // width, pairs % width, totals, len(queries), top_k)
+        return top_k_by_query(pairs // width, pairs % width, totals, len(queries), top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
         """Return whether any retriever matches each query."""

@@ -109,14 +109,14 @@ def load(model: str) -> Any:
 def _is_late(model: str) -> bool:
     from transformers.utils import cached_file
 
-    def found(name: str) -> str | None:
+    def find(name: str) -> str | None:
         quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
         file: str | None = cached_file(model, name, **quiet)
         return file
 
-    if found("artifact.metadata"):  # format of the authors' own code
+    if find("artifact.metadata"):  # format of the authors' own code
         return True
-    file = found("config_sentence_transformers.json")
+    file = find("config_sentence_transformers.json")
     return file is not None and json.loads(Path(file).read_text("utf-8")).get("model_type") in LATE_MODELS
 
 
@@ -133,10 +133,10 @@ class TokenVectors(NamedTuple):
         return len(self.offsets) - 1
 
     @classmethod
-    def of(cls, vectors: Sequence[NDArray[np.float32]]) -> Self:
+    def quantize(cls, vectors: Sequence[NDArray[np.float32]]) -> Self:
         """Return the codes of vectors.
 
-        >>> kept = TokenVectors.of([np.array([[1.0, -0.5]]), np.array([[0.0, 1.0], [0.6, 0.8]])])
+        >>> kept = TokenVectors.quantize([np.array([[1.0, -0.5]]), np.array([[0.0, 1.0], [0.6, 0.8]])])
         >>> kept.codes.tolist(), kept.offsets.tolist()
         ([[127, -64], [0, 127], [76, 102]], [0, 1, 3])
         """
@@ -144,7 +144,7 @@ class TokenVectors(NamedTuple):
         return cls(np.rint(np.concatenate(vectors) / STEP).clip(-127, 127).astype(np.int8), offsets)
 
     @classmethod
-    def joined(cls, parts: Sequence["TokenVectors"]) -> Self:
+    def concatenate(cls, parts: Sequence["TokenVectors"]) -> Self:
         """Return several parts concatenated."""
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         return cls(np.concatenate([part.codes for part in parts]), np.cumsum([0, *lengths.tolist()]))
@@ -164,7 +164,7 @@ def embed_tokens(
     """Return the token vectors of the texts that `render` gives, memory-mapped; cached as by `embed`."""
 
     def save(file: Path, texts: Sequence[str]) -> None:
-        kept = TokenVectors.of(encoder.encode(texts))
+        kept = TokenVectors.quantize(encoder.encode(texts))
         with whole_file(file) as out:
             np.savez(out, codes=kept.codes, offsets=kept.offsets)
 

@@ -25,7 +25,7 @@ def build(spec: Spec, context: RetrieverContext) -> "MultiVector":
     )
     context.revisions[spec.model] = embedder.name
     text, size, overlap = context.text(options, relations=True), options["chunk"], options["overlap"]
-    chunks = [chunked(each, size, overlap) for each in context.texts(text)]
+    chunks = [split_into_chunks(each, size, overlap) for each in context.texts(text)]
     folder = folder_of(context.cache, **embedder.settings, text=str(text), chunk=[size, overlap], nodes=context.nodes)
     texts = [chunk for node in chunks for chunk in node]
     vectors = embed(lambda: texts, embedder, folder, context.processes, context.progress)
@@ -33,12 +33,12 @@ def build(spec: Spec, context: RetrieverContext) -> "MultiVector":
     return MultiVector(vectors, offsets, embedder, options["aggregate"], context.processes)
 
 
-def chunked(text: str, size: int, overlap: int) -> list[str]:
+def split_into_chunks(text: str, size: int, overlap: int) -> list[str]:
     """Cut a text at spaces into chunks of at most `size` characters, each repeating the end of the one before.
 
     A longer word stays whole. At least one chunk is returned, "" for an empty text.
 
-    >>> chunked("one two three four", 9, 4)
+    >>> split_into_chunks("one two three four", 9, 4)
     ['one two', 'two three', 'four']
     """
     words = text.split()
@@ -96,16 +96,18 @@ class MultiVector:
         for nodes in blocks:
             offsets = self.offsets[nodes.start : nodes.stop + 1]
             chunks = torch.from_numpy(self.vectors[offsets[0] : offsets[-1]])
-            scores = aggregated((torch.from_numpy(queries) @ chunks.T).numpy(), offsets - offsets[0], self.aggregate)
+            scores = aggregate_chunks(
+                (torch.from_numpy(queries) @ chunks.T).numpy(), offsets - offsets[0], self.aggregate
+            )
             found = [best(row, top_k) for row in scores]
             parts.append(pad([(ids + nodes.start, row[ids]) for ids, row in zip(found, scores, strict=True)], top_k))
         return merge(parts, top_k)
 
 
-def aggregated(scores: NDArray[np.float32], offsets: NDArray[np.int64], aggregate: str) -> NDArray[np.float32]:
+def aggregate_chunks(scores: NDArray[np.float32], offsets: NDArray[np.int64], aggregate: str) -> NDArray[np.float32]:
     """Return one score per node from those of its chunks, shape (queries, nodes).
 
-    >>> aggregated(np.array([[1, 4, 2, 5, 3]], np.float32), np.array([0, 1, 5]), "top3").tolist()
+    >>> aggregate_chunks(np.array([[1, 4, 2, 5, 3]], np.float32), np.array([0, 1, 5]), "top3").tolist()
     [[1.0, 4.0]]
     """
     starts, counts = offsets[:-1], np.diff(offsets)

@@ -153,7 +153,7 @@ class QAGNN:
             graphs = self._features.graphs.build(queries[of], Ranking(found.ids[of, :DEPTH], found.scores[of, :DEPTH]))
             scores = score_graphs(self._network, self._features, graphs, vectors[of])
             for graph, own, behind in zip(graphs, scores, found.ids[of], strict=True):
-                rows.append(_ranked(graph.rows[graph.scored], own, behind[behind >= 0], top_k))
+                rows.append(_rank_graph(graph.rows[graph.scored], own, behind[behind >= 0], top_k))
         return pad(rows, top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
@@ -171,7 +171,7 @@ def score_graphs(
     return np.split(scores, np.cumsum([len(graph.scored) for graph in graphs])[:-1])
 
 
-def _ranked(
+def _rank_graph(
     rows: NDArray[np.int64], scores: NDArray[np.float64], behind: NDArray[np.int64], top_k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return a graph's nodes by score, and behind them others in their order, each 1 less than the one before."""

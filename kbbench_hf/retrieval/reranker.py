@@ -115,7 +115,7 @@ RERANK_METHODS = {
 """Name -> method; the first is the default."""
 
 
-def reordered(
+def reorder(
     ids: Sequence[int | str], judged: Mapping[int | str, float | None], weight: float = RANK_WEIGHT
 ) -> list[tuple[int | str, float]]:
     """Return a ranking with its judged candidates, all at its top, in the order of their scores.
@@ -123,7 +123,7 @@ def reordered(
     A candidate's new score is the model's plus `weight` * (n - rank) / n, with rank 0 for the first of n judged; one
     without a score (None) has the second part alone. The others follow below, so that Recall@n cannot change.
 
-    >>> reordered(["a", "b", "c"], {"a": 0.2, "b": 0.9})
+    >>> reorder(["a", "b", "c"], {"a": 0.2, "b": 0.9})
     [('b', 0.9500000000000001), ('a', 0.30000000000000004), ('c', -1.0)]
     """
     top, rest = [each for each in ids if each in judged], [each for each in ids if each not in judged]

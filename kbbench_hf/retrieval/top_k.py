@@ -71,7 +71,7 @@ def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
     return Ranking(ids, scores)
 
 
-def grouped(rows: Positions, ids: Positions, scores: Scores, n_rows: int, k: int) -> Ranking:
+def top_k_by_query(rows: Positions, ids: Positions, scores: Scores, n_rows: int, k: int) -> Ranking:
     """Return the `k` best candidates of each query; `rows` is the query of each candidate, in any order."""
     order = np.lexsort((ids, -scores, rows))
     rows, ids, scores = rows[order], ids[order], scores[order]

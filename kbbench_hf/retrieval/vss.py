@@ -43,7 +43,7 @@ def build(spec: Spec, context: RetrieverContext) -> Dense:
     if is_precomputed(spec.model):
         return precomputed(spec, context)
     embedder, options = from_spec(spec, False, **TEXT)
-    return _vss(spec, embedder, _text(options, context), context)
+    return _vss(spec, embedder, _text_form(options, context), context)
 
 
 def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
@@ -60,7 +60,7 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
         aggregate=(aggregate, mean_of_three),
         **TEXT,
     )
-    text, size = _text(options, context), options["chunk"]
+    text, size = _text_form(options, context), options["chunk"]
     overlap = options["overlap"] or size // 5
 
     def chunks(rows: NDArray[np.int64]) -> list[list[str]]:
@@ -71,7 +71,7 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
     return MultiVSS(_vss(spec, embedder, text, context), vectors, embedder, options["aggregate"], options["depth"])
 
 
-def _text(options: Options, context: RetrieverContext) -> Text:
+def _text_form(options: Options, context: RetrieverContext) -> Text:
     return context.text(options, relations=True, usual="compact")
 
 
@@ -111,7 +111,7 @@ class ChunkVectors:
     folder: Path
     processes: ProcessGroup = field(default_factory=ProcessGroup)
 
-    def of(self, nodes: NDArray[np.int64]) -> list[Vectors]:
+    def load(self, nodes: NDArray[np.int64]) -> list[Vectors]:
         """Return the vectors of each node's chunks, shape (chunks, d)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         missing = np.array([node for node in nodes.tolist() if not self._file(node).is_file()], np.int64)
@@ -144,7 +144,7 @@ class MultiVSS:
         """Return the `top_k` best nodes of every query, at most `depth`."""
         found = [np.sort(row[row >= 0]) for row in self.first.search(queries, self.depth).ids]
         nodes = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
-        chunks = dict(zip(nodes.tolist(), self.vectors.of(nodes), strict=True))
+        chunks = dict(zip(nodes.tolist(), self.vectors.load(nodes), strict=True))
         rows = []
         for query, ids in zip(self.embedder.encode_queries(queries), found, strict=True):
             scores = np.array([self.aggregate(chunks[node] @ query) for node in ids.tolist()])
@@ -175,26 +175,26 @@ def recursive_chunks(text: str, size: int, overlap: int, separators: Sequence[st
         if len(piece) < size:
             short.append(piece)
             continue
-        chunks += _joined(short, size, overlap)
+        chunks += _merge_pieces(short, size, overlap)
         chunks += recursive_chunks(piece, size, overlap, finer) if finer else [piece]
         short = []
-    return [*chunks, *_joined(short, size, overlap)]
+    return [*chunks, *_merge_pieces(short, size, overlap)]
 
 
-def _joined(pieces: Iterable[str], size: int, overlap: int) -> Iterator[str]:
+def _merge_pieces(pieces: Iterable[str], size: int, overlap: int) -> Iterator[str]:
     """Yield runs of pieces of at most `size` characters; the next begins with those that fit into the overlap."""
     run, length = deque[str](), 0
     for piece in pieces:
         if run and length + len(piece) > size:
-            yield from _stripped(run)
+            yield from _strip_chunk(run)
             while length > overlap or (length and length + len(piece) > size):
                 length -= len(run.popleft())
         run.append(piece)
         length += len(piece)
-    yield from _stripped(run)
+    yield from _strip_chunk(run)
 
 
-def _stripped(run: Iterable[str]) -> list[str]:
+def _strip_chunk(run: Iterable[str]) -> list[str]:
     chunk = "".join(run).strip()
     return [chunk] if chunk else []
 
@@ -229,7 +229,7 @@ def precomputed(spec: Spec, context: RetrieverContext) -> Dense:
         if context.processes.rank == 0:
             whole.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(whole) as out:
-                np.save(out, _rows(read_vectors(file), ids, file, "nodes"))
+                np.save(out, _vectors_of(read_vectors(file), ids, file, "nodes"))
         context.processes.gather(None)  # the file is there when it is read
     return Dense(np.asarray(np.load(whole, mmap_mode="c")), queries, processes=context.processes)
 
@@ -256,7 +256,7 @@ class PrecomputedQueries:
         rows = []
         for query in (self.questions[text] for text in texts):
             file = self._file(query.split)
-            rows.append(_rows(_read_cached(file, file.stat().st_mtime_ns), [query.id], file, "questions"))
+            rows.append(_vectors_of(_read_cached(file, file.stat().st_mtime_ns), [query.id], file, "questions"))
         return np.concatenate(rows) if rows else np.zeros((0, 1), np.float32)
 
     def _file(self, split: str) -> Path:
@@ -295,7 +295,7 @@ def read_vectors(file: Path) -> dict[object, Vectors]:
     return {key: each.float().flatten().numpy() for key, each in found.items()}
 
 
-def _rows(vectors: Mapping[object, Vectors], ids: Sequence[str | int], file: Path, what: str) -> Vectors:
+def _vectors_of(vectors: Mapping[object, Vectors], ids: Sequence[str | int], file: Path, what: str) -> Vectors:
     """Return the vectors of these ids, in their order, shape (n, d)."""
     absent = [each for each in ids if each not in vectors]
     if absent:

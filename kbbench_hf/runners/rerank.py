@@ -15,7 +15,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
-from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reordered
+from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reorder
 from kbbench_hf.runners.generate import Generation
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.unparsed import check_read, generate_judgements
@@ -93,7 +93,7 @@ def rerank_run(
         judged = {name: scores[f"{query}/{place}"] for name, place in zip(names, rows[query], strict=False)}
         if asking.whole and None in judged.values():
             judged = dict.fromkeys(judged)
-        order = reordered(names, judged, weight)
+        order = reorder(names, judged, weight)
         scored = {"ids": [name for name, _ in order], "scores": [score for _, score in order]}
         reranked.append({"id": row["id"], **scored})
     write_json_lines(folder / "predictions.jsonl", reranked)

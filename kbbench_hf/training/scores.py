@@ -220,9 +220,9 @@ def rank_texts(model: Any, texts: Sequence[str], queries: Sequence[str], top_k: 
     if not isinstance(model, MultiVectorEncoder):
         return search(model.encode_document(texts, **options), model.encode_query(list(queries), **options), top_k)
     options["convert_to_numpy"] = True
-    tokens = TokenVectors.joined(
+    tokens = TokenVectors.concatenate(
         [
-            TokenVectors.of(model.encode_document(texts[start : start + BLOCK_TEXTS], **options))
+            TokenVectors.quantize(model.encode_document(texts[start : start + BLOCK_TEXTS], **options))
             for start in range(0, len(texts), BLOCK_TEXTS)
         ]
     )

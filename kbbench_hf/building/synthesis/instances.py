@@ -59,7 +59,7 @@ class TopicDraws:
                     return None
                 drawn[walk.topic] = topic
             start = self.graph.of_type(walk.start_type) if walk.topic is None else np.array([drawn[walk.topic]])
-            reached = walk.reached(self.graph, start)
+            reached = walk.follow(self.graph, start)
             met = reached if met is None else np.intersect1d(met, reached)
             if not len(met):
                 return None
@@ -84,7 +84,7 @@ class TopicDraws:
             for hop, before in zip(walk.hops[::-1], types[::-1], strict=True)
         )
         back = MetapathWalk(None, walk.hops[-1].node_type, hops)
-        found = [row for row in back.reached(self.graph, np.array([answer])).tolist() if row not in drawn]
+        found = [row for row in back.follow(self.graph, np.array([answer])).tolist() if row not in drawn]
         return found[rng.randrange(len(found))] if found else None
 
 

@@ -77,7 +77,7 @@ def test_what_is_there_is_not_encoded_again_and_parts_make_the_same_bytes(tmp_pa
 
 def test_candidates_of_a_first_stage_are_ranked_by_their_rows(tmp_path: Path) -> None:
     encoder, nodes = Drawn(), texts(40)
-    tokens = TokenVectors.of(encoder.encode(nodes))
+    tokens = TokenVectors.quantize(encoder.encode(nodes))
     rows = np.arange(100, 140)
 
     class First:

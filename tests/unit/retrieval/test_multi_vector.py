@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.protocols import ProcessGroup
-from kbbench_hf.retrieval.multi_vector import MultiVector, aggregated, chunked
+from kbbench_hf.retrieval.multi_vector import MultiVector, aggregate_chunks, split_into_chunks
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.test_dense import in_a_group
 
@@ -15,17 +15,17 @@ WORDS = st.lists(st.text("abcd", min_size=1, max_size=8), max_size=30, unique=Tr
 
 @given(WORDS, st.integers(1, 20), st.integers(1, 20))
 def test_chunks_hold_every_word_and_are_no_longer_than_asked(words: list[str], size: int, overlap: int) -> None:
-    chunks = chunked(" ".join(words), size, overlap)
+    chunks = split_into_chunks(" ".join(words), size, overlap)
     assert all(len(chunk) <= size or " " not in chunk for chunk in chunks)
     assert list(dict.fromkeys(word for chunk in chunks for word in chunk.split())) == words
 
 
 def test_a_chunk_repeats_the_end_of_the_one_before() -> None:
-    assert chunked("aa bb cc dd ee", 8, 5) == ["aa bb cc", "bb cc dd", "cc dd ee"]
+    assert split_into_chunks("aa bb cc dd ee", 8, 5) == ["aa bb cc", "bb cc dd", "cc dd ee"]
 
 
 def test_an_empty_text_is_one_empty_chunk() -> None:
-    assert chunked("", 5, 1) == [""]
+    assert split_into_chunks("", 5, 1) == [""]
 
 
 @pytest.mark.parametrize("aggregate", ["max", "mean", "top3"])
@@ -38,7 +38,7 @@ def test_nodes_score_what_a_loop_over_their_chunks_gives(aggregate: str, counts:
         parts = [sorted(line[start:stop].tolist()) for start, stop in pairwise(offsets)]
         means = {"max": [part[-1:] for part in parts], "mean": parts, "top3": [part[-3:] for part in parts]}
         expected.append([sum(part) / len(part) for part in means[aggregate]])
-    assert aggregated(scores, offsets, aggregate) == pytest.approx(np.array(expected), abs=1e-6)
+    assert aggregate_chunks(scores, offsets, aggregate) == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def _model(aggregate: str = "max", processes: ProcessGroup | None = None) -> MultiVector:

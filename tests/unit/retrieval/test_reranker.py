@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.retrieval.reranker import MOST_CHARACTERS, parse_score, prompt, reordered
+from kbbench_hf.retrieval.reranker import MOST_CHARACTERS, parse_score, prompt, reorder
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_mutated_answers_are_a_score_or_a_parse_error() -> None:
 @given(st.lists(st.integers(0, 999), unique=True, max_size=60), st.integers(0, 30), st.randoms(use_true_random=False))
 def test_reranking_permutes_the_top_and_leaves_the_rest(ids: list[int], depth: int, generator: random.Random) -> None:
     judged = {each: generator.choice([None, 0.0, 0.5, 1.0]) for each in ids[:depth]}
-    order = [each for each, _ in reordered(ids, judged)]
-    scores = [score for _, score in reordered(ids, judged)]
+    order = [each for each, _ in reorder(ids, judged)]
+    scores = [score for _, score in reorder(ids, judged)]
     assert set(order[:depth]) == set(ids[:depth])  # so Recall@depth is what it was
     assert order[depth:] == ids[depth:]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_a_failed_candidate_keeps_the_others_and_its_first_rank_decides() -> None:
-    assert [each for each, _ in reordered(["a", "b", "c"], {"a": None, "b": 0.0, "c": 0.5})] == ["c", "a", "b"]
+    assert [each for each, _ in reorder(["a", "b", "c"], {"a": None, "b": 0.0, "c": 0.5})] == ["c", "a", "b"]
 
 
 def test_a_hub_s_document_is_cut_and_no_id_is_in_the_prompt() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.top_k import SAMPLED, best, grouped, merge, pad
+from kbbench_hf.retrieval.top_k import SAMPLED, best, merge, pad, top_k_by_query
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=30)
 
@@ -60,4 +60,4 @@ def test_short_rows_end_in_padding() -> None:
 
 def test_candidates_in_any_order_are_grouped_by_query() -> None:
     rows, ids, scores = np.array([1, 0, 1, 1]), np.array([4, 9, 2, 3]), np.array([0.5, 0.1, 0.5, 0.7])
-    assert grouped(rows, ids, scores, 3, 2).ids.tolist() == [[9, -1], [3, 2], [-1, -1]]
+    assert top_k_by_query(rows, ids, scores, 3, 2).ids.tolist() == [[9, -1], [3, 2], [-1, -1]]
