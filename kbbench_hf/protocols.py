@@ -83,7 +83,7 @@ class Reasons(NamedTuple):
     paths: Sequence[Path]
 
 
-class Explanation(NamedTuple):
+class RankingExplanation(NamedTuple):
     """A query as a retriever parsed it, and the signals of its best node and of the gold nodes."""
 
     asked: Sequence[str]

@@ -89,8 +89,7 @@ def board_tab(boards: Boards) -> BoardTab:
     def show(place: str, query: Mapping[str, str]) -> list[object]:
         """Return the values of `outputs` for one place, with the view that the query requests."""
         try:
-            where = as_place(place)
-            found = boards.board(where)
+            found = boards.board(where := as_place(place))
         except KBBenchError as error:
             problem = {table: board_problem(error), one_board: gr.Column(visible=True), more: "", plot: ""}
             return [problem.get(each, gr.skip()) for each in outputs]
@@ -125,15 +124,8 @@ def board_tab(boards: Boards) -> BoardTab:
     searched: Listener = {**at_once, "trigger_mode": "always_last"}
     inputs = [place, search, origin, sort, shown, page, size, kind]
     table.select(clicked, inputs, [table, page, sort], api_visibility="private", **at_once)
-    gr.on(
-        [search.change, origin.input, size.input, kind.input],
-        find,
-        inputs,
-        [table, page],
-        js="kbbench.filters",
-        api_name="board",
-        **searched,
-    )
+    filters = [search.change, origin.input, size.input, kind.input]
+    gr.on(filters, find, inputs, [table, page], js="kbbench.filters", api_name="board", **searched)
     shown.input(find, inputs, [table, page], js="kbbench.columns", api_visibility="private", **searched)
     plot.select(drawing, place, plot, api_visibility="private", **at_once)
     return BoardTab(place, table, start, [family_tabs, *outputs])

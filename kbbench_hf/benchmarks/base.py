@@ -220,7 +220,7 @@ class Scoring:
     check: Callable[[Examples, Id, Answer], str | None] = no_problem
     """(examples, id, answer) -> the problem of a submitted answer, or None."""
     warn: Callable[["Benchmark", Examples, Sequence[Answer | None], str], list[ScoreWarning]] | None = None
-    """(this benchmark, examples, answers, mode) -> warnings on baselines and on habits that cost score, each measured."""
+    """(benchmark, examples, answers, mode) -> warnings on baselines and on habits that cost score, each measured."""
     annotations: "AnnotationRules | None" = None
     """Annotations by other models that metrics need, made by `kbbench annotate`."""
     headline: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from kbbench_hf.addresses import registered
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
-from kbbench_hf.protocols import Explanation, Matches, Ranking, Retriever, Searcher, matched
+from kbbench_hf.protocols import Matches, Ranking, RankingExplanation, Retriever, Searcher, matched
 from kbbench_hf.retrieval.context import RetrieverContext
 
 RETRIEVERS = {
@@ -88,7 +88,7 @@ class IdRetriever:
         """Return whether each query matches any node."""
         return matched(self.retriever, queries)
 
-    def explain(self, query: str, gold: Sequence[str | int]) -> Explanation | None:
+    def explain(self, query: str, gold: Sequence[str | int]) -> RankingExplanation | None:
         """Return the scores of the best node and of the gold nodes by signal; None where the retriever has none.
 
         Gold nodes that the knowledge base lacks are skipped.
@@ -97,7 +97,7 @@ class IdRetriever:
         if explain is None:
             return None
         rows = [row for each in gold if (row := self.kb.row_of(each)) is not None]
-        reading: Explanation = explain(query, np.array(rows, np.int64))
+        reading: RankingExplanation = explain(query, np.array(rows, np.int64))
         return reading
 
 

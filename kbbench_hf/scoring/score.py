@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kbbench_hf.scoring.trajectories import Trajectory
 
 EXPLANATIONS = "explanations.jsonl"
-"""Explanations of a retriever that has them, one `protocols.Explanation` per line."""
+"""Explanations of a retriever that has them, one `protocols.RankingExplanation` per line."""
 
 Answers = Path | str | Iterable[Path | str] | Iterable[Mapping[str, object]]
 

@@ -131,7 +131,7 @@ class GraphRanker:
         found: NDArray[np.bool_] = in_texts | np.array([len(each.entities.rows) > 0 for each in parsed], dtype=bool)
         return found
 
-    def explain(self, query: str, gold: Rows) -> protocols.Explanation:
+    def explain(self, query: str, gold: Rows) -> protocols.RankingExplanation:
         """Return the parsed query, and the signals of its best node and of the first nodes of `gold`.
 
         Gold nodes without a signal are left out.
@@ -149,7 +149,7 @@ class GraphRanker:
             return protocols.Reasons(id_, name, node_type, own, paths(self._kb, entities.rows, row))
 
         places = best(total, len(total), nodes)
-        return protocols.Explanation(
+        return protocols.RankingExplanation(
             [" ".join(phrase) for phrase in linked.parsed.phrases],
             [(self._types.names[i], float(types[i])) for i in np.argsort(-types, kind="stable")[:N_TYPES].tolist()],
             self._kb.names(entities.rows[np.argsort(-entities.strength, kind="stable")][:N_NAMED]),
