@@ -76,7 +76,7 @@ class AgentStep:
 
     calls: tuple[ToolCall, ...]
     outcomes: tuple[Outcome, ...]
-    said: str
+    response: str
 
     @property
     def only_errors(self) -> bool:
@@ -167,17 +167,18 @@ class Conversation:
         return sum(outcome.error != "too_many_calls" for outcome in outcomes)
 
     def _outcomes(self, calls: Sequence[ToolCall]) -> list[Outcome]:
-        limits, found, left = self.agent.limits, [], self.agent.limits.calls - self.n_calls
+        limits, outcomes, left = self.agent.limits, [], self.agent.limits.calls - self.n_calls
         for place, call in enumerate(calls):
+            limit_error = f"All {limits.calls} calls of this question are used." if place >= left else ""
             if place >= limits.calls_a_step:
-                found.append(failed_call("too_many_calls", f"At most {limits.calls_a_step} calls a reply; ask again."))
-            elif place >= left:
-                found.append(failed_call("too_many_calls", f"All {limits.calls} calls of this question are used."))
+                limit_error = f"At most {limits.calls_a_step} calls a reply; ask again."
+            if limit_error:
+                outcomes.append(failed_call("too_many_calls", limit_error))
             elif call.problem:
-                found.append(failed_call("bad_arguments", call.problem))
+                outcomes.append(failed_call("bad_arguments", call.problem))
             else:
-                found.append(self.question.call(call.name, call.arguments))
-        return found
+                outcomes.append(self.question.call(call.name, call.arguments))
+        return outcomes
 
     def _find_end(self) -> str | None:
         if self.question.finished:
@@ -193,7 +194,7 @@ class Conversation:
     def _step_messages(self, number: int, step: AgentStep, *, compact: bool) -> list[Message]:
         """Return the messages of a step: without reasoning, each call with its result, in order."""
         if not step.calls:
-            return [{"role": "assistant", "content": step.said or "..."}, {"role": "user", "content": REMINDER}]
+            return [{"role": "assistant", "content": step.response or "..."}, {"role": "user", "content": REMINDER}]
         results = [(_compacted(each) if compact else each).text for each in step.outcomes]
         if self.agent.protocol == "json":
             (call,) = step.calls
@@ -212,7 +213,7 @@ class Conversation:
             for call_id, call in zip(ids, step.calls, strict=True)
         ]
         return [
-            {"role": "assistant", "content": step.said, "tool_calls": calls},
+            {"role": "assistant", "content": step.response, "tool_calls": calls},
             *(
                 {"role": "tool", "tool_call_id": call_id, "content": result}
                 for call_id, result in zip(ids, results, strict=True)

@@ -126,8 +126,8 @@ class AgentTools:
         node_type, limit = self._type(arguments), arguments.limit(SEARCH_NODES)
         rows, scores = self.search.matches(query)
         if node_type is not None:
-            kept = self.kb.graph.type_ids[rows] == node_type
-            rows, scores = rows[kept], scores[kept]
+            matching = self.kb.graph.type_ids[rows] == node_type
+            rows, scores = rows[matching], scores[matching]
         return self._listed(rows[best(scores, limit)], len(rows))
 
     def _neighbors(self, arguments: Arguments, question: "QuestionState") -> Outcome:
@@ -220,7 +220,7 @@ class AgentTools:
         ways = [("out", graph.out), ("in", graph.into)]
         if graph.symmetric and direction == "both":
             ways = [("both", graph.out)]
-        found: list[dict[str, str]] = [{} for _ in shown]
+        by_neighbor: list[dict[str, str]] = [{} for _ in shown]
         for way, adjacency in ways:
             if direction not in (way, "both"):
                 continue
@@ -228,8 +228,8 @@ class AgentTools:
                 if len(ends) and relation in (None, name):
                     places = np.minimum(np.searchsorted(ends, shown), len(ends) - 1)
                     for spot in np.flatnonzero(ends[places] == shown).tolist():
-                        found[spot][name] = "both" if name in found[spot] else way
-        return [dict(sorted(each.items())) for each in found]
+                        by_neighbor[spot][name] = "both" if name in by_neighbor[spot] else way
+        return [dict(sorted(each.items())) for each in by_neighbor]
 
     def _listed(
         self, rows: NDArray[np.int64], total: int, relations: Sequence[Mapping[str, str]] | None = None
@@ -320,15 +320,15 @@ class NodeSummaries:
 
     def __init__(self, kb: KnowledgeBase, most: int = 20_000) -> None:
         self._kb, self._most = kb, most
-        self._kept: dict[int, NodeSummary] = {}
+        self._cache: dict[int, NodeSummary] = {}
 
     def of(self, rows: NDArray[np.int64]) -> list[NodeSummary]:
         """Return the summaries of these rows, in their order."""
-        kept, wanted = self._kept, rows.tolist()
-        new = np.array([row for row in wanted if row not in kept], np.int64)
+        cache, ordered = self._cache, rows.tolist()
+        new = np.array([row for row in ordered if row not in cache], np.int64)
         if len(new):
-            if len(kept) + len(new) > self._most:  # another thread may read the old cache: it is not changed
-                self._kept = kept = {row: kept[row] for row in wanted if row in kept}
+            if len(cache) + len(new) > self._most:  # another thread may read the old cache: it is not changed
+                self._cache = cache = {row: cache[row] for row in ordered if row in cache}
             for row, node_id, node in zip(new.tolist(), self._kb.ids(new), nodes(self._kb, new), strict=True):
-                kept[row] = NodeSummary(node_id, node.type, clean(node.name), clean(known_of(node, MOST_READ + 1)))
-        return [kept[row] for row in wanted]
+                cache[row] = NodeSummary(node_id, node.type, clean(node.name), clean(known_of(node, MOST_READ + 1)))
+        return [cache[row] for row in ordered]

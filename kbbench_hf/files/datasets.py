@@ -153,8 +153,8 @@ class DatasetFolder:
 def _says_private(front_matter: str) -> bool:
     import yaml
 
-    said = yaml.safe_load(front_matter)
-    return isinstance(said, dict) and said.get("private") is True
+    metadata = yaml.safe_load(front_matter)
+    return isinstance(metadata, dict) and metadata.get("private") is True
 
 
 def _is_entry(name: str, facts: object) -> bool:
@@ -189,9 +189,9 @@ def write_dataset(
 
     `card` is Markdown with YAML front matter; `configs`, `dataset_info` and `size_categories` are filled in from the
     tables.
-    A folder that stands at `out` is replaced when the new one is complete. A split that holds everything is named
-    `full`: `datasets` reserves `all` for the union of splits, so that `split="all"` reads it as well. `answers` stand
-    beside the data, in `predictions`; they are no part of it, nor of its revision. A `version` goes into the manifest.
+    An existing dataset at `out` is replaced at the end. A split of all rows is named `full`: `datasets` reserves `all`
+    for the union of splits, so that `split="all"` reads it too. `answers` are written to `predictions`; they are not
+    part of the data and its revision. A `version` goes into the manifest.
 
     Raises:
         UsageError: a split is named `all`, or `out` has other content than a dataset.
@@ -283,8 +283,8 @@ def _features(schema: "pa.Schema") -> list[Row]:
     except KeyError:
         from datasets import Features
 
-        found: list[Row] = Features.from_arrow_schema(schema)._to_yaml_list()
-        return found
+        features: list[Row] = Features.from_arrow_schema(schema)._to_yaml_list()
+        return features
 
 
 def _feature(kind: "pa.DataType") -> Row:
@@ -358,9 +358,9 @@ def read_json(file: Path) -> Row:
         DataError: the file was truncated or altered.
     """
     try:
-        found = json.loads(file.read_bytes())
+        value = json.loads(file.read_bytes())
     except ValueError as error:
         raise DataError(f"{file} is not the JSON that was written there: {error}. Make it again.") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{file} holds a {type(found).__name__}; expected the object written there. Make it again.")
-    return found
+    if not isinstance(value, dict):
+        raise DataError(f"{file} holds a {type(value).__name__}; expected the object written there. Make it again.")
+    return value

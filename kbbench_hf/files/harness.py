@@ -47,22 +47,22 @@ def _unnest_response(line: ParsedRow) -> ParsedRow:
     raise Unreadable(f"lm-evaluation-harness samples with {what}", remedy, line.number)
 
 
-def refuse_summary(found: Mapping[str, object]) -> None:
+def refuse_summary(document: Mapping[str, object]) -> None:
     """Refuse the results file of lm-evaluation-harness.
 
     Raises:
         Unreadable: the object is one.
     """
-    if {"results", "configs", "versions"} <= found.keys():
+    if {"results", "configs", "versions"} <= document.keys():
         raise Unreadable(
             "these are results of lm-evaluation-harness: scores, no predictions",
             "Send its samples_*.jsonl, which it writes with --log_samples.",
         )
 
 
-def is_inspect_log(found: Mapping[str, object]) -> bool:
+def is_inspect_log(document: Mapping[str, object]) -> bool:
     """Return whether an object is a log of inspect_ai."""
-    return {"version", "status", "eval"} <= found.keys()
+    return {"version", "status", "eval"} <= document.keys()
 
 
 def parse_inspect_log(log: Log) -> ParsedFile:

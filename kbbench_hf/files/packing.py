@@ -72,9 +72,9 @@ def open_unpacked(file: Path, max_bytes: int | None = None) -> OpenedFile:
             opened = _open_archive(opened, io.BytesIO(opened.read()) if opened.packed or pipe else file)
             if opened.archive is not None:
                 return opened
-        elif found := next((each for each in packings if head.startswith(each[0])), None):
-            _, name, unpacked = found
-            opened = OpenedFile(opened.name, buffered(unpacked(opened.stream), max_bytes), name)
+        elif compression := next((each for each in packings if head.startswith(each[0])), None):
+            _, name, decompress = compression
+            opened = OpenedFile(opened.name, buffered(decompress(opened.stream), max_bytes), name)
         else:
             return opened
     raise Unreadable(f"more than {_NESTED - 1} packings inside each other", "Unpack it.")
@@ -102,12 +102,12 @@ def read_member(archive: ZipFile, name: str) -> bytes:
         raise Unreadable(f"the member {name!r} needs a password", "Unpack it.")
     try:
         with _open_member(archive, member) as source:
-            found: bytes = source.read()
+            content: bytes = source.read()
     except _BROKEN as error:
         raise Unreadable(f"the member {name!r} cannot be unpacked: {error}", "Copy the file again.") from None
-    if zlib.crc32(found) != member.CRC:
+    if zlib.crc32(content) != member.CRC:
         raise Unreadable(f"the member {name!r} is damaged: its checksum differs", "Copy the file again.")
-    return found
+    return content
 
 
 def _open_member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
@@ -151,14 +151,14 @@ class _BoundedStream(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         try:
-            found = self.source.read(len(buffer))
+            chunk = self.source.read(len(buffer))
         except _BROKEN as error:
             raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Copy it again.") from None
-        self._n += len(found)
+        self._n += len(chunk)
         if self._limit is not None and self._n > self._limit:
             raise Unreadable(f"more than {self._limit:,} bytes when expanded", "Send a smaller file.")
-        buffer[: len(found)] = found
-        return len(found)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def close(self) -> None:
         self.source.close()

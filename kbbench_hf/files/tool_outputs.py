@@ -63,10 +63,10 @@ def _response_field(path: str) -> FieldPath:
     """Return the function row -> text of the completion at a path."""
 
     def text(row: Row) -> object:
-        found = completion_text(value_or_none(row, path))
-        if found is None:
+        completion = completion_text(value_or_none(row, path))
+        if completion is None:
             raise KeyError(path)
-        return found
+        return completion
 
     return text
 
@@ -77,8 +77,8 @@ def _error_field(path: str) -> FieldPath:
     def error(row: Row) -> object:
         reply = value_or_none(row, path)
         places = ((row, "error"), (reply, "error"), (reply, "body.error"), (row, "result.error"))
-        if found := next((each for each in (value_or_none(*place) for place in places) if each), None):
-            return found
+        if message := next((each for each in (value_or_none(*place) for place in places) if each), None):
+            return message
         try:
             return None if completion_text(reply) is not None else value_or_none(row, "result.type") or "no text"
         except Unreadable:  # several completions: the response field raises it
@@ -97,8 +97,8 @@ def _promptfoo_error(row: Row) -> object:
 
 
 def _promptfoo_output(row: Row) -> object:
-    found = value_at(row, "response.output")
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    output = value_at(row, "response.output")
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 
 def _graph_json(row: Row) -> object:
@@ -150,11 +150,11 @@ def parse_tool_output(tool: ToolOutput, lines: Iterator[ParsedRow]) -> ParsedFil
     return ParsedFile(tool.format, lines, fields=tool.fields, one_of=tool.one_of)
 
 
-def parse_tool_document(found: Mapping[str, object]) -> ParsedFile | None:
+def parse_tool_document(document: Mapping[str, object]) -> ParsedFile | None:
     """Return the rows of a file that is one object; None where it has the format of no tool."""
-    if isinstance(states := found.get("request_states"), list):
+    if isinstance(states := document.get("request_states"), list):
         return parse_tool_output(HELM, numbered(states))
-    for rows in (found.get("results"), value_or_none(found, "results.results")):
+    for rows in (document.get("results"), value_or_none(document, "results.results")):
         if isinstance(rows, list) and rows and (tool := detect_tool(rows[0])):
             return parse_tool_output(tool, numbered(rows))
     return None

@@ -237,13 +237,13 @@ def _list_texts(column: pa.ChunkedArray, what: str, separator: str | None) -> li
     items = iter(text_column(pa.chunked_array([lists.flatten()]), what).to_pylist())
     texts: list[str | None] = []
     for row, length in enumerate(pc.list_value_length(lists).to_pylist(), start=1):
-        found = [item for _, item in zip(range(length or 0), items, strict=False) if item is not None]
-        if len(found) > 1 and separator is None:
+        values = [item for _, item in zip(range(length or 0), items, strict=False) if item is not None]
+        if len(values) > 1 and separator is None:
             raise DataError(
-                f"{what}, row {row}: a list of {len(found)} values, {', '.join(map(repr, found[:3]))}; "
+                f"{what}, row {row}: a list of {len(values)} values, {', '.join(map(repr, values[:3]))}; "
                 "expected one text. Write one value into each cell, and the others into a column of their own."
             )
-        texts.append((separator or "").join(found) if found else None)
+        texts.append((separator or "").join(values) if values else None)
     return texts
 
 

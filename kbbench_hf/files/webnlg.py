@@ -35,9 +35,9 @@ def parse_webnlg(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
         raise Unreadable(f"not XML: {error}", "Write it again.", error.position[0]) from None
     entries = [root] if root.tag == "entry" else root.findall(".//entry")
     if entries and all(entry.find(_SET) is None for entry in entries):
-        found = next((name for name in _GOLD_SETS if entries[0].find(name) is not None), "no set of triples")
+        gold_set = next((name for name in _GOLD_SETS if entries[0].find(name) is not None), "no set of triples")
         raise Unreadable(
-            f"WebNLG's XML with {found} and no generatedtripleset: the gold, no predictions",
+            f"WebNLG's XML with {gold_set} and no generatedtripleset: the gold, no predictions",
             "Send a system's output: <generatedtripleset><gtriple>subject | relation | object</gtriple>.",
         )
     return ParsedFile(

@@ -31,8 +31,8 @@ def answers_on_hub(dataset: DatasetId) -> ParsedFile:
     return ParsedFile(text, numbered(rows), columns=list(rows.column_names))
 
 
-def _single(name: str, kind: str, found: Sequence[str], form: str) -> str:
-    if len(found) == 1:
-        return found[0]
-    example = f"{name}:{form.format(found[0])}"
-    raise UsageError(f"{name} has the {kind}s {', '.join(found)}; expected one to be named. Name it: {example}")
+def _single(name: str, kind: str, names: Sequence[str], form: str) -> str:
+    if len(names) == 1:
+        return names[0]
+    example = f"{name}:{form.format(names[0])}"
+    raise UsageError(f"{name} has the {kind}s {', '.join(names)}; expected one to be named. Name it: {example}")

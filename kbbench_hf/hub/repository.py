@@ -87,11 +87,11 @@ class DatasetRepository:
         from huggingface_hub.hf_api import RepoFile
 
         try:
-            found = list(self.api.list_repo_tree(self.name, recursive=True, revision=head, repo_type="dataset"))
+            entries = list(self.api.list_repo_tree(self.name, recursive=True, revision=head, repo_type="dataset"))
         except EntryNotFoundError:  # a repository without a file
             return {}
         return {
             each.path: StoredFile(each.size, each.lfs.sha256 if each.lfs else "")
-            for each in found
+            for each in entries
             if isinstance(each, RepoFile)
         }

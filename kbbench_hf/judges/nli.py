@@ -83,17 +83,17 @@ class NliSplitJudge(_NliJudge):
 
         `raw` has each decomposition, with the lowest probability of its parts.
         """
-        found = [(_sentence(json.loads(triple)), decompositions(json.loads(triple))) for _, triple in items]
-        pairs = [(whole, _sentence(part)) for whole, ways in found for parts in ways for part in parts]
+        decomposed = [(_sentence(json.loads(triple)), decompositions(json.loads(triple))) for _, triple in items]
+        pairs = [(whole, _sentence(part)) for whole, ways in decomposed for parts in ways for part in parts]
         distinct = list(dict.fromkeys(pairs))
         entailed = dict(zip(distinct, self._nli.entailment(distinct), strict=True))
         verdicts = []
-        for whole, ways in found:
+        for whole, ways in decomposed:
             least = [min(entailed[whole, _sentence(part)] for part in parts) for parts in ways]
-            taken = [
+            stored = [
                 {"sub_triples": parts, "entailment": round(each, 6)} for parts, each in zip(ways, least, strict=True)
             ]
-            raw = json.dumps(taken, ensure_ascii=False)
+            raw = json.dumps(stored, ensure_ascii=False)
             verdicts.append(Verdict(self.read(raw), "ok", raw))
         return verdicts
 
@@ -197,7 +197,7 @@ def decompositions(triple: object) -> list[list[Triple]]:
     if not isinstance(triple, list | tuple) or len(triple) != 3:
         return []
     head, relation, tail = map(str, triple)
-    found: list[list[Triple]] = [
+    candidates: list[list[Triple]] = [
         [*product(_split_joints(head), _split_joints(relation), _split_joints(tail))],
         *([(head, relation, left), (left, word, right)] for left, word, right in _cuts(tail)),
         *([(left, relation, tail), (left, word, right)] for left, word, right in _cuts(head)),
@@ -205,7 +205,7 @@ def decompositions(triple: object) -> list[list[Triple]]:
         *([(head, relation, left), (head, relation, right)] for left, right in _split_words(tail)),
         _split_everywhere(head, relation, tail),
     ]
-    whole = [[part for part in dict.fromkeys(parts) if all(part)] for parts in found]
+    whole = [[part for part in dict.fromkeys(parts) if all(part)] for parts in candidates]
     return [parts for n, parts in enumerate(whole) if len(parts) > 1 and parts not in whole[:n]]
 
 

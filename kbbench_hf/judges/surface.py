@@ -80,8 +80,8 @@ class Logistic:
         """Return the probability of yes for each row of features."""
         from scipy.special import expit
 
-        found: _Floats = expit(features @ np.array(self.weights) + self.intercept)
-        return found
+        probabilities: _Floats = expit(features @ np.array(self.weights) + self.intercept)
+        return probabilities
 
     def says(self, features: _Floats) -> NDArray[np.bool_]:
         """Return the prediction for each row of features."""
@@ -100,7 +100,7 @@ def fit_logistic(features: _Floats, truth: ArrayLike) -> Logistic:
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    wanted = np.asarray(truth, dtype=np.float64)
+    labels = np.asarray(truth, dtype=np.float64)
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread[spread == 0] = 1.0
     rows = np.hstack([(features - mean) / spread, np.ones((len(features), 1))])
@@ -108,13 +108,13 @@ def fit_logistic(features: _Floats, truth: ArrayLike) -> Logistic:
 
     def loss(weights: _Floats) -> tuple[float, _Floats]:
         logits = rows @ weights
-        value = np.logaddexp(0.0, logits) @ np.ones(len(rows)) - wanted @ logits + 0.5 * penalty @ weights**2
-        return float(value), rows.T @ (expit(logits) - wanted) + penalty * weights
+        value = np.logaddexp(0.0, logits) @ np.ones(len(rows)) - labels @ logits + 0.5 * penalty @ weights**2
+        return float(value), rows.T @ (expit(logits) - labels) + penalty * weights
 
-    found = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
-    weights = found[:-1] / spread
-    model = Logistic(tuple(weights.tolist()), float(found[-1] - weights @ mean))
-    return Logistic(model.weights, model.intercept, agreeing_threshold(wanted, model.probabilities(features)))
+    solution = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
+    weights = solution[:-1] / spread
+    model = Logistic(tuple(weights.tolist()), float(solution[-1] - weights @ mean))
+    return Logistic(model.weights, model.intercept, agreeing_threshold(labels, model.probabilities(features)))
 
 
 class SurfaceJudge:
@@ -156,8 +156,8 @@ def _fitted() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _elements(triple: str) -> tuple[str, str, str]:
-    found = json.loads(triple)
-    head, relation, tail, *_ = [*map(str, found if isinstance(found, list) else [found]), "", "", ""]
+    value = json.loads(triple)
+    head, relation, tail, *_ = [*map(str, value if isinstance(value, list) else [value]), "", "", ""]
     return head, relation, tail
 
 
@@ -172,8 +172,8 @@ def _fact_row(text: str, head: str, relation: str, tail: str) -> list[float]:
     head, relation, tail = (each.lower().strip() for each in (head, relation, tail))
     ends, between = _WORD.findall(f"{head} {tail}"), _WORD.findall(relation)
 
-    def share(found: list[str]) -> float:
-        return sum(word in words for word in found) / len(found) if found else 0.0
+    def share(tokens: list[str]) -> float:
+        return sum(word in words for word in tokens) / len(tokens) if tokens else 0.0
 
     return [
         *map(share, (ends + between, ends, between)),

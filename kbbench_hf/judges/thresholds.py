@@ -128,14 +128,14 @@ def calibrate(scores: Callable[[float], Sequence[float]], published: Sequence[fl
     if len(published) < 3:
         raise UsageError(f"{len(published)} systems to calibrate on; expected three or more. Add outputs of others.")
     wanted = np.asarray(published, dtype=np.float64)
-    tried = [step / 100 for step in range(30, 100)]
-    found = np.array([scores(threshold) for threshold in tried], dtype=np.float64)
-    errors = np.abs(found - wanted)
+    thresholds = [step / 100 for step in range(30, 100)]
+    computed = np.array([scores(threshold) for threshold in thresholds], dtype=np.float64)
+    errors = np.abs(computed - wanted)
     best = int(errors.mean(axis=1).argmin())
     of_others = (errors.sum(axis=1)[:, None] - errors).argmin(axis=0)
     left_out = errors[of_others, np.arange(len(wanted))]
     here, new = float(errors[best].mean()), float(left_out.mean())
-    return Calibration(tried[best], here, spearman(found[best], wanted), new, len(wanted))
+    return Calibration(thresholds[best], here, spearman(computed[best], wanted), new, len(wanted))
 
 
 def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

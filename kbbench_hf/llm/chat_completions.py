@@ -192,13 +192,13 @@ def _parse_content(content: object) -> MessageContent:
 
 def _first_choice(body: Mapping[str, object]) -> dict[str, object]:
     choices = body.get("choices")
-    found = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
-    if not found:
+    valid = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    if not valid:
         if "choices" not in body and ("message" in body or "generated_text" in body or "content" in body):
             message = f"the reply has {', '.join(sorted(body)[:8])} in place of choices: this is another protocol"
             raise RequestRefused("not_this_protocol", message, refusal=Refusal(RefusalKind.ADDRESS))
         raise Failure("no_choices", _json_line(choices), transient=True)
-    return next((choice for choice in found if choice.get("index", 0) == 0), found[0])
+    return next((choice for choice in valid if choice.get("index", 0) == 0), valid[0])
 
 
 def _bounded_int(digits: str) -> int:

@@ -307,16 +307,16 @@ class Redaction:
     """
 
     def __init__(self, key: str) -> None:
-        self._plain: list[bytes] = []
+        self._literals: list[bytes] = []
         self._escaped: re.Pattern[bytes] | None = None
         if len(key) >= _MIN_LENGTH:
             raw = key.encode()
-            self._plain = [raw, *sorted({*_base64_forms(raw)}), raw.hex().encode(), raw.hex().upper().encode()]
+            self._literals = [raw, *sorted({*_base64_forms(raw)}), raw.hex().encode(), raw.hex().upper().encode()]
             self._escaped = re.compile("".join(map(_character_pattern, key)).encode())
 
     def __call__(self, raw: bytes) -> bytes:
         """Return the bytes without the key."""
-        for form in self._plain:
+        for form in self._literals:
             if form in raw:
                 raw = raw.replace(form, REDACTED)
         if self._escaped is not None and any(mark in raw for mark in _ESCAPES):
@@ -337,10 +337,10 @@ def _character_pattern(character: str) -> str:
 
 def _base64_forms(raw: bytes) -> list[bytes]:
     """Return the forms of a key inside base64: it may begin at any of three offsets."""
-    found = []
+    forms = []
     for shift in range(3):
         coded = base64.b64encode(b"\0" * shift + raw)
         first, whole = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
         if whole - first >= _MIN_LENGTH:
-            found += [coded[first:whole], coded[first:whole].replace(b"+", b"-").replace(b"/", b"_")]
-    return found
+            forms += [coded[first:whole], coded[first:whole].replace(b"+", b"-").replace(b"/", b"_")]
+    return forms

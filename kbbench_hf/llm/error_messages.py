@@ -78,19 +78,19 @@ def parse_error(body: object, headers: Mapping[str, str] | None = None) -> Error
         if body is None:
             html = text.lstrip()[:1] == "<"
             body = " ".join(_TAG.sub(" ", text).split()) if html else text
-    found = _ErrorCollector()
-    found.collect(body, "", _DEPTH)
+    collector = _ErrorCollector()
+    collector.collect(body, "", _DEPTH)
     if kind := lower.get("x-amzn-errortype"):
-        found.codes.append(kind.partition(":")[0].lower())
-    text = _URL.sub(" ", "\n".join(" ".join(each.split()) for each in found.sentences))[:MOST_CHARACTERS]
-    waits = (_header_seconds(lower), found.seconds, _text_seconds(text))
+        collector.codes.append(kind.partition(":")[0].lower())
+    text = _URL.sub(" ", "\n".join(" ".join(each.split()) for each in collector.sentences))[:MOST_CHARACTERS]
+    waits = (_header_seconds(lower), collector.seconds, _text_seconds(text))
     return ErrorMessage(
-        tuple(found.sentences),
-        frozenset(found.codes),
-        tuple(found.fields),
+        tuple(collector.sentences),
+        frozenset(collector.codes),
+        tuple(collector.fields),
         next((seconds for seconds in waits if seconds is not None), None),
         html,
-        next((int(each) for each in found.codes if re.fullmatch(r"[45]\d\d", each)), None),
+        next((int(each) for each in collector.codes if re.fullmatch(r"[45]\d\d", each)), None),
         text.lower().replace("’", "'"),
     )
 
@@ -176,11 +176,11 @@ def _seconds(value: object) -> float | None:
 
 def _text_seconds(text: str) -> float | None:
     """Return the seconds that a sentence gives, as a duration ("try again in 20s") or as a date."""
-    if found := _WAIT.search(text):
-        return sum(_durations(found[1]))
-    if found := _UNTIL.search(text):
+    if match := _WAIT.search(text):
+        return sum(_durations(match[1]))
+    if match := _UNTIL.search(text):
         try:
-            until = datetime.fromisoformat(found[1].strip().replace("UTC", "").replace("Z", "").strip())
+            until = datetime.fromisoformat(match[1].strip().replace("UTC", "").replace("Z", "").strip())
         except ValueError:
             return None
         return max(0.0, (until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp() - time.time())

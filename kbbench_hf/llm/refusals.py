@@ -155,10 +155,10 @@ def _refused_parameter(error: ErrorMessage, sent: Iterable[str], in_a_fault: boo
     if not not_supported or (in_a_fault and "internal" in error.text and not is_schema):
         return None
     original = " ".join(error.sentences)
-    quoted = [(found[1], found[2]) for found in _PATTERNS["quoted_name"].finditer(original)]
+    quoted = [(match[1], match[2]) for match in _PATTERNS["quoted_name"].finditer(original)]
     names = [name for name in (_snake_case((a or b).rpartition(".")[2]) for a, b in quoted) if name in known]
-    if found := _PATTERNS["named_parameter"].search(original):
-        name = _snake_case(found[1])
+    if match := _PATTERNS["named_parameter"].search(original):
+        name = _snake_case(match[1])
         names += [name] if name != "model" and (name in known or not in_a_fault) else []
     for word in map(_snake_case, re.findall(r"[A-Za-z_]\w*", original)):
         names += [word] if word in known and ("_" in word if in_a_fault else word not in _COMMON_WORDS) else []
