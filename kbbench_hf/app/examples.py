@@ -12,7 +12,7 @@ from kbbench_hf.files.datasets import DatasetFolder, Id
 from kbbench_hf.hub.download import downloaded_dataset
 from kbbench_hf.leaderboard.table import Row
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
-from kbbench_hf.scoring.score import annotated
+from kbbench_hf.scoring.score import add_annotations
 
 MOST_ITEMS = 20
 MOST_CHARACTERS = 1500
@@ -96,7 +96,7 @@ def _at_hand(place: Place, row_id: str, boards: Boards) -> EvalTask | None:
         return None
     task = _loaded(place, revision)
     folder = store.annotations(row_id)
-    return annotated(task, folder) if task and folder else task
+    return add_annotations(task, folder) if task and folder else task
 
 
 @lru_cache(maxsize=4)

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.annotated import AnnotationRules
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.baselines import answers_of
 from kbbench_hf.cli.names import NAME, FilePath, Number
-from kbbench_hf.cli.options import JSON, on_benchmark, read_how
+from kbbench_hf.cli.options import JSON, on_benchmark, with_read_options
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Row
@@ -34,7 +34,7 @@ _JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name
 @click.command()
 @click.argument("predictions", required=False, type=_FILE)
 @on_benchmark
-@read_how
+@with_read_options
 @click.option("--embedder", type=NAME, metavar="MODEL", help="Sentence-transformers model for the embeddings (US, CS).")
 @click.option("--thresholds", type=_FILE, help="The thresholds of the embedder, written by --calibrate.")
 @click.option("--stored-cosines", type=_FILE, help="Stored cosines of a release, instead of an embedder (CS).")

@@ -58,7 +58,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
         raise UsageError(f"--model is for retrieval benchmarks, and {name} is not one. Leave it out.")
     findings = list(found(folder, read_closed_book(closed_book) if closed_book else None))
     if models:
-        findings = beside_models(findings, benchmark(name).data.default_split, _reached(name, models))
+        findings = beside_models(findings, benchmark(name).data.default_split, _model_scores(name, models))
     findings = waived(folder, findings)
     if built(name):
         write_into_card(folder, findings)
@@ -69,7 +69,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     refuse_unwaived(findings)
 
 
-def _reached(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:
+def _model_scores(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:
     """Return the first metric of each model, and the number of scored examples."""
     from kbbench_hf.runners.run import run
 

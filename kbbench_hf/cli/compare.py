@@ -9,7 +9,16 @@ import click
 from kbbench_hf.benchmarks import PUBLISHED
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import ALL_METRICS, JSON, MODE, NOTES, STRICT, on_benchmark, read_how, refuse_warnings
+from kbbench_hf.cli.options import (
+    ALL_METRICS,
+    JSON,
+    MODE,
+    NOTES,
+    STRICT,
+    on_benchmark,
+    refuse_warnings,
+    with_read_options,
+)
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import waiting
 from kbbench_hf.scoring.options import ReadOptions
@@ -27,7 +36,7 @@ FORMATS = ("latex", "markdown", "csv", "html")
 @click.argument("systems", nargs=-1, required=True, type=FilePath(path_type=str))
 @on_benchmark
 @MODE
-@read_how
+@with_read_options
 @click.option(
     "--slices",
     type=NAME,

@@ -10,7 +10,7 @@ import click
 
 from kbbench_hf.benchmarks import place_of
 from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import MODE, on_benchmark, read_how
+from kbbench_hf.cli.options import MODE, STORE, on_benchmark, with_read_options
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.connection import check_name, connection
 from kbbench_hf.leaderboard.index import Index
@@ -25,13 +25,6 @@ from kbbench_hf.scoring.options import ReadOptions
 SEEDED_BY = "kbbench"
 """The submitter of seeded rows."""
 
-STORE = click.option(
-    "--store",
-    type=FilePath(),
-    default=Path("kbbench-leaderboard"),
-    show_default=True,
-    help="Folder of the leaderboard.",
-)
 _results = partial(click.option, "--results", type=NAME, metavar="OWNER/NAME")
 RESULTS = _results(
     help="The leaderboard's dataset on the Hub; missing files are downloaded from it, new ones uploaded to it."
@@ -61,7 +54,7 @@ def command() -> None:
     help="License of the predictions; without one only the scores are stored.",
 )
 @click.option("--notes", default="", help="Remarks on the system.")
-@read_how
+@with_read_options
 def seed(
     store: Path,
     sources: tuple[Path, ...],
@@ -113,7 +106,7 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
         if dry_run:
             outbox.repository.refresh()
         else:
-            _say(outbox.fetch(create=True))
+            _print_download(outbox.fetch(create=True))
             echo(f"uploaded {outbox.flush():,} files")
     lacking = lacks(outbox.store, outbox.repository)
     waiting = outbox.backlog()
@@ -134,7 +127,7 @@ def rescore_(store: Path, results: str | None, everything: bool, submissions: tu
     """
     if not (everything or submissions):
         raise UsageError("No submission is named; expected ids of submissions. Name some, or use --all.")
-    opened, _ = _opened(store, results, None if everything else submissions)
+    opened, _ = _open_store(store, results, None if everything else submissions)
     found = [rescore(opened, each) for each in (opened.visible() if everything else submissions)]
     for each in found:
         echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")
@@ -149,7 +142,7 @@ def rescore_(store: Path, results: str | None, everything: bool, submissions: tu
 @RESULTS
 def audit(store: Path, results: str | None) -> None:
     """Print the history of the leaderboard: time, action, submission, user, reason."""
-    opened, _ = _opened(store, results, ())
+    opened, _ = _open_store(store, results, ())
     for event in opened.events:
         reason = f"  {event.reason}" if event.reason else ""
         echo(f"{event.number:6}  {event.time}  {event.action:6}  {event.submission}  {event.actor}{reason}")
@@ -163,7 +156,7 @@ def audit(store: Path, results: str | None) -> None:
 @click.option("--undo", is_flag=True, help="Show it on the board again.")
 def rollback(store: Path, results: str | None, submission: str, reason: str, undo: bool) -> None:
     """Hide SUBMISSION from the board; its files are kept."""
-    opened, outbox = _opened(store, results, (submission,))
+    opened, outbox = _open_store(store, results, (submission,))
     (opened.show if undo else opened.hide)(submission, getpass.getuser(), reason)
     where = ""
     if outbox:
@@ -182,12 +175,12 @@ def fsck(store: Path, results: str | None, recover: bool) -> None:
 
     With --results, also check the files on the Hub.
     """
-    opened, outbox = _opened(store, results)
+    opened, outbox = _open_store(store, results)
     if recover:
         echo(f"{len(opened.recover()):,} submissions recovered")
     if recover and outbox:
         with connection(outbox.repository.name):
-            _say(outbox.fetch(check=True))
+            _print_download(outbox.fetch(check=True))
             n_other = len(outbox.verify())
             echo(f"{n_other:,} files differ on the Hub; uploaded {outbox.flush():,}")
     problems = opened.check()
@@ -208,12 +201,12 @@ def fsck(store: Path, results: str | None, recover: bool) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _opened(root: Path, results: str | None, only: Collection[str] | None = None) -> tuple[Store, Outbox | None]:
+def _open_store(root: Path, results: str | None, only: Collection[str] | None = None) -> tuple[Store, Outbox | None]:
     """Return an existing store, or one downloaded from the Hub: its events, and its submissions, all or some."""
     if results:
         outbox = _outbox(root, results)
         with connection(results):
-            _say(outbox.fetch(only))
+            _print_download(outbox.fetch(only))
         return outbox.store, outbox
     if not any((root / part).is_dir() for part in ("submissions", "events")):
         raise UsageError(
@@ -233,7 +226,7 @@ def _outbox(root: Path, results: str) -> Outbox:
     return Outbox(Store(root), results, HfApi())
 
 
-def _say(done: Restored) -> None:
+def _print_download(done: Restored) -> None:
     """Print what was downloaded from the Hub, and the problems there."""
     if done.n_events or done.n_submissions or done.recovered:
         again = f"; {len(done.recovered):,} have a new event" if done.recovered else ""

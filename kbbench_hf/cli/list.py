@@ -36,7 +36,7 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
     if published:
         _list_published(name, json_output)
         return
-    facts = [_facts(benchmark(name))] if name else list(_all())
+    facts = [_benchmark_facts(benchmark(name))] if name else list(_all_facts())
     if json_output:
         click.echo(json.dumps(facts[0] if name else facts, indent=2))
         return
@@ -100,11 +100,11 @@ def _list_published(name: str | None, json_output: bool) -> None:
         terminal.echo(f"Nothing is published on {dataset}.")
 
 
-def _all() -> Iterator[Row]:
+def _all_facts() -> Iterator[Row]:
     """Yield the facts of every benchmark and user dataset, by name; print those that fail on stderr."""
     for name in sorted([*benchmark_names(), *own_names()]):
         try:
-            yield _facts(benchmark(name)) if has_questions(name) else _bare_facts(name)
+            yield _benchmark_facts(benchmark(name)) if has_questions(name) else _bare_facts(name)
         except KBBenchError as error:
             terminal.echo(f"! {error}", err=True)
         except Exception as error:  # a damaged folder, or an error in a plugin package
@@ -119,7 +119,7 @@ def _bare_facts(name: str) -> Row:
     return {"dataset": name, "installed": _place(name), "title": "no questions", "metrics": {}}
 
 
-def _facts(of: Benchmark) -> Row:
+def _benchmark_facts(of: Benchmark) -> Row:
     lines = tomllib.loads(of.showing.names.read_text(encoding="utf-8")) if of.showing.names else {}
     return {
         "dataset": of.dataset,

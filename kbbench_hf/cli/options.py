@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -21,6 +22,13 @@ MODE = click.option(
 )
 JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON only.")
 STRICT = click.option("--strict", is_flag=True, help="Exit with code 1 if there is a warning.")
+STORE = click.option(
+    "--store",
+    type=FilePath(),
+    default=Path("kbbench-leaderboard"),
+    show_default=True,
+    help="Folder of the leaderboard.",
+)
 PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing predictions.")
 
 NOTES = click.option("--notes", is_flag=True, help="Print all warnings and notes, not only the most important three.")
@@ -72,7 +80,7 @@ def _separator(context: click.Context, option: click.Parameter, text: str | None
     return {"none": "", "tab": "\t", "space": " ", "newline": "\n"}.get(text or "-", text)
 
 
-def read_how(command: Command) -> Command:
+def with_read_options(command: Command) -> Command:
     """Add the options for reading files (--from, --parser, --map, ...); the command gets `read_options`."""
 
     @click.option(

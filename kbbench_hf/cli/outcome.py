@@ -52,7 +52,7 @@ def exit_code(arguments: list[str]) -> int:
     code, error = _run(arguments, debug)
     unwritten = finish()
     if unwritten and not code:
-        error = explained(unwritten)
+        error = as_kbbench_error(unwritten)
     if error is None:
         return code
     with suppress(OSError):  # if standard error cannot be written either, only the exit code is left
@@ -77,14 +77,14 @@ def _run(arguments: list[str], debug: bool) -> tuple[int, KBBenchError | None]:
         with suppress(OSError):
             if debug:
                 traceback.print_exc()
-        found = explained(error)
+        found = as_kbbench_error(error)
         return found.exit_code, found
 
 
-def explained(error: BaseException) -> KBBenchError:
+def as_kbbench_error(error: BaseException) -> KBBenchError:
     """Return an error with an exit code and a message that names the remedy.
 
-    >>> print(explained(FileNotFoundError(2, "No such file or directory", "runs/mine")))
+    >>> print(as_kbbench_error(FileNotFoundError(2, "No such file or directory", "runs/mine")))
     runs/mine: No such file or directory. Check the path.
     """
     if isinstance(error, KBBenchError):

@@ -8,7 +8,7 @@ import click
 from kbbench_hf.benchmarks import PUBLISHED, find_dataset, is_published
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import FilePath
-from kbbench_hf.cli.options import MODE, on_benchmark, read_how
+from kbbench_hf.cli.options import MODE, on_benchmark, with_read_options
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
@@ -20,7 +20,7 @@ from kbbench_hf.scoring.options import ReadOptions
 @click.argument("what", nargs=-1, required=True, type=FilePath(path_type=str))
 @on_benchmark
 @MODE
-@read_how
+@with_read_options
 @click.option(
     "--dataset",
     "of_dataset",

@@ -128,11 +128,19 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
 
 def _show(found: ReviewerAgreement, json_output: bool) -> None:
     if json_output:
-        click.echo(json.dumps(_plain({**asdict(found), "kappas": {n: k._asdict() for n, k in found.kappas.items()}})))
+        click.echo(
+            json.dumps(_without_nan({**asdict(found), "kappas": {n: k._asdict() for n, k in found.kappas.items()}}))
+        )
         return
     console = terminal.console()
     rows = [
-        [name, _figure(kappa.value), " to ".join(map(_figure, kappa.ci95)), _figure(kappa.agreed), f"{kappa.n}"]
+        [
+            name,
+            _format_kappa(kappa.value),
+            " to ".join(map(_format_kappa, kappa.ci95)),
+            _format_kappa(kappa.agreed),
+            f"{kappa.n}",
+        ]
         for name, kappa in found.kappas.items()
     ]
     terminal.print_table(console, ["question", "kappa", "95 % interval", "agreed", "n"], rows)
@@ -157,17 +165,17 @@ def _show_folded(judgements: Sequence[Judgement], json_output: bool) -> None:
     terminal.print_table(terminal.console(), ["question", "positive", "non-negative", "n"], rows)
 
 
-def _figure(value: float) -> str:
+def _format_kappa(value: float) -> str:
     return f"{value:.3f}" if isfinite(value) else "-"
 
 
-def _plain(value: Any) -> Any:
+def _without_nan(value: Any) -> Any:
     """Return a value for JSON, which has no NaN."""
     match value:
         case dict():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: _without_nan(each) for key, each in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [_without_nan(each) for each in value]
         case float():
             return value if isfinite(value) else None
     return value

@@ -18,8 +18,8 @@ from kbbench_hf.cli.options import (
     PREDICTIONS,
     STRICT,
     on_benchmark,
-    read_how,
     refuse_warnings,
+    with_read_options,
 )
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports import terminal
@@ -34,7 +34,7 @@ from kbbench_hf.scoring.score import score
 @PREDICTIONS
 @on_benchmark
 @MODE
-@read_how
+@with_read_options
 @click.option(
     "--slices", type=NAME, metavar="NAME,...", help="Also show the scores of these slices; 'all' for every one."
 )

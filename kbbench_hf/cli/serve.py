@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
+from kbbench_hf.cli.options import STORE
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import called_as, echo
 
@@ -20,13 +21,7 @@ OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 
 
 @click.command()
-@click.option(
-    "--store",
-    type=FilePath(),
-    default=Path("kbbench-leaderboard"),
-    show_default=True,
-    help="Folder of the leaderboard.",
-)
+@STORE
 @click.option("--host", type=NAME, default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True, help="Port to listen on.")
 @click.option(

@@ -8,7 +8,7 @@ import click
 from kbbench_hf.benchmarks import benchmark as find
 from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import MODE, on_benchmark
+from kbbench_hf.cli.options import MODE, STORE, on_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import is_pipe
 from kbbench_hf.leaderboard.records import System
@@ -16,7 +16,7 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.eval_task import resolve_task, run_settings
-from kbbench_hf.scoring.score import annotated, annotations_beside
+from kbbench_hf.scoring.score import add_annotations, find_annotations
 from kbbench_hf.scoring.warnings import stored_warnings
 
 
@@ -30,13 +30,7 @@ from kbbench_hf.scoring.warnings import stored_warnings
 @click.option("--parameters", "parameters_b", type=float, help="Model size in billion parameters.")
 @click.option("--notes", default="", help="Remarks on the system.")
 @click.option("--submitter", type=NAME, help="Your name; by default the user name on this machine.")
-@click.option(
-    "--store",
-    type=FilePath(),
-    default=Path("kbbench-leaderboard"),
-    show_default=True,
-    help="Folder of the leaderboard.",
-)
+@STORE
 def command(
     predictions: Path,
     benchmark: str | None,
@@ -70,12 +64,12 @@ def command(
         raise UsageError(
             f"{predictions} has no {file.name}; expected a run folder or a predictions file. Check the path."
         )
-    beside = annotations_beside(file) if find(place.benchmark).scoring.annotations else None
+    beside = find_annotations(file) if find(place.benchmark).scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
     run = run_settings([predictions])
     of_run = stored_warnings(run.get("warnings", []))
     if annotations:
-        of_run += self_judged_warnings(str(run.get("model", "")), annotated(task, beside).examples)
+        of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, beside).examples)
     read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode, of_run)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     what = "Changed" if receipt.edited else "Already stored" if receipt.existed else "Stored"

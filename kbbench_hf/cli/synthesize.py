@@ -89,7 +89,7 @@ def command(
     place = Path(NAMESPACE) / made
     check_replaceable(place)
     started = time.monotonic()
-    chosen, source = _spec(name, spec), _knowledge_base(name)
+    chosen, source = _read_spec(name, spec), _knowledge_base(name)
     by_models = None
     if chosen.models is not None:
         from kbbench_hf.building.synthesis.llm_questions import costs, plan, questions_by_models
@@ -149,7 +149,7 @@ def _knowledge_base(name: str) -> DatasetFolder:
     return folder
 
 
-def _spec(name: str, given: str | None) -> "SynthesisSpec":
+def _read_spec(name: str, given: str | None) -> "SynthesisSpec":
     """Return the spec of a file, of a dataset, or of the knowledge base itself where it has one."""
     from kbbench_hf.building.synthesis.spec import SynthesisSpec
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.cli.names import FilePath
-from kbbench_hf.cli.options import JSON, PARTIAL, PREDICTIONS, on_benchmark, read_how
+from kbbench_hf.cli.options import JSON, PARTIAL, PREDICTIONS, on_benchmark, with_read_options
 from kbbench_hf.cli.score import check_predictions
 from kbbench_hf.scoring.options import ReadOptions
 
@@ -14,7 +14,7 @@ from kbbench_hf.scoring.options import ReadOptions
 @click.command()
 @PREDICTIONS
 @on_benchmark
-@read_how
+@with_read_options
 @PARTIAL
 @click.option("--out", type=FilePath(), help="Write the predictions as JSON Lines into this file.")
 @JSON

@@ -15,7 +15,7 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples, resolve_task
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.score import annotated, annotations_beside, score_predictions
+from kbbench_hf.scoring.score import add_annotations, find_annotations, score_predictions
 
 
 class Seed(NamedTuple):
@@ -85,9 +85,9 @@ def sow(store: Store, seeds: Iterable[Seed], submitter: str) -> Iterator[tuple[S
 
 def _scored(task: EvalTask, seed: Seed) -> Preview:
     predictions = read_predictions([seed.file], task.benchmark, task.examples, seed.options)
-    folder = annotations_beside(seed.file)
+    folder = find_annotations(seed.file)
     annotations = {file.name: file.read_bytes() for file in sorted(folder.glob("*.parquet"))} if folder else {}
-    result = score_predictions(annotated(task, folder), predictions)
+    result = score_predictions(add_annotations(task, folder), predictions)
     return previewed(task.benchmark, task.examples, predictions, result, annotations)
 
 
@@ -137,7 +137,7 @@ def rescore(store: Store, submission: str) -> Rescored:
         if (here := task.revision) != (there := record.dataset_revision):
             return Rescored(submission, "other data", f"stored on {there[:12]}, here is {here[:12]}")
         read = read_predictions([store.predictions_file(submission)], task.benchmark, task.examples, ReadOptions())
-        result = score_predictions(annotated(task, store.annotations(submission)), read)
+        result = score_predictions(add_annotations(task, store.annotations(submission)), read)
     except KBBenchError as error:
         return Rescored(submission, "not possible", str(error).splitlines()[0])
     again = json.loads(json.dumps(result.to_dict()))

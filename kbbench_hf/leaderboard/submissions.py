@@ -24,7 +24,7 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.scoring.score import annotated, score_predictions
+from kbbench_hf.scoring.score import add_annotations, score_predictions
 
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_EXPANDED_BYTES = 64_000_000
@@ -108,7 +108,7 @@ def preview_of(
     with TemporaryDirectory() as folder:
         checked_annotations(annotations, Path(folder))
         try:
-            result = score_predictions(annotated(task, Path(folder)), predictions, of_run)
+            result = score_predictions(add_annotations(task, Path(folder)), predictions, of_run)
         except (ValueError, TypeError, LookupError) as error:  # a stranger's columns may contradict each other
             raise DataError(
                 f"The annotations do not fit together ({error}); expected the files of one folder that "

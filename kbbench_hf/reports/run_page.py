@@ -47,7 +47,7 @@ from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajec
 from kbbench_hf.scoring.eval_task import load_examples, system_name
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
-from kbbench_hf.scoring.score import EXPLANATIONS, annotated, annotations_beside
+from kbbench_hf.scoring.score import EXPLANATIONS, add_annotations, find_annotations
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
@@ -135,7 +135,7 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
         folder = Path(work) / file.stem
         write_result(result, folder)
         write_text(folder / "predictions.jsonl", "".join(f"{line}\n" for line in lines))
-        if (beside := annotations_beside(file)) is not None:
+        if (beside := find_annotations(file)) is not None:
             copytree(beside, folder / "annotations")
         return run_page(folder)
 
@@ -235,7 +235,7 @@ def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answe
     if not (folder / "predictions.jsonl").is_file():
         return "The run has no predictions.jsonl; no examples are shown."
     place = load_examples(result["benchmark"], result["config"], result["split"], result["mode"])
-    _, examples, _, revision, *_ = annotated(place, annotations_beside(folder))
+    _, examples, _, revision, *_ = add_annotations(place, find_annotations(folder))
     if revision != result["dataset_revision"]:
         return "The installed dataset is not the revision that was scored; no examples are shown."
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -18,9 +18,8 @@ from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import write_json_lines, write_text
 from kbbench_hf.protocols import LanguageModel, name_of, produced_tokens
 from kbbench_hf.runners.cost import Price
-from kbbench_hf.runners.generate import Generation, generate, wait_for_everyone
+from kbbench_hf.runners.generate import Generation, generate, generate_judgements, wait_for_everyone
 from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, takes
-from kbbench_hf.runners.unparsed import generate_judgements
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 ANSWER_TOKENS = 2048
@@ -145,7 +144,7 @@ def run_agent(
         open_ones.pop(walk.row["id"], None)
 
     def begin(row: Mapping[str, Any]) -> Turn:
-        more = requested(agent, tool_choice)
+        more = tool_parameters(agent, tool_choice)
         walk = open_ones[row["id"]] = AgentEpisode(row, agent.conversation(row["query"]), more, price, ended=end)
         return walk.turn()
 
@@ -175,7 +174,7 @@ def _dropped_tools_warnings(agent: Agent, trajectories: list[Trajectory], genera
     if agent.protocol != "tools" or any(walk.calls for walk in trajectories):
         return []
     counted = [record["prompt_tokens"] for record in generation.records() if record["prompt_tokens"]]
-    contract = len(agent.instructions) + len(json.dumps(requested(agent)["tools"]))
+    contract = len(agent.instructions) + len(json.dumps(tool_parameters(agent)["tools"]))
     if not counted or min(counted) >= LEAST_TOKENS_PER_CHARACTER * contract:
         return []
     message = (
@@ -186,7 +185,7 @@ def _dropped_tools_warnings(agent: Agent, trajectories: list[Trajectory], genera
     return [ScoreWarning("tools_dropped", message, remedy, len(trajectories))]
 
 
-def requested(agent: Agent, tool_choice: str | None = None) -> dict[str, Any]:
+def tool_parameters(agent: Agent, tool_choice: str | None = None) -> dict[str, Any]:
     """Return what a request says of the tools: nothing where the model is told of them in words.
 
     `tool_choice` is sent only where it is given: some servers refuse a request that has one.

@@ -23,7 +23,7 @@ TOPIC_MODELS = Path("kbbench/topic-models")
 CALIBRATIONS = Path("kbbench/judges")
 """Where calibrations of judges are kept, below the working folder."""
 JUDGES = ("surface", "nli", "stored", "hf", "llm")
-"""How the name of a judge begins; any other name in `annotators_of` is an embedder's."""
+"""How the name of a judge begins; any other name in `parse_annotators` is an embedder's."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Annotators:
         return self.topics or any((self.fact_judge, self.split_judge, self.embedder, self.stored_cosines))
 
 
-def annotators_of(names: str, **options: Any) -> Annotators:
+def parse_annotators(names: str, **options: Any) -> Annotators:
     """Return the annotators that `JUDGE,EMBEDDER` names: the judge judges facts and splits, topics are made as well.
 
     A judge's name is `surface` or begins with `nli:`, `stored:`, `hf:` or `llm:`; the other name is the embedder's.
     One of the two may be left out.
 
-    >>> found = annotators_of("nli:org/judge,org/embedder")
+    >>> found = parse_annotators("nli:org/judge,org/embedder")
     >>> found.fact_judge, found.split_judge, found.embedder, found.topics
     ('nli:org/judge', 'nli:org/judge', 'org/embedder', True)
 
@@ -92,7 +92,7 @@ def annotate_predictions(
     from kbbench_hf.runners.judge import annotate_verdicts
 
     rules, examples = annotation_rules(task), task.examples
-    annotators = _used(annotators, rules, task.place.benchmark)
+    annotators = _needed_annotators(annotators, rules, task.place.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
     config = task.place.config
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
@@ -130,7 +130,7 @@ def annotate_predictions(
     return report
 
 
-def _used(annotators: Annotators, rules: AnnotationRules, benchmark: str) -> Annotators:
+def _needed_annotators(annotators: Annotators, rules: AnnotationRules, benchmark: str) -> Annotators:
     """Return the annotators whose kinds the metrics of a benchmark use.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.protocols import Generator, name_of
-from kbbench_hf.runners.jobs import Job, Work, completed, takes
+from kbbench_hf.runners.jobs import Job, Work, as_completion, takes
 from kbbench_hf.runners.progress import Advance, Meter
 
 BATCH = 16
@@ -77,4 +77,4 @@ def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callabl
         )
     for job, answer in zip(jobs, answers, strict=True):
         if job.key not in journal:
-            record(job.answered(completed(answer, seconds), 1))
+            record(job.answered(as_completion(answer, seconds), 1))

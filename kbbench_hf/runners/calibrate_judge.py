@@ -23,7 +23,7 @@ from kbbench_hf.metrics.agreement import agreeing_threshold, agreement, constant
 from kbbench_hf.metrics.generative_re import EMPTY_SCORES, factualness, granularity
 from kbbench_hf.metrics.votes import bradley_terry, decided_votes, vote
 from kbbench_hf.protocols import Tunable, Verdict
-from kbbench_hf.runners.judge import AnyJudge, calibrated_as, corpus_of, judge_each_once
+from kbbench_hf.runners.judge import AnyJudge, calibration_identity, corpus_of, judge_each_once
 
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64]
@@ -94,11 +94,14 @@ def calibrate_judge(
     """
     found, corpus = released_items(rules, release, examples, kind), corpus_of(examples)
     if isinstance(judge, SurfaceJudge):
-        said = surface_says(found, ~found.fits)
+        said = predict_from_surface(found, ~found.fits)
         measured = agreement_on(found, ~found.fits, corpus, said.astype(np.float64) * YES[kind], said)
         return replace(measured, people=check_by_people(rules, release, examples, kind, judge, folder, show=show))
     tunes = isinstance(judge, Tunable) and not judge.chosen
-    checked, fitted = _drawn(~found.fits, sample), _drawn(found.fits if tunes else found.fits & False, sample)
+    checked, fitted = (
+        _sample_rows(~found.fits, sample),
+        _sample_rows(found.fits if tunes else found.fits & False, sample),
+    )
     asked = found.of(checked | fitted)
     verdicts, identity, cost = judge_each_once(asked.items, folder / "work" / kind, kind, judge, show=show)
     values = np.array([math.nan if each.value is None else each.value for each in verdicts])
@@ -107,12 +110,12 @@ def calibrate_judge(
         threshold, values = _by_threshold(judge, asked, [verdict.raw for verdict in verdicts])
         tuned = judge.at(threshold)
     measured = replace(
-        agreement_on(found, checked, corpus, values[~asked.fits], surface_says(found, checked)),
+        agreement_on(found, checked, corpus, values[~asked.fits], predict_from_surface(found, checked)),
         threshold=threshold,
         cost=cost,
         people=check_by_people(rules, release, examples, kind, tuned, folder, show=show),
     )
-    write_agreement(folder, calibrated_as(judge, identity), kind, measured)
+    write_agreement(folder, calibration_identity(judge, identity), kind, measured)
     return measured
 
 
@@ -141,7 +144,7 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
     return JudgedItems(kind, items, np.array(values), np.array(systems), np.array(documents), np.array(fits))
 
 
-def surface_says(found: JudgedItems, chosen: Bools) -> Bools:
+def predict_from_surface(found: JudgedItems, chosen: Bools) -> Bools:
     """Return what surface features say of the chosen rows, fitted to other documents and other systems."""
     features = FEATURES[found.kind](found.items)
     said = np.zeros(len(found.items), dtype=np.bool_)
@@ -163,7 +166,7 @@ def agreement_on(found: JudgedItems, chosen: Bools, corpus: str, values: Values,
     """
     judged, read, half = found.of(chosen), ~np.isnan(values), found.of(~found.fits)
     kept, given = judged.of(read), values[read]
-    released, figures = (_figures(kept, each) for each in (kept.values, given))
+    released, figures = (_system_scores(kept, each) for each in (kept.values, given))
     keys = [item if found.kind == "factualness" else item[1] for item in half.items]
     return JudgeAgreement(
         corpus=corpus,
@@ -195,7 +198,7 @@ def _by_threshold(judge: Tunable, asked: JudgedItems, raws: Sequence[str]) -> tu
     return best(asked.fits), values
 
 
-def _drawn(rows: Bools, sample: int | None) -> Bools:
+def _sample_rows(rows: Bools, sample: int | None) -> Bools:
     """Return the rows, or as many of them as the sample has, drawn by a fixed seed."""
     places = np.flatnonzero(rows)
     if sample is None or len(places) <= sample:
@@ -205,7 +208,7 @@ def _drawn(rows: Bools, sample: int | None) -> Bools:
     return drawn
 
 
-def _figures(found: JudgedItems, values: Values) -> Values:
+def _system_scores(found: JudgedItems, values: Values) -> Values:
     """Return the mean of each system's verdicts over its triples: supported, or exp(-sub-triples)."""
     if found.kind == "granularity":
         values = np.exp(-np.where(values > 1, values, 0.0))
@@ -230,7 +233,7 @@ def check_by_people(
     votes = [each for each in rules.human_votes(release, examples) if each.metric == kind]
     if not votes:
         return None
-    scores = _scores(votes, rules, release, examples, kind, judge, folder, show)
+    scores = _score_documents(votes, rules, release, examples, kind, judge, folder, show)
     people = [each.vote for each in votes]
     its = [vote(scores[each.a, each.id], scores[each.b, each.id]) for each in votes]
     released = [vote(each.score_a, each.score_b) for each in votes]
@@ -241,7 +244,7 @@ def check_by_people(
     return HumanCheck(decided_votes(people, its), decided_votes(people, released), by_people, by_judge)
 
 
-def _scores(
+def _score_documents(
     votes: list[HumanVote],
     rules: AnnotationRules,
     release: Path,
@@ -266,10 +269,10 @@ def _scores(
     verdicts = dict(
         zip(items, judge_each_once(items, folder / "work" / kind, kind, judge, show=show).verdicts, strict=True)
     )
-    return {place: _figure([verdicts[item] for item in each], kind) for place, each in asked.items()}
+    return {place: _document_score([verdicts[item] for item in each], kind) for place, each in asked.items()}
 
 
-def _figure(verdicts: list[Verdict], kind: str) -> float:
+def _document_score(verdicts: list[Verdict], kind: str) -> float:
     empty, values = EMPTY_SCORES["reference"][kind], [each.value for each in verdicts]
     if kind == "factualness":
         return float(factualness([values], empty=empty)[0])

@@ -16,8 +16,8 @@ from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, RequestRefused
 from kbbench_hf.protocols import Chat, Completion, name_of, produced_tokens
 from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
 from kbbench_hf.runners.cost import Budget
-from kbbench_hf.runners.jobs import ATTEMPTS, Job, Sampling, completed, takes
-from kbbench_hf.runners.refusal_scope import CANARY, Arbiter, explained
+from kbbench_hf.runners.jobs import ATTEMPTS, Job, Sampling, as_completion, takes
+from kbbench_hf.runners.refusal_scope import CANARY, Arbiter, refusal_error
 
 DRAIN_S = 10.0
 """How long an interrupted run waits for the answers that are under way."""
@@ -164,7 +164,7 @@ class Asker:
                 self._silent_since = None
                 return
             except RequestRefused as refused:
-                raise explained(refused, self.model) from None
+                raise refusal_error(refused, self.model) from None
             except Failure as failure:
                 self._note_silence(failure)
                 attempt += failure.reason != "loading" or time.monotonic() - since >= LOADING_S
@@ -351,7 +351,7 @@ class Asker:
             raise
         except Exception as error:
             raise Failure("model_error", f"{type(error).__name__}: {error}", transient=False) from error
-        completion = completed(answer, time.perf_counter() - started)
+        completion = as_completion(answer, time.perf_counter() - started)
         return completion._replace(latency_s=round(completion.latency_s, 6))
 
     @property

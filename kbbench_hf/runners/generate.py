@@ -136,7 +136,7 @@ def generate(
                 asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
                 limit = asker.gate.timeouts
                 keys, stopped = run(
-                    _by_chat(asker, work, journal, meter, identity, advance, canary, context.n_characters)
+                    _generate_by_chat(asker, work, journal, meter, identity, advance, canary, context.n_characters)
                 )
                 if stopped is not None and not (partial and any(key in journal for key in keys)):
                     raise stopped
@@ -151,7 +151,7 @@ def generate(
             journal.reload(meter.add)
             keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
         context.most = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
-        records = _unless_stopped(context.watch(journal.read(keys)), work, stopped)
+        records = _mark_not_sent(context.watch(journal.read(keys)), work, stopped)
         written = folder if parse is not None and shard == 0 else None
         summary, predictions = finish(
             records, meter, name_of(model), len(prompts), parse=parse, answer=answer, folder=written
@@ -188,7 +188,7 @@ def _complete(
     return summary, warnings
 
 
-def _unless_stopped(
+def _mark_not_sent(
     records: Iterator[Record | None], work: Work, stopped: KBBenchError | None
 ) -> Iterator[Record | None]:
     """Return the records of a run, in which what a stopped run did not ask is an error."""
@@ -246,7 +246,7 @@ def wait_for_everyone(model: LanguageModel) -> None:
     getattr(model, "wait_for_everyone", lambda: None)()
 
 
-async def _by_chat(
+async def _generate_by_chat(
     asker: "Asker",
     work: Work,
     journal: Journal,
@@ -316,3 +316,47 @@ def _recall(asker: "Asker", job: Job, journal: Journal) -> None:
         for record in journal.read([job.key]):
             if record is not None and record["error"] is None:
                 asker.arbiter.answered(job)
+
+
+MOST_UNREAD = 0.1
+"""The share of answers without a judgement above which a run has no figures."""
+
+
+class UnreadError(KBBenchError):
+    """Too many answers of a judging model hold no judgement; they are kept, and nothing was made of the others."""
+
+
+def check_read(n_unread: int, n_answered: int, what: str) -> None:
+    """Raise where more than a tenth of the answers could not be read.
+
+    Raises:
+        UnreadError: so many.
+
+    >>> check_read(1, 10, "score")
+    >>> check_read(2, 10, "score")
+    Traceback (most recent call last):
+    kbbench_hf.runners.generate.UnreadError: 2 of 10 responses have no readable score ...
+    """
+    if n_answered and n_unread > MOST_UNREAD * n_answered:
+        raise UnreadError(
+            f"{n_unread:,} of {n_answered:,} responses have no readable {what} ({n_unread / n_answered:.0%}; the "
+            "limit is "
+            f"{MOST_UNREAD:.0%}), so there is no result. The responses are kept. If the model was truncated while "
+            "reasoning, raise --max-tokens; or use --structured, or another model."
+        )
+
+
+def generate_judgements(
+    prompts: Mapping[Any, Prompt], model: LanguageModel, folder: Path, *, structured: bool | None = None, **how: Any
+) -> tuple[Generation, bool]:
+    """Return the finished run of prompts, and whether its answers were asked for by schema.
+
+    With `structured` None a served model is asked by schema, and in words alone where it takes none in any form.
+    """
+    if structured is None and hasattr(model, "complete"):
+        try:
+            return generate(prompts, model, folder, structured=True, **how), True
+        except UsageError as error:
+            if "'response_format'" not in str(error):
+                raise
+    return generate(prompts, model, folder, structured=bool(structured), **how), bool(structured)

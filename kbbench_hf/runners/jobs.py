@@ -74,7 +74,7 @@ class Job(NamedTuple):
 
     def answered(self, completion: Completion, attempts: int) -> Record:
         """Return the journal's record of an answer, which says how it breaks the schema where one was asked for."""
-        fields = {**_fields(completion), "attempts": attempts, "at": round(time.time(), 3)}
+        fields = {**_completion_fields(completion), "attempts": attempts, "at": round(time.time(), 3)}
         text = fields["response"]
         if completion.error in SETTLED:
             fields["settled"] = True
@@ -86,13 +86,13 @@ class Job(NamedTuple):
 
     def failed(self, failure: Failure, attempts: int) -> Record:
         """Return the journal's record of a prompt that was given up, with what came instead of an answer."""
-        came = _fields(failure.reply) if failure.reply else {}
+        came = _completion_fields(failure.reply) if failure.reply else {}
         how = {"error": failure.reason, "settled": failure.settled, "detail": failure.detail or None}
         kept = {"response": failure.text or None, "attempts": attempts, "at": round(time.time(), 3)}
         return self.record(**came | how | kept)
 
 
-def _fields(completion: Completion) -> dict[str, Any]:
+def _completion_fields(completion: Completion) -> dict[str, Any]:
     """Return what a journal's record holds of a completion."""
     fields = completion._asdict()
     fields["response"] = fields.pop("text")
@@ -233,6 +233,6 @@ def takes(function: Callable[..., Any], *names: str) -> bool:
     return set(names) <= parameters.keys() or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
 
 
-def completed(answer: "str | Completion", seconds: float) -> Completion:
+def as_completion(answer: "str | Completion", seconds: float) -> Completion:
     """Return a model's answer as a completion: a bare text is a whole answer whose tokens nobody counted."""
     return answer if isinstance(answer, Completion) else Completion(str(answer), "stop", None, None, seconds)

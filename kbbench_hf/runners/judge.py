@@ -39,10 +39,9 @@ from kbbench_hf.metrics.triple_lists import keep_well_formed
 from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of
-from kbbench_hf.runners.generate import generate
+from kbbench_hf.runners.generate import check_read, generate, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.runners.unparsed import check_read, generate_judgements
 
 _JUDGE_BATCH = 256
 """Items that a local judge is given at a time: what an interruption can cost."""
@@ -80,7 +79,7 @@ MORE_ROOM = 4
 """How many times the room of a prompt an answer gets that was cut off in it."""
 
 
-def _kind(name: str) -> _Kind:
+def _verdict_kind(name: str) -> _Kind:
     if name == "factualness":
         return _Kind(fact_prompt, parse_fact_reply, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True)
     return _Kind(split_prompt, parse_split_reply, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
@@ -118,7 +117,7 @@ def annotate_verdicts(
         verdicts = judge.judge(items)
         identity: Identity = {"judge": judge.name}
     else:
-        judge = tuned(judge, kind, examples, agreements)
+        judge = with_calibrated_threshold(judge, kind, examples, agreements)
         verdicts, identity, _ = judge_each_once(items, folder / "work" / kind, kind, judge, show=show)
         if measured := measured_agreement(judge, identity, kind, examples, agreements):
             identity = {**identity, "agreement": measured.to_dict()}
@@ -153,10 +152,10 @@ def measured_agreement(
         return judge.agreement
     if agreements is None:
         return None
-    return read_agreement(agreements, calibrated_as(judge, identity), kind, corpus_of(examples))
+    return read_agreement(agreements, calibration_identity(judge, identity), kind, corpus_of(examples))
 
 
-def calibrated_as(judge: AnyJudge, identity: Identity) -> Identity:
+def calibration_identity(judge: AnyJudge, identity: Identity) -> Identity:
     """Return what a judge's calibration is kept under: its identity, without a threshold that the calibration finds."""
     return {"judge": judge.untuned} if isinstance(judge, Tunable) and not judge.chosen else identity
 
@@ -166,11 +165,11 @@ def corpus_of(examples: Examples) -> str:
     return str(getattr(examples.context, "config", ""))
 
 
-def tuned(judge: AnyJudge, kind: str, examples: Examples, agreements: Path | None) -> AnyJudge:
+def with_calibrated_threshold(judge: AnyJudge, kind: str, examples: Examples, agreements: Path | None) -> AnyJudge:
     """Return a judge with the threshold that its calibration found on texts of this kind, where there is one."""
     if agreements is None or not isinstance(judge, Tunable) or judge.chosen:
         return judge
-    measured = read_agreement(agreements, calibrated_as(judge, {}), kind, corpus_of(examples))
+    measured = read_agreement(agreements, calibration_identity(judge, {}), kind, corpus_of(examples))
     return judge if measured is None or measured.threshold is None else judge.at(measured.threshold)
 
 
@@ -188,13 +187,13 @@ def judge_each_once(items: Sequence[Item], work: Path, kind: str, judge: AnyJudg
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict.
     """
-    how = _kind(kind)
+    how = _verdict_kind(kind)
     # without the text, the same triple of two documents is one item
     names = [item if how.needs_text else ("", item[1]) for item in items]
     distinct = list(dict.fromkeys(names))
     start = perf_counter()
     if isinstance(judge, ChatJudge):
-        found, identity, cost = _ask(distinct, work, how, judge, show)
+        found, identity, cost = _judge_by_chat(distinct, work, how, judge, show)
     else:
         found, identity, cost = _judge_locally(distinct, work, judge, show), {"judge": judge.name}, {}
     by_name = dict(zip(distinct, found, strict=True))
@@ -216,7 +215,7 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) 
         return [Verdict(each["value"], each["status"], each["raw"]) for each in journal.read(keys) if each is not None]
 
 
-def _ask(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool) -> Judged:
+def _judge_by_chat(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool) -> Judged:
     """Ask for every item; an answer that was cut off while the model thought is asked for once more, with more room."""
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
     how = {"show": show, "title": "Judging", **judge.options}

@@ -106,8 +106,8 @@ class Identity:
         who = (model, completion.system_fingerprint, completion.provider)
         if self.one and self.answered_by and who not in self.answered_by:
             raise KBBenchError(
-                f"Another server answers now: {_of(who)}, after {_of(next(iter(self.answered_by)))}. --one-server "
-                "takes the answers of one only; those that were recorded are kept."
+                f"Another server answers now: {_describe(who)}, after {_describe(next(iter(self.answered_by)))}. "
+                "--one-server takes the answers of one only; those that were recorded are kept."
             )
 
     def warnings(self) -> list[ScoreWarning]:
@@ -153,6 +153,6 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "; ".join(f"its {name} is {before.get(name)!r}, not {now.get(name)!r}" for name in names)
 
 
-def _of(who: Who) -> str:
+def _describe(who: Who) -> str:
     named = zip(("model", "fingerprint", "provider"), who, strict=True)
     return ", ".join(f"{what} {name!r}" for what, name in named if name) or "a server without a fingerprint"

@@ -127,7 +127,7 @@ def retrieve(
                     continue
                 found = searcher.search([questions[row] for row in asked], top_k)
                 if journal is not None:
-                    rankings = [_plain(each[:top_k]) for each in found]
+                    rankings = [_ranking_fields(each[:top_k]) for each in found]
                     if len(rankings) != len(asked):
                         raise UsageError(
                             f"The model found {len(rankings)} lists for {len(asked)} queries; expected one for each. "
@@ -135,7 +135,7 @@ def retrieve(
                         )
                     journal.append({"key": key, "error": None, "ranked": rankings})
                 advance(len(asked))
-        explained = _explained(searcher, examples.rows[:N_EXPLAINED], site)
+        explained = _explain_rankings(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
         rows: list[Row] | None = None
         if journal is not None:
@@ -170,7 +170,7 @@ def _check_revisions(folder: Path, revisions: Mapping[str, str]) -> None:
         )
 
 
-def _plain(found: Found) -> dict[str, list[Any]]:
+def _ranking_fields(found: Found) -> dict[str, list[Any]]:
     """Return what one query found as a prediction has it: ids, and scores where there are any."""
     pairs = [each if isinstance(each, tuple | list) else (each, None) for each in found]
     scores = [score for _, score in pairs if score is not None]
@@ -194,7 +194,7 @@ def _rankings(
             yield examples.rows[row], ranked
 
 
-def _explained(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:
+def _explain_rankings(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:
     """Return a line per question for searchers that can say why; every process asks, since some search together."""
     explain = getattr(searcher, "explain", None)
 

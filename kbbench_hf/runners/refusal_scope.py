@@ -52,7 +52,7 @@ class Arbiter:
     def answered(self, job: Job) -> None:
         """Note that a job was answered, and so its parameters taken."""
         self.n_answered += 1
-        self._taken |= _names(job)
+        self._taken |= _parameter_names(job)
         if job.id is not None:
             self.good = job.prompt
 
@@ -69,9 +69,9 @@ class Arbiter:
         is_open = self._is_outdated(refused) or found.parameter not in self._taken
         if found.kind is RefusalKind.PARAMETER and is_open and self._learn(refused):
             return None
-        never_taken = found.parameter in _names(job) - self._taken
+        never_taken = found.parameter in _parameter_names(job) - self._taken
         if not open_question or never_taken or job.id is None or not await self._is_of_the_prompt(job, refused, active):
-            raise explained(refused, self._model) from refused
+            raise refusal_error(refused, self._model) from refused
         reason = "parameter_refused" if found.kind is RefusalKind.PARAMETER else "prompt_refused"
         return Failure(reason, f"{refused.reason.replace('_', ' ').upper()}: {refused.detail}", transient=False)
 
@@ -132,14 +132,14 @@ class Arbiter:
         return False
 
 
-def _names(job: Job) -> set[str]:
+def _parameter_names(job: Job) -> set[str]:
     """Return the names of what a job asks for."""
     schema = {"response_format"} if job.schema is not None else set()
     system = {"messages"} if any(message["role"] == "system" for message in job.prompt.messages) else set()
     return {*job.parameters, *schema, *system}
 
 
-def explained(refused: RequestRefused, model: Any) -> KBBenchError:
+def refusal_error(refused: RequestRefused, model: Any) -> KBBenchError:
     """Return the error that ends a run, with what the server said and what to do."""
     where = getattr(model, "base_url", None) or name_of(model)
     found = refused.refusal or Refusal(RefusalKind.UNCLEAR)

@@ -91,12 +91,12 @@ def _agent(folder: Path, task: EvalTask, settings: Row) -> Agent:
 
 def _messages(agent: Agent, row: Row, walk: Trajectory, journal: Journal | None) -> Sequence[Message]:
     conversation = agent.conversation(row["query"])
-    for text, calls in _said(walk, journal):
+    for text, calls in _journal_replies(walk, journal):
         conversation.take(text, calls)
     return conversation.messages()
 
 
-def _said(walk: Trajectory, journal: Journal | None) -> Iterator[tuple[str, object]]:
+def _journal_replies(walk: Trajectory, journal: Journal | None) -> Iterator[tuple[str, object]]:
     """Yield each reply: its text, and the calls in their own field."""
     if journal is None:
         for _, calls in groupby(walk.calls, key=lambda call: call.step):

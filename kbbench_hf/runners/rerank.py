@@ -16,9 +16,8 @@ from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reorder
-from kbbench_hf.runners.generate import Generation
+from kbbench_hf.runners.generate import Generation, check_read, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling
-from kbbench_hf.runners.unparsed import check_read, generate_judgements
 
 
 @dataclass(frozen=True)

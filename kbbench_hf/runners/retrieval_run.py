@@ -68,7 +68,7 @@ def rank(task: EvalTask, model: str, folder: Path | None = None, *, top_k: int |
 
     `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
     """
-    for name in _names(parse(model)):
+    for name in _model_names(parse(model)):
         if name not in RETRIEVERS:
             if meant := did_you_mean(model):
                 raise UsageError(f"Unknown retriever {name!r}.{meant} Retrievers: {KINDS}.")
@@ -104,7 +104,7 @@ def rank_nodes(
     dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`.
     """
     spec = parse(model)
-    general = _workplace(examples, kb, asking or Asking(), training, cache)
+    general = _context(examples, kb, asking or Asking(), training, cache)
 
     def build(site: Site) -> IdRetriever:
         place = replace(
@@ -121,7 +121,7 @@ def rank_nodes(
     return retrieve(examples, build, folder, {**about, "model": str(spec), "knowledge_base": kb.hash}, **how)
 
 
-def _workplace(
+def _context(
     examples: Examples, kb: KnowledgeBase, asking: Asking, training: Examples | None, cache: Path | None = None
 ) -> RetrieverContext:
     return RetrieverContext(
@@ -148,7 +148,7 @@ def agent_tools(task: EvalTask, base: "str | Searcher") -> "AgentTools":
 
 def _search(task: EvalTask, kb: KnowledgeBase, base: str) -> "Search":
     spec = parse(base)
-    place = _workplace(task.examples, kb, task.benchmark.asking, _training(task, spec))
+    place = _context(task.examples, kb, task.benchmark.asking, _training(task, spec))
     built = retriever(spec, replace(place, plain="clean"))
     return cast("Search", built) if hasattr(built, "matches") else NodeSearch(built, kb)
 
@@ -191,7 +191,7 @@ def rerank(
     own = {"wording": wording, "weight": weight}
     usual = {"wording": "clean", "weight": RANK_WEIGHT}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
-    folder = folder or first.with_name(f"{first.name}-{_in_a_name(name)}-{depth}{ways}")
+    folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{depth}{ways}")
     open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
     how |= {
         "depth": depth,
@@ -202,12 +202,12 @@ def rerank(
     }
     done = rerank_run(task.examples, knowledge_base(task), first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    facts = {"n_unread": done.n_unread, "structured": done.structured, **_of_first(of_first, warnings)}
+    facts = {"n_unread": done.n_unread, "structured": done.structured, **_base_facts(of_first, warnings)}
     add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
     return SecondStage(folder, summary, done.rows, done.n_unread)
 
 
-def walk(
+def search_with_agent(
     task: EvalTask,
     first: Path,
     base: "str | Searcher",
@@ -237,7 +237,7 @@ def walk(
     own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
     own |= {"sampling": asdict(sampling)}
     digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
-    folder = folder or first.with_name(f"{first.name}-{_in_a_name(name)}-{digest}")
+    folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{digest}")
     of_first = read_json(first / RUN)
     before = of_first["settings"]
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
@@ -247,13 +247,13 @@ def walk(
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
     done = run_agent(task.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    facts = {"structured": done.structured, **_of_first(of_first, warnings)}
+    facts = {"structured": done.structured, **_base_facts(of_first, warnings)}
     if writes:
         add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
     return SecondStage(folder, summary, done.rows, trajectories=done.trajectories)
 
 
-def _of_first(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:
+def _base_facts(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:
     """Return what a second stage takes over from the run before it: the texts read, and its warnings before its own."""
     return {"texts": run.get("texts", {}), "warnings": [*run.get("warnings", []), *warnings]}
 
@@ -264,7 +264,7 @@ def default_cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "kbbench-hf" / "embeddings"
 
 
-def _in_a_name(model: str) -> str:
+def _folder_part(model: str) -> str:
     """Return what of a model's name can stand in a folder's."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", model)
 
@@ -275,7 +275,7 @@ def _training(task: EvalTask, spec: Spec) -> Examples | None:
     Raises:
         UsageError: there are none.
     """
-    if "knn" not in _names(spec):
+    if "knn" not in _model_names(spec):
         return None
     if TRAINING not in task.benchmark.data.splits:
         raise UsageError(
@@ -285,9 +285,9 @@ def _training(task: EvalTask, spec: Spec) -> Examples | None:
     return load_examples(task.place.benchmark, task.place.config, TRAINING).examples
 
 
-def _names(spec: Spec) -> Sequence[str]:
+def _model_names(spec: Spec) -> Sequence[str]:
     """Return what a model is made of: its own name and its parts'."""
-    return [spec.name, *(name for part in spec.parts for name in _names(part))]
+    return [spec.name, *(name for part in spec.parts for name in _model_names(part))]
 
 
 def _candidates(examples: Examples, kb: KnowledgeBase) -> "np.ndarray[Any, np.dtype[np.int64]] | None":

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -215,13 +214,13 @@ def _load_annotators(task: EvalTask, options: RunOptions) -> "Annotators | None"
     given = [option for option in options if option in ANNOTATION]
     if not given:
         return None
-    from kbbench_hf.runners.annotators import annotation_rules, annotators_of
+    from kbbench_hf.runners.annotators import annotation_rules, parse_annotators
 
     annotation_rules(task)
     if not (names := options.get("annotate")):
         raise UsageError(f"{given[0]} needs --annotate JUDGE,EMBEDDER. Add it, or leave {given[0]} out.")
     judging = {"base_url": options.get("judge_base_url"), "api_key_env": options.get("judge_api_key_env")}
-    return annotators_of(
+    return parse_annotators(
         names, thresholds=options.get("thresholds"), judging={name: value for name, value in judging.items() if value}
     )
 
@@ -274,72 +273,45 @@ def _second_stage(
 
     The function takes the folder of the base run and the folder to write (None: named after the base run).
     """
-    rerank, agent = options.get("rerank"), options.get("agent")
-    if rerank is not None and agent is not None:
+    reranker, agent = options.get("rerank"), options.get("agent")
+    if reranker is not None and agent is not None:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
     if agent is None:
         refuse_options(options, AGENT, "is for agents (--agent)", task.place.benchmark)
-    if rerank is None:
+    if reranker is None:
         refuse_options(options, RERANK, "is for models that re-rank (--rerank)", task.place.benchmark)
-    given = rerank if agent is None else agent
+    given = reranker if agent is None else agent
     if given is None:
         return None
+    from kbbench_hf.runners.retrieval_run import rerank, search_with_agent
+
     name = given.removeprefix("llm:") if isinstance(given, str) else name_of(given)
     model = language_model(name, options) if isinstance(given, str) else given
-    request = {"structured": options.get("structured"), **asking_options(name, model, options)}
+    request: dict[str, Any] = {"structured": options.get("structured"), **asking_options(name, model, options)}
     if agent is None:
-        return partial(_run_reranker, task, model=model, name=name, request=request, options=options)
+        wording = options.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
+        request |= {
+            "sampling": sampling_of({**_default_sampling(wording), **options}),
+            "depth": options.get("depth", OPTIONS["depth"].default),
+            "weight": options.get("rerank_weight"),
+            "wording": wording,
+        }
+        return lambda first, folder: rerank(task, first, model, name, folder=folder, **request)
+    from kbbench_hf.agents.agent import AgentLimits
     from kbbench_hf.runners.agent import chosen_protocol
 
-    request["protocol"] = chosen_protocol(model, options.get("protocol"), structured=options.get("structured"))
-    return partial(_run_agent, task, base=base, model=model, name=name, request=request, options=options)
-
-
-def _run_reranker(
-    task: EvalTask,
-    first: Path,
-    folder: Path | None,
-    *,
-    model: LanguageModel,
-    name: str,
-    request: dict[str, Any],
-    options: RunOptions,
-) -> "SecondStage":
-    from kbbench_hf.runners.retrieval_run import rerank
-
-    wording = options.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
-    request |= {"sampling": sampling_of({**_default_sampling(wording), **options})}
     request |= {
-        "depth": options.get("depth", OPTIONS["depth"].default),
-        "weight": options.get("rerank_weight"),
-        "wording": wording,
+        "protocol": chosen_protocol(model, options.get("protocol"), structured=options.get("structured")),
+        "limits": AgentLimits(
+            max_steps=options.get("max_steps", OPTIONS["max_steps"].default),
+            tokens=options.get("question_tokens", OPTIONS["question_tokens"].default),
+        ),
+        "sampling": sampling_of(options),
     }
-    return rerank(task, first, model, name, folder=folder, **request)
-
-
-def _run_agent(
-    task: EvalTask,
-    first: Path,
-    folder: Path | None,
-    *,
-    base: str | Searcher,
-    model: LanguageModel,
-    name: str,
-    request: dict[str, Any],
-    options: RunOptions,
-) -> "SecondStage":
-    from kbbench_hf.agents.agent import AgentLimits
-    from kbbench_hf.runners.retrieval_run import walk
-
-    limits = AgentLimits(
-        max_steps=options.get("max_steps", OPTIONS["max_steps"].default),
-        tokens=options.get("question_tokens", OPTIONS["question_tokens"].default),
-    )
     for each in ("compact", "keep_texts", "tool_choice"):
         if each in options:
             request[each] = options[each]
-    request |= {"limits": limits, "sampling": sampling_of(options), "folder": folder}
-    return walk(task, first, base, model, name, **request)
+    return lambda first, folder: search_with_agent(task, first, base, model, name, folder=folder, **request)
 
 
 def _default_sampling(wording: str) -> RunOptions:

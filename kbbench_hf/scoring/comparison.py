@@ -236,7 +236,7 @@ def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
 
 def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
     """Return what weakens the comparison of two systems, beside what each one's own result warns of."""
-    found = _moved(a.digests, b.digests, names)
+    found = _moved_answers(a.digests, b.digests, names)
     both, headline = a.answered & b.answered, benchmark(a.benchmark).headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
         return found
@@ -291,11 +291,13 @@ def _rendering(about: Mapping[str, object]) -> str:
     return f"{about['rendering']}{' with relations' if about['relations'] else ''}"
 
 
-def _moved(a: Sequence[int], b: Sequence[int], names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
+def _moved_answers(a: Sequence[int], b: Sequence[int], names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
     """Return a warning where most answers of B are A's to other examples: a column was joined in another order.
 
-    >>> [warning.n_examples for warning in _moved([5, 6, 7, 8], [8, 5, 6, 7])], _moved([5, 6, 7, 8], [5, 6, 8, 7])
-    ([4], [])
+    >>> [warning.n_examples for warning in _moved_answers([5, 6, 7, 8], [8, 5, 6, 7])]
+    [4]
+    >>> _moved_answers([5, 6, 7, 8], [5, 6, 8, 7])
+    []
     """
     times = Counter(a)
     of_a = {answer: n for n, answer in enumerate(a) if answer and times[answer] == 1}

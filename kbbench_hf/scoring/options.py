@@ -34,7 +34,7 @@ class ReadOptions:
         """Whether the file is a stranger's, who cannot be told of options."""
         return self.max_bytes is not None
 
-    def how(self) -> "ReadSettings":
+    def read_settings(self) -> "ReadSettings":
         """Return what a reader of files must know of it."""
         from kbbench_hf.files.rows import ReadSettings
 

@@ -89,7 +89,7 @@ def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str,
             yield dataset.name, answers_on_hub(dataset)
             continue
         for file in prediction_files([path]):
-            yield shown_name(file), read_file(file, options.how(), options.max_bytes)
+            yield shown_name(file), read_file(file, options.read_settings(), options.max_bytes)
 
 
 def pair(

@@ -50,8 +50,8 @@ class Rankings:
         Raises:
             Unreadable: a score gives no order.
         """
-        how = self._options.how()
-        numbers = [score_of(each, how) for each in scores]
+        read_settings = self._options.read_settings()
+        numbers = [score_of(each, read_settings) for each in scores]
         self._n_text += any(isinstance(each, str) for each in scores)
         if self._options.scores == "distance":
             numbers = [-each for each in numbers]
@@ -64,7 +64,7 @@ class Rankings:
         if in_object and len(numbers) > 2:
             self._n_long += 1
             self._n_rising += not tied and numbers == sorted(numbers)
-        pairs = sorted(zip(numbers, ids, strict=True), key=lambda pair: (-pair[0], _key(pair[1])))
+        pairs = sorted(zip(numbers, ids, strict=True), key=lambda pair: (-pair[0], _sort_key(pair[1])))
         return [candidate for _, candidate in pairs]
 
     def problem(self) -> Unreadable | None:
@@ -95,5 +95,5 @@ class Rankings:
         return [*found, ScoreWarning("ties", message, remedy, self._n_tied)]
 
 
-def _key(candidate: object) -> tuple[int, Id]:
+def _sort_key(candidate: object) -> tuple[int, Id]:
     return (0, candidate) if isinstance(candidate, int) else (1, str(candidate))

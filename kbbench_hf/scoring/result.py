@@ -190,8 +190,10 @@ class Result:
     def to_dict(self) -> PlainResult:
         """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
         own = {name: getattr(self, name) for name in PlainResult.__annotations__ if name not in ("warnings", "repeats")}
-        slices = {name: {key: _plain(each) for key, each in keys.items()} for name, keys in self.slices.items()}
-        plain = cast(PlainResult, {**own, "scores": _plain(self.scores), "slices": slices})
+        slices = {
+            name: {key: _scores_to_dict(each) for key, each in keys.items()} for name, keys in self.slices.items()
+        }
+        plain = cast(PlainResult, {**own, "scores": _scores_to_dict(self.scores), "slices": slices})
         plain["warnings"] = [warning.to_dict() for warning in self.warnings]
         if self.repeats:
             plain["repeats"] = {name: list(map(finite, each)) for name, each in self.repeats.items()}
@@ -226,7 +228,7 @@ def write_result(result: Result, folder: Path) -> None:
     write_text(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
 
 
-def _plain(figures: Mapping[str, Estimate]) -> dict[str, PlainFigure]:
+def _scores_to_dict(figures: Mapping[str, Estimate]) -> dict[str, PlainFigure]:
     return {
         metric: cast(PlainFigure, {**f._asdict(), "value": finite(f.value), "ci95": [finite(end) for end in f.ci95]})
         for metric, f in figures.items()

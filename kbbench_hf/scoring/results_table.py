@@ -97,7 +97,7 @@ class Block:
         """Return plain values: every system's figures, the tests and the warnings."""
         return {
             **self.place._asdict(),
-            "systems": [self._plain(system) for system in self.systems],
+            "systems": [self._system_to_dict(system) for system in self.systems],
             "tests": [
                 {"a": each.a, "b": each.b, "metric": self.metrics[0], **each.test._asdict(), "p_holm": each.p_holm}
                 for each in self.tests
@@ -105,7 +105,7 @@ class Block:
             "warnings": [each.to_dict() for each in self.warnings],
         }
 
-    def _plain(self, system: SystemScore) -> dict[str, object]:
+    def _system_to_dict(self, system: SystemScore) -> dict[str, object]:
         shown = {metric: figure for metric in self.metrics if (figure := system.figure(metric))}
         sources = [str(source) for source in system.published.sources] if system.published else []
         return {

@@ -78,7 +78,7 @@ class RowReader:
                 readable = False
                 yield Placed(name, line.number, value)
                 continue
-            found = self._fields(value, reading, chosen)
+            found = self._row_fields(value, reading, chosen)
             if isinstance(found, dict):
                 found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, KeyedAnswer))
             if isinstance(found, dict):
@@ -103,7 +103,7 @@ class RowReader:
         """Return what should be known of how the rows were read."""
         return [*self._notes, *self._lists.notes()]
 
-    def _fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> Fields | Unreadable | object:
+    def _row_fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> Fields | Unreadable | object:
         """Return the fields of a row under their own names; None where it is not among those that are read."""
         if isinstance(value, KeyedAnswer):
             row = self._of_key(value)
@@ -235,7 +235,7 @@ class RowReader:
         if field in row:
             row[field] = answer
         if self._kind.ranked and isinstance(scores := row.get("scores"), list):
-            how, sign = self._options.how(), -1 if self._options.scores == "distance" else 1
+            how, sign = self._options.read_settings(), -1 if self._options.scores == "distance" else 1
             try:  # an infinite score is in order where it is last; the check of the order takes finite numbers
                 row["scores"] = [max(sign * score_of(each, how), -sys.float_info.max) for each in scores]
             except Unreadable as error:
@@ -263,7 +263,7 @@ class RowReader:
             reading.lines = chain([first], reading.lines)
         has_answers = bool({field, "response", "error"} & {*(keys or ()), *told})
         if (single or not has_answers) and (items := ItemTable.of(keys or (), self._kind, id_path, single)):
-            yield from items.rows(name, reading, self._options.how(), field)
+            yield from items.rows(name, reading, self._options.read_settings(), field)
             return
         has_ids = bool({"id", *([id_path, id_path.partition(".")[0]] if id_path else [])} & {*(columns or ())})
         if columns is None or (has_ids and has_answers):

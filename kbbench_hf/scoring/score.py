@@ -108,7 +108,7 @@ def score(
             code="empty",
         )
     if annotations is None and len(paths) == 1:
-        annotations = annotations_beside(paths[0])
+        annotations = find_annotations(paths[0])
     made_on = run.get("dataset_revision", "")
     of_run = [
         *place_warning(place_of_run(paths) or task.place, task.place),
@@ -118,9 +118,9 @@ def score(
     if task.benchmark.scoring.annotations and annotations is not None:
         from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 
-        of_run += self_judged_warnings(str(run.get("model", "")), annotated(task, annotations).examples)
+        of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
-    result = score_predictions(annotated(task, annotations), read, of_run, walked)
+    result = score_predictions(add_annotations(task, annotations), read, of_run, walked)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}))
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
@@ -135,7 +135,7 @@ def score_with_annotations(
 ) -> Result:
     """Return the score of the predictions of a file, with the annotations next to it."""
     if task.benchmark.scoring.annotations is not None:
-        task = annotated(task, annotations_beside(file))
+        task = add_annotations(task, find_annotations(file))
     return score_predictions(task, predictions, of_run)
 
 
@@ -197,10 +197,10 @@ def with_repeats(first: Result, others: Sequence[Result]) -> Result:
         if warning.code not in codes
     ]
     result = replace(first, repeats=values, warnings=[*first.warnings, *of_others])
-    return replace(result, averaged=_averaged(result, [first, *others]))
+    return replace(result, averaged=_average_repeats(result, [first, *others]))
 
 
-def _averaged(result: Result, repeats: Sequence[Result]) -> Result:
+def _average_repeats(result: Result, repeats: Sequence[Result]) -> Result:
     """Return a result with each example's mean over repeats as its value, of a metric with draws in each draw.
 
     An example that is not scored in some repeats has the mean over the others; one without a prediction in a repeat
@@ -253,7 +253,7 @@ def _of_annotations(
     return annotation_warnings(benchmark, examples, answers)
 
 
-def annotated(task: EvalTask, annotations: Path | None) -> EvalTask:
+def add_annotations(task: EvalTask, annotations: Path | None) -> EvalTask:
     """Return what is asked with what models said of the predictions; as it is where nothing was said or is needed."""
     if task.benchmark.scoring.annotations is None or annotations is None:
         return task
@@ -262,7 +262,7 @@ def annotated(task: EvalTask, annotations: Path | None) -> EvalTask:
     return task._replace(examples=with_annotations(task.examples, annotations))
 
 
-def annotations_beside(predictions: Path) -> Path | None:
+def find_annotations(predictions: Path) -> Path | None:
     """Return the annotations of a run folder or a predictions file, where it has any."""
     from kbbench_hf.files import annotations_folder
 

@@ -111,7 +111,7 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
         run = max(same, key=lambda each: (each.result["counters"]["n_examples"], each.started))
         if len(same) > 1:
             left_out.append(f"{system} ran {config} {len(same)} times; shown is {run.folder.name}.")
-        systems.setdefault(system, {})[config] = _scored(run, mode)
+        systems.setdefault(system, {})[config] = _load_scores(run, mode)
     order = {config: place for place, config in enumerate(found_benchmark.data.configs)}
     in_order = {
         system: dict(sorted(systems[system].items(), key=lambda each: order.get(each[0], len(order))))
@@ -171,7 +171,7 @@ def _grouped(labelled: Iterable[tuple[str, _Run]]) -> dict[tuple[str, str], list
     return groups
 
 
-def _scored(run: _Run, mode: str | None) -> ScoredConfig:
+def _load_scores(run: _Run, mode: str | None) -> ScoredConfig:
     """Return a run's results and the value of every example; scored anew where another mode is asked for."""
     if mode is None or mode == run.result["mode"]:
         lines = [json.loads(line) for line in (run.folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

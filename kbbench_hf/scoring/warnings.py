@@ -28,13 +28,13 @@ def completeness_warnings(
     unparsed = np.array([example_id in failed for example_id in ids])
     n, found = len(missing), []
     if missing.any():
-        effect = _without(benchmark, scores, figures, missing, mode)
+        effect = _headline_gain(benchmark, scores, figures, missing, mode)
         errors = f" ({predictions.n_errors:,} failed with an error)" if predictions.n_errors else ""
         found.append(
             ScoreWarning(
                 "missing",
                 f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong."
-                f"{_without_them(benchmark, figures, effect)}",
+                f"{_gain_text(benchmark, figures, effect)}",
                 "Resume the run: it sends again what failed, unless it was refused or too long."
                 if predictions.n_errors
                 else "Complete the file, or resume the run.",
@@ -43,14 +43,14 @@ def completeness_warnings(
             )
         )
     if unparsed.any():
-        effect = _without(benchmark, scores, figures, unparsed, mode)
+        effect = _headline_gain(benchmark, scores, figures, unparsed, mode)
         remedy = "Read some of them, and choose another parser with --parser."
         if 2 * unparsed.sum() > n:
             remedy = (
                 "Read some of them; choose another --parser, or run the model again with another --prompt or, where "
                 "it was off, with --structured."
             )
-        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _without_them(benchmark, figures, effect))
+        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _gain_text(benchmark, figures, effect))
         found.append(replace(warning, effect=effect))
     if predictions.n_duplicates:
         found.append(
@@ -103,7 +103,7 @@ def stored_warnings(plain: Sequence[PlainWarning]) -> list[ScoreWarning]:
     return [ScoreWarning.of(each) for each in plain]
 
 
-def _without(
+def _headline_gain(
     benchmark: Benchmark, scores: Scores, figures: Mapping[str, Estimate], left_out: NDArray[np.bool_], mode: str
 ) -> dict[str, float]:
     """Return what the headline figure gains where some examples are left out; empty where none remain."""
@@ -115,7 +115,7 @@ def _without(
     return {headline: gain} if np.isfinite(gain) else {}
 
 
-def _without_them(benchmark: Benchmark, scores: Mapping[str, Estimate], effect: Mapping[str, float]) -> str:
+def _gain_text(benchmark: Benchmark, scores: Mapping[str, Estimate], effect: Mapping[str, float]) -> str:
     return "".join(
         f" {benchmark.metrics[metric]} without them: {scores[metric].value + gain:.4f} ({gain:+.4f})."
         for metric, gain in effect.items()

@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
 from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.judges.surface import FEATURES, OTHER, fit_logistic
-from kbbench_hf.runners.calibrate_judge import YES, JudgedItems, agreement_on, released_items, surface_says
+from kbbench_hf.runners.calibrate_judge import YES, JudgedItems, agreement_on, predict_from_surface, released_items
 
 CONFIGS = ("cdr", "docred", "wiki20m", "wiki80")
 
@@ -55,7 +55,7 @@ def main(release: Path) -> None:
             judged = {config: released_items(rules, release, each, kind) for config, each in examples.items()}
             found[kind] = {}
             for config, rows in judged.items():
-                said = surface_says(rows, ~rows.fits)
+                said = predict_from_surface(rows, ~rows.fits)
                 found[kind][config] = fitted(rows, agreement_on(rows, ~rows.fits, config, said * yes, said).to_dict())
             others = [left_out(judged, config) for config in CONFIGS]
             worst = min(others, key=lambda each: each["judge"]["kappa"])

@@ -18,9 +18,9 @@ from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.judge_agreement import read_agreement
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
-from kbbench_hf.runners.calibrate_judge import calibrate_judge, released_items, surface_says
+from kbbench_hf.runners.calibrate_judge import calibrate_judge, predict_from_surface, released_items
+from kbbench_hf.runners.generate import UnreadError
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts
-from kbbench_hf.runners.unparsed import UnreadError
 from tests.servers.scripted import MODEL, ScriptedServer
 
 SYSTEMS = ("a", "b", "c")
@@ -188,10 +188,10 @@ def test_surface_features_are_fitted_without_the_documents_and_the_system_they_j
     release: tuple[AnnotationRules, Examples],
 ) -> None:
     found = released_items(release[0], Path(), release[1], KIND)
-    said = surface_says(found, ~found.fits)
+    said = predict_from_surface(found, ~found.fits)
     assert found.fits.sum() == len(said) == 240
     upside_down = np.where(found.fits, found.values, 1 - found.values)  # what is checked decides nothing
-    assert (surface_says(replace(found, values=upside_down), ~found.fits) == said).all()
+    assert (predict_from_surface(replace(found, values=upside_down), ~found.fits) == said).all()
 
 
 def test_people_are_asked_where_they_voted(release: tuple[AnnotationRules, Examples], tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.judges.llm_judges import StoredFacts, StoredSplits
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
+from kbbench_hf.runners.generate import UnreadError
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, judge_by_name
-from kbbench_hf.runners.unparsed import UnreadError
 from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
 RULES = benchmark("mini-genres").scoring.annotations
@@ -233,7 +233,7 @@ def test_another_prompt_or_sampling_is_asked_anew(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr("kbbench_hf.judges.llm_judges._FACT", "Is it so?")
         annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         assert len(server.requests) == 4
-    assert module._kind("factualness").prompt_sha256 != module._kind("granularity").prompt_sha256
+    assert module._verdict_kind("factualness").prompt_sha256 != module._verdict_kind("granularity").prompt_sha256
 
 
 def test_a_refused_key_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.retrieval.reranker import RERANK_METHODS
+from kbbench_hf.runners.generate import UnreadError
 from kbbench_hf.runners.rerank import rerank_run
 from kbbench_hf.runners.retrieval_run import knowledge_base, rank
-from kbbench_hf.runners.unparsed import UnreadError
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.score import score_predictions
