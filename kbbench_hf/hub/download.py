@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import CARD, MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
@@ -41,13 +42,9 @@ def hub_dataset(name: str, revision: str | None = None) -> HubDataset:
     Raises:
         UsageError: the download failed; the message has the command that builds it.
     """
-    from huggingface_hub import snapshot_download
-
     try:
         with _download_errors(name):
-            repository, first = _repository(name), list(FIRST)
-            folder = snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=first)
-            return HubDataset(Path(folder), name)
+            return HubDataset(_snapshot(name, revision, allow_patterns=list(FIRST)), name)
     except UsageError:
         if here := downloaded_dataset(name, revision):
             return HubDataset(here, name)
@@ -60,24 +57,24 @@ def download_dataset(name: str, revision: str | None = None) -> Path:
     Raises:
         UsageError: the download failed; the message has the command that builds it.
     """
-    from huggingface_hub import snapshot_download
-
     with _download_errors(name):
-        return Path(snapshot_download(_repository(name), repo_type="dataset", revision=revision))
+        return _snapshot(name, revision)
 
 
 def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
     """Return the local, perhaps incomplete, copy of a dataset without a request; None where there is none."""
-    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        folder = snapshot_download(
-            _repository(name), repo_type="dataset", revision=revision, allow_patterns=list(FIRST), local_files_only=True
-        )
+        return _snapshot(name, revision, allow_patterns=list(FIRST), local_files_only=True)
     except LocalEntryNotFoundError:
         return None
-    return Path(folder)
+
+
+def _snapshot(name: str, revision: str | None, **options: Any) -> Path:
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(_repository(name), repo_type="dataset", revision=revision, **options))
 
 
 def owner() -> str:

@@ -222,6 +222,7 @@ def test_a_page_of_a_proxys_means_what_its_status_says() -> None:
 
 WAITS = [
     ("Please try again in 174ms.", 0.174),
+    ("Please try again in 500 milliseconds.", 0.5),
     ("Please try again in 1m47.5854s. Visit us.", 107.5854),
     ("Please try again in 9m38.016s", 578.016),
     ("Please retry after 60 seconds. Go here.", 60.0),
