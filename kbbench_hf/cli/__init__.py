@@ -1,4 +1,4 @@
-"""The `kbbench` command: what happens between the shell and a verb."""
+"""Entry point of the `kbbench` command."""
 
 import sys
 

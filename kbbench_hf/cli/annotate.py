@@ -172,7 +172,7 @@ def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Ro
 
 def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options: Row) -> Row:
     from kbbench_hf.runners.annotators import judge_of
-    from kbbench_hf.runners.calibrate_judge import calibrate_judge
+    from kbbench_hf.runners.calibration import calibrate_judge
 
     named = {"factualness": options["fact_judge"], "granularity": options["split_judge"]}
     judges = {kind: judge_of(name, kind, task.place.config, _judging(options)) for kind, name in named.items() if name}
@@ -192,7 +192,7 @@ def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options:
 
 def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
     from kbbench_hf.judges.thresholds import write_thresholds
-    from kbbench_hf.runners.calibrate import calibrate_embedder
+    from kbbench_hf.runners.calibration import calibrate_embedder
 
     if not options["thresholds"]:
         raise UsageError("--calibrate with --embedder needs --thresholds FILE, the file to write. Add it.")

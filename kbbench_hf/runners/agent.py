@@ -1,4 +1,4 @@
-"""A language model as a retriever: its conversations with the tools, run, kept, and written as rankings."""
+"""Agent runs: a language model searches with tools; conversations are journaled and scored as rankings."""
 
 import hashlib
 import json

@@ -1,8 +1,7 @@
-"""Questions that somebody else's agent answers with our tools: journalled, ranked and written as our own loop's are.
+"""Sessions of an external agent (MCP, smolagents) with the tools: journaled, ranked and stored as a run of an agent.
 
-A session is one attempt at one question. What it did is in the journal before the agent hears of it, so a server that
-dies loses nothing: the same session goes on with the next one. A question that was finished stays as it is; one that
-was left open may be started again, and the last attempt counts.
+A session is one attempt at one question. Each call is journaled before the agent gets its result, so a restarted server
+resumes the session. A finished question is final; an open one may be started again, and the last attempt counts.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""What scores of triples need of embedders and topic models, made once and kept as files; `judge` makes the verdicts.
+"""Annotations of triples by embedders and topic models, stored as files; `judge` makes the verdicts.
 
-Everything can be interrupted and started again. What is kept is known by everything that it depends on, so nothing made
-with another embedder, threshold or corpus is ever taken for it.
+Interrupted annotations resume. A stored annotation is identified by its embedder, thresholds and corpus.
 """
 
 import json

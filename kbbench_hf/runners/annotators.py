@@ -1,4 +1,4 @@
-"""Which models annotate, by their names, and everything that they make of one set of predictions."""
+"""Annotators (judges, embedders, topic models) by name, and the annotation of one set of predictions."""
 
 import json
 from collections.abc import Mapping, Sequence

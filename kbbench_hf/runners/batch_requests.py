@@ -1,4 +1,4 @@
-"""Answering the jobs of a run in batches: fixed ones, shared among the processes of a group where there is one."""
+"""Batched generation with a local model: fixed batches, sharded over the processes of a group."""
 
 import time
 from collections.abc import Callable

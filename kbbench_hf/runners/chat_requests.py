@@ -1,4 +1,4 @@
-"""Asking a chat model the jobs of a run: many at a time, each until it is answered or given up, all journalled."""
+"""Concurrent requests to a chat model: retries, backoff, timeouts, an orderly stop; each outcome is journaled."""
 
 import asyncio
 import math

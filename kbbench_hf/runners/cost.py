@@ -1,4 +1,4 @@
-"""What a run costs: prices from the user's own dated file, the budget it may not pass, and the estimate beforehand."""
+"""Cost of a run: prices from the user's dated file, the budget, and the estimate before the run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,7 @@
-"""Making a language model answer prompts: every completion journalled before it counts, any run resumable.
+"""Generation runs: prompts in, completions out, each stored in a journal first, so that any run can be resumed.
 
-Benchmarks, judges and the reranker all hand over a mapping of ids to prompts; whatever has `complete` or `generate`
-answers (see `protocols`).
+Benchmarks, judges and the reranker pass a mapping of ids to prompts; the model has `complete` or `generate` (see
+`protocols`).
 """
 
 from collections import deque
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Generation:
-    """A finished run: its summary, and its records in the order of the prompts.
+    """A finished generation run: its summary, and its records in the order of the prompts.
 
-    `stopped` is why it could not go on, where it could not; `warnings` say what a result should say of who answered.
+    `stopped` is the error that stopped it early; `warnings` are about the server, the context and the replies.
     `predictions` are the rows of each repeat, see `run_summary.Prediction`.
     """
 
@@ -191,7 +191,7 @@ def _complete(
 def _mark_not_sent(
     records: Iterator[Record | None], work: Work, stopped: KBBenchError | None
 ) -> Iterator[Record | None]:
-    """Return the records of a run, in which what a stopped run did not ask is an error."""
+    """Return the records of a run; prompts that a stopped run did not send have the error "not_asked"."""
     if stopped is None:
         return records
     ids = list(work.prompts)
@@ -214,7 +214,7 @@ def _stop_warnings(summary: RunSummary) -> list[ScoreWarning]:
 
 
 def slow_warnings(summary: RunSummary, limit: "TimeoutLimit") -> list[ScoreWarning]:
-    """Return a warning where timeouts cost answers, a note where they or the risk of them held the run up."""
+    """Return a warning if timeouts lost responses, a note if they slowed the run."""
     if n := summary.errors.get("timeout", 0):
         message = (
             f"{n:,} of {summary.n_prompts:,} prompts were not answered within {limit.timeout_s:g} s; they are scored "
@@ -242,7 +242,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def wait_for_everyone(model: LanguageModel) -> None:
-    """Wait until every process of a model's group is here, where it has one."""
+    """Wait for all processes of a model's group, if it has one."""
     getattr(model, "wait_for_everyone", lambda: None)()
 
 
@@ -256,9 +256,9 @@ async def _generate_by_chat(
     canary: bool,
     n_characters: dict[str, int],
 ) -> tuple[list[str], KBBenchError | None]:
-    """Ask for what the journal does not hold; return the keys of all jobs, in order, and why it stopped if it did.
+    """Send the jobs that the journal lacks; return the keys of all jobs, in order, and the error that stopped the run.
 
-    The lengths of their prompts are put into `n_characters`.
+    Stores the length of each prompt in `n_characters`.
     """
     keys: list[str] = []
 
@@ -311,7 +311,7 @@ async def _generate_by_chat(
 
 
 def _recall(asker: "Asker", job: Job, journal: Journal) -> None:
-    """Let the first prompt that an earlier start answered be one that was answered."""
+    """Take a prompt that an earlier start answered as the known good prompt of the arbiter."""
     if asker.arbiter.good is None:
         for record in journal.read([job.key]):
             if record is not None and record["error"] is None:
@@ -319,15 +319,15 @@ def _recall(asker: "Asker", job: Job, journal: Journal) -> None:
 
 
 MOST_UNREAD = 0.1
-"""The share of answers without a judgement above which a run has no figures."""
+"""Maximum share of responses without a readable judgment; above it a run has no result."""
 
 
 class UnreadError(KBBenchError):
-    """Too many answers of a judging model hold no judgement; they are kept, and nothing was made of the others."""
+    """Too many responses of a judge cannot be parsed; they are stored, and no result is written."""
 
 
 def check_read(n_unread: int, n_answered: int, what: str) -> None:
-    """Raise where more than a tenth of the answers could not be read.
+    """Raise an error if more than a tenth of the responses cannot be parsed.
 
     Raises:
         UnreadError: so many.
@@ -349,9 +349,9 @@ def check_read(n_unread: int, n_answered: int, what: str) -> None:
 def generate_judgements(
     prompts: Mapping[Any, Prompt], model: LanguageModel, folder: Path, *, structured: bool | None = None, **how: Any
 ) -> tuple[Generation, bool]:
-    """Return the finished run of prompts, and whether its answers were asked for by schema.
+    """Return the finished run of a judge's prompts, and whether a JSON schema constrained the responses.
 
-    With `structured` None a served model is asked by schema, and in words alone where it takes none in any form.
+    With `structured` None, a served model gets the schema unless it refuses `response_format`.
     """
     if structured is None and hasattr(model, "complete"):
         try:

@@ -1,4 +1,4 @@
-"""The units of a generation run: one prompt, one repeat, one key that says what was asked of whom."""
+"""Jobs of a generation run: prompt, repeat, sampling parameters, and a key that is a digest of the request."""
 
 import hashlib
 import json

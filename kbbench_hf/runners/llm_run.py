@@ -1,4 +1,4 @@
-"""A language model on a benchmark: examples to prompts, answers to predictions, all in one folder."""
+"""Runs of a language model on a benchmark: prompts, completions, predictions and result in one run folder."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ N_HASHED_PROMPTS = 100
 
 @dataclass(frozen=True)
 class PromptedTask:
-    """What is asked of a language model: examples, put in the words of one prompt."""
+    """An evaluation task with one prompt: the prompts of its examples, and the settings of a run."""
 
     task: EvalTask
     prompt_name: str
@@ -60,7 +60,7 @@ class PromptedTask:
         }
 
     def warnings(self) -> list[ScoreWarning]:
-        """Return what weakens the figures of whoever is asked so."""
+        """Return the warnings on these prompts, such as demonstrations that leak gold."""
         asking = self.task.benchmark.asking
         return asking.warn(self.task.examples, self.options) if asking.warn else []
 

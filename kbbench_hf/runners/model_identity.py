@@ -1,7 +1,7 @@
-"""Who answers a run: the server and model that its folder names, and those that answer now.
+"""Identity of the server and model of a run, stored in `servers.json` before the first request.
 
-What belongs to the answers is written beside them, before the first is asked for: another address, model or digest is
-refused before anything is asked, and everybody who answered is counted.
+A resumed run refuses another address, model or digest before it sends a request. Replies are counted by model,
+fingerprint and provider.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Processes that run one command together, on one machine or on several: what they must share, and what need not be.
+"""Process groups started by torchrun or Accelerate, and checks of what their processes share.
 
-Started by torchrun or Accelerate. The folder of the run has to be on a disk that all of them see. Datasets and models
-may lie on each machine by themselves, as long as they are the same; so may the cache of embeddings.
+The run folder must be on a disk that all processes see. Datasets, models and the embedding cache may be local to each
+machine if they are equal.
 """
 
 import os

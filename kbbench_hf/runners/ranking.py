@@ -1,4 +1,4 @@
-"""Finding candidates for every question of a benchmark: in one process or a group, resumable, the same bytes always."""
+"""Retrieval runs: rank candidates for every query, in one process or a group, resumable and deterministic."""
 
 import json
 import shutil

@@ -1,8 +1,8 @@
-"""Whose refusal it was: of one prompt, of how it was asked, or of the whole run.
+"""Scope of a refusal: one prompt, a request parameter, or the whole run.
 
-Words that are known decide. Where they leave it open, or name a parameter that was taken before, a prompt that was
-answered before is sent with the same parameters: if it is answered again, the refusal was of the prompt. A run stops
-only where nothing succeeds, or where key, money or model are gone.
+Known error patterns decide. If they are unclear, or name a parameter that was accepted before, a prompt that was
+answered before is sent with the same parameters: an answer means that the refusal was of the prompt. A run stops only
+if nothing succeeds, or if key, quota or model are missing.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _ODDITIES = re.compile(r"\d[\d.,]*|[`'\"“][^`'\"”]*[`'\"”]")
 
 
 class Arbiter:
-    """Judges the refusals of one run; `send` sends a job once, `record` stores what it cost."""
+    """Decides on the refusals of one run; `send` sends a job once, `record` stores its outcome and cost."""
 
     def __init__(
         self, model: Chat, send: Callable[[Job], Awaitable[Completion]], record: Callable[[Record], None]

@@ -1,4 +1,4 @@
-"""What an agent and its model said to each other, made again from a run's folder: nothing is asked."""
+"""Replay of agent conversations from a run folder, without requests, and their export as training data."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

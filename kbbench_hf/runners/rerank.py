@@ -1,4 +1,4 @@
-"""Re-ranking a finished retrieval run with a language model, on the machinery that runs every other prompt."""
+"""Re-ranking of a finished retrieval run with a language model."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Retrievers by name on a benchmark's knowledge base: rank its nodes, perhaps re-rank them."""
+"""Retrievers by name on a benchmark's knowledge base, with an optional second stage: reranker or agent."""
 
 import hashlib
 import json

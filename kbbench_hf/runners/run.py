@@ -1,4 +1,4 @@
-"""A run is one function: a benchmark, a model, a folder in which it can be stopped and resumed, a result."""
+"""`run`: evaluate a model on a benchmark in a resumable run folder, and estimate the cost of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The folder of a run: what is run is written down first, and nothing else is ever run in the same folder."""
+"""Run folders and `run.json`: default names, settings of the run, and the check that a folder holds the same run."""
 
 import glob
 import hashlib

@@ -1,4 +1,4 @@
-"""What a generation run came to: its summary, its predictions and their file, from the records of the journal."""
+"""Summary, warnings and predictions file of a generation run, from the records of its journal."""
 
 import json
 from array import array

@@ -1,4 +1,4 @@
-"""A testbed: several configs of a benchmark, run one by one, or finished runs of them sorted."""
+"""Testbeds: run several configs of a benchmark one after the other, or load their finished results."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast

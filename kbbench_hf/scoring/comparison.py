@@ -1,4 +1,4 @@
-"""Two systems on the same examples: are they different, by how much, and where?"""
+"""`compare`: paired significance tests of two systems on the same examples, with Holm adjustment."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What predictions answer: a benchmark's examples at a place, which the caller names or the folder of a run."""
+"""Evaluation tasks: the examples of a benchmark's config and split, named by the caller or by a run folder."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ RUN = "run.json"
 
 
 class EvalTask(NamedTuple):
-    """What is asked, and of which data: a benchmark's examples at a place."""
+    """The examples to evaluate on, with their benchmark, place (config, split, mode) and dataset revision."""
 
     benchmark: Benchmark
     examples: Examples
@@ -27,7 +27,7 @@ class EvalTask(NamedTuple):
     revision: str
     """The dataset's."""
     n_available: int
-    """How many examples the place has, of which those asked are the first."""
+    """Number of examples of the split; a partial run has only the first ones."""
     version: str = ""
     """The dataset's, where it has one."""
 
@@ -72,7 +72,7 @@ def resolve_task(
     split: str | None = None,
     mode: str | None = None,
 ) -> EvalTask:
-    """Return what predictions answer: what the caller names, or else what the folder of their run says.
+    """Return the task of predictions: the one that the caller names, or the one that their run folder records.
 
     Raises:
         UsageError: neither says which benchmark.
@@ -109,7 +109,7 @@ def system_name(settings: Mapping[str, object]) -> str | None:
 
 
 def missing_benchmark_error(paths: Iterable[Path]) -> UsageError:
-    """Return the error for predictions of which nobody says what they answer, or which are not there at all."""
+    """Return the error for predictions without a benchmark, or for a path that does not exist."""
     for path in paths:
         if not path.exists() and str(path) != STDIN and not is_published(path):
             return UsageError(f"{path} does not exist; expected a predictions file or a run folder. Check the path.")

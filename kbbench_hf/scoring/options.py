@@ -1,4 +1,4 @@
-"""How predictions are read, as far as their user decides."""
+"""Options for reading predictions files (`ReadOptions`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

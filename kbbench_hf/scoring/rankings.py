@@ -1,4 +1,4 @@
-"""Rankings that come as candidate -> score: put in order, and looked at together for what they may be instead."""
+"""Rankings given as candidate -> score: sorted, and checked for qrels, distances and ties."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""From the rows of any format to the fields that are scored: names mapped, lists in text read, ids in their type."""
+"""Rows of any predictions format as fields of a benchmark: mapped names, parsed lists, typed ids."""
 
 import json
 import re

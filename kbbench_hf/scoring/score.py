@@ -1,4 +1,4 @@
-"""Predictions and examples in, a result out. The benchmark scores; this aligns and aggregates."""
+"""`score`: align predictions with examples, score them with the benchmark, and aggregate into a Result."""
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -254,7 +254,7 @@ def _of_annotations(
 
 
 def add_annotations(task: EvalTask, annotations: Path | None) -> EvalTask:
-    """Return what is asked with what models said of the predictions; as it is where nothing was said or is needed."""
+    """Return the task with the annotations of a folder; unchanged without a folder, or if metrics need none."""
     if task.benchmark.scoring.annotations is None or annotations is None:
         return task
     from kbbench_hf.benchmarks.annotated import with_annotations

@@ -1,4 +1,4 @@
-"""The scored runs of several systems in a folder: each system's results by config, and what is not among them."""
+"""Stored runs of several systems in a folder: results by system and config, and the runs left out."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What agents did, question by question, as their runs write it: `trajectories.jsonl` in the run's folder."""
+"""Trajectories of agents (`trajectories.jsonl`): calls, selected nodes, slices, counters and warnings."""
 
 import json
 from collections import Counter

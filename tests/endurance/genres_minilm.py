@@ -18,7 +18,7 @@ from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.judges.thresholds import thresholds_of
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
-from kbbench_hf.runners.calibrate import calibrate_embedder
+from kbbench_hf.runners.calibration import calibrate_embedder
 
 MOST = 0.05
 

@@ -16,7 +16,7 @@ from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
 from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.judges.surface import FEATURES, OTHER, fit_logistic
-from kbbench_hf.runners.calibrate_judge import YES, JudgedItems, agreement_on, predict_from_surface, released_items
+from kbbench_hf.runners.calibration import YES, JudgedItems, agreement_on, predict_from_surface, released_items
 
 CONFIGS = ("cdr", "docred", "wiki20m", "wiki80")
 

@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.judges.nli import decompositions
-from kbbench_hf.runners.calibrate_judge import released_items
+from kbbench_hf.runners.calibration import released_items
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, agreement_warn
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.judges.surface import OTHER, Logistic, SurfaceJudge, fact_features, fit_logistic, split_features
 from kbbench_hf.metrics.agreement import agreement
-from kbbench_hf.runners.calibrate_judge import released_items
+from kbbench_hf.runners.calibration import released_items
 from kbbench_hf.runners.judge import annotate_verdicts, judge_by_name
 
 TEXT = "Ada Lovelace wrote the first program in London ."

@@ -15,8 +15,8 @@ from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
 from kbbench_hf.building.genres import outputs
 from kbbench_hf.errors import DataError
-from kbbench_hf.runners import calibrate
-from kbbench_hf.runners.calibrate import calibrate_embedder
+from kbbench_hf.runners import calibration
+from kbbench_hf.runners.calibration import calibrate_embedder
 
 RULES = benchmark("genres-corpora").scoring.annotations
 TEXTS = [f"Text {n} ." for n in range(12)]
@@ -79,11 +79,11 @@ def test_the_thresholds_that_made_the_figures_are_found(
     calibrate_embedder(RULES, release, examples, Random(), tmp_path / "work", show=False)
     made = {
         system: (
-            calibrate._uniqueness(examples, annotations, answers, 0.7),
-            calibrate._completeness(RULES, examples, annotations, answers, 0.8),
+            calibration._mean_uniqueness(examples, annotations, answers, 0.7),
+            calibration._mean_completeness(RULES, examples, annotations, answers, 0.8),
         )
         for system in systems
-        for annotations in [calibrate.Annotations(tmp_path / "work" / RELEASE_NAMES[system])]
+        for annotations in [calibration.Annotations(tmp_path / "work" / RELEASE_NAMES[system])]
         for answers in [outputs.stored_answers(release, "wiki20m", RELEASE_NAMES[system], examples)]
     }
     publish(monkeypatch, made)
@@ -100,9 +100,9 @@ def test_figures_without_a_stored_basis_take_no_part(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        calibrate,
+        calibration,
         "calibrate",
-        lambda figures, published: asked.append(list(published)) or calibrate.Calibration(0.5, 0.0, 1.0, 0.0, 3),
+        lambda figures, published: asked.append(list(published)) or calibration.Calibration(0.5, 0.0, 1.0, 0.0, 3),
     )
     systems = ("GPT-4", "Mistral-7B-Instruct", "OpenChat-3.5")
     publish(

@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.judge_agreement import read_agreement
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
-from kbbench_hf.runners.calibrate_judge import calibrate_judge, predict_from_surface, released_items
+from kbbench_hf.runners.calibration import calibrate_judge, predict_from_surface, released_items
 from kbbench_hf.runners.generate import UnreadError
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts
 from tests.servers.scripted import MODEL, ScriptedServer

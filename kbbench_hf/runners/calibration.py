@@ -1,28 +1,38 @@
-"""How far a judge agrees with a release's verdicts, measured where it was neither chosen nor fitted.
+"""Calibration of judges on the verdicts of a release, and of embedder thresholds on its published scores.
 
-Documents are in halves: on one, thresholds and weights are fitted, always to the other systems than the one judged; on
-the other half, every system is judged.
+Judges are evaluated on held-out documents and systems: thresholds and weights are fitted on one half of the documents,
+without the judged system, and all systems are judged on the other half.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote
-from kbbench_hf.benchmarks.annotations import triple_keys
+from kbbench_hf.benchmarks.annotated import AnnotationRules
+from kbbench_hf.benchmarks.annotations import Annotations, triple_keys
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.judge_agreement import HumanCheck, JudgeAgreement, write_agreement
 from kbbench_hf.judges.llm_judges import RELEASE_JUDGE, Item, StoredFacts, StoredSplits
 from kbbench_hf.judges.surface import FEATURES, SurfaceJudge, fit_logistic
-from kbbench_hf.judges.thresholds import spearman
+from kbbench_hf.judges.thresholds import Calibration, Thresholds, calibrate, spearman
 from kbbench_hf.metrics.agreement import agreeing_threshold, agreement, constant_agreement, self_agreement
-from kbbench_hf.metrics.generative_re import EMPTY_SCORES, factualness, granularity
+from kbbench_hf.metrics.generative_re import (
+    EMPTY_SCORES,
+    all_cosines,
+    completeness,
+    factualness,
+    granularity,
+    uniqueness,
+)
 from kbbench_hf.metrics.votes import bradley_terry, decided_votes, vote
-from kbbench_hf.protocols import Tunable, Verdict
+from kbbench_hf.protocols import Embedder, Tunable, Verdict
+from kbbench_hf.runners.annotate import annotate_embeddings
 from kbbench_hf.runners.judge import AnyJudge, calibration_identity, corpus_of, judge_each_once
 
 Bools = NDArray[np.bool_]
@@ -145,7 +155,7 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
 
 
 def predict_from_surface(found: JudgedItems, chosen: Bools) -> Bools:
-    """Return what surface features say of the chosen rows, fitted to other documents and other systems."""
+    """Return the verdicts of surface features on the chosen rows, fitted on other documents and other systems."""
     features = FEATURES[found.kind](found.items)
     said = np.zeros(len(found.items), dtype=np.bool_)
     for system in np.unique(found.systems[chosen]):
@@ -226,14 +236,27 @@ def check_by_people(
     *,
     show: bool = True,
 ) -> HumanCheck | None:
-    """Return how a judge's figures vote where people voted; None where nobody was asked about these examples.
+    """Return the agreement of a judge's scores with human votes; None without votes on these examples.
 
     The arguments are those of `calibrate_judge`.
     """
     votes = [each for each in rules.human_votes(release, examples) if each.metric == kind]
     if not votes:
         return None
-    scores = _score_documents(votes, rules, release, examples, kind, judge, folder, show)
+    answers = {name: stored for name, stored, _ in rules.released_outputs(release, examples)}
+    rows = {row["id"]: (place, row["text"]) for place, row in enumerate(examples.rows)}
+    items = {
+        (name, each.id): [
+            (rows[each.id][1], key)
+            for key in triple_keys(answers[name][rows[each.id][0]] or [], once=kind == "granularity")
+        ]
+        for each in votes
+        for name in (each.a, each.b)
+    }
+    distinct = [item for each in items.values() for item in each]
+    judged = judge_each_once(distinct, folder / "work" / kind, kind, judge, show=show).verdicts
+    verdicts = dict(zip(distinct, judged, strict=True))
+    scores = {place: _document_score([verdicts[item] for item in each], kind) for place, each in items.items()}
     people = [each.vote for each in votes]
     its = [vote(scores[each.a, each.id], scores[each.b, each.id]) for each in votes]
     released = [vote(each.score_a, each.score_b) for each in votes]
@@ -244,36 +267,65 @@ def check_by_people(
     return HumanCheck(decided_votes(people, its), decided_votes(people, released), by_people, by_judge)
 
 
-def _score_documents(
-    votes: list[HumanVote],
-    rules: AnnotationRules,
-    release: Path,
-    examples: Examples,
-    kind: str,
-    judge: AnyJudge,
-    folder: Path,
-    show: bool,
-) -> dict[tuple[str, object], float]:
-    """Return (system, document) -> the figure that the judge gives its answer."""
-    answers = {name: stored for name, stored, _ in rules.released_outputs(release, examples)}
-    rows = {row["id"]: (place, row["text"]) for place, row in enumerate(examples.rows)}
-    asked = {
-        (name, each.id): [
-            (rows[each.id][1], key)
-            for key in triple_keys(answers[name][rows[each.id][0]] or [], once=kind == "granularity")
-        ]
-        for each in votes
-        for name in (each.a, each.b)
-    }
-    items = [item for each in asked.values() for item in each]
-    verdicts = dict(
-        zip(items, judge_each_once(items, folder / "work" / kind, kind, judge, show=show).verdicts, strict=True)
-    )
-    return {place: _document_score([verdicts[item] for item in each], kind) for place, each in asked.items()}
-
-
 def _document_score(verdicts: list[Verdict], kind: str) -> float:
     empty, values = EMPTY_SCORES["reference"][kind], [each.value for each in verdicts]
     if kind == "factualness":
         return float(factualness([values], empty=empty)[0])
     return float(granularity([[None if each is None else int(each) for each in values]], empty=empty)[0])
+
+
+def calibrate_embedder(
+    rules: AnnotationRules, release: Path, examples: Examples, embedder: Embedder, work: Path, *, show: bool = True
+) -> tuple[Thresholds, dict[str, Calibration]]:
+    """Return the thresholds for an embedder, and for each metric how close its figures come to the published ones.
+
+    Every stored output in `release` of the examples' dataset takes part whose figure has a stored basis. Vectors are
+    kept in `work`, so that an interrupted calibration goes on.
+
+    Raises:
+        DataError: the release has no stored outputs of this dataset.
+    """
+    systems = []
+    for name, answers, figures in rules.released_outputs(release, examples):
+        thresholds = Thresholds(0.5, 0.5, "being sought")
+        annotate_embeddings(rules, examples, answers, work / name, embedder, thresholds, show=show)
+        systems.append((figures, Annotations(work / name), answers))
+
+    def calibrated(metric: str, figure: Callable[[Examples, Annotations, list[Any], float], float]) -> Calibration:
+        usable = [each for each in systems if metric in each[0]]
+        return calibrate(
+            lambda threshold: [figure(examples, annotations, answers, threshold) for _, annotations, answers in usable],
+            [published[metric] for published, _, _ in usable],
+        )
+
+    unique, complete = (
+        calibrated("uniqueness", _mean_uniqueness),
+        calibrated("completeness", partial(_mean_completeness, rules)),
+    )
+    corpus = examples.context.config
+    basis = (
+        f"published figures: CS of a system left out is off by {100 * complete.left_out_error:.1f} points on average "
+        f"({complete.n_systems} systems), US by {100 * unique.left_out_error:.1f} ({unique.n_systems})"
+    )
+    thresholds = Thresholds(unique.threshold, complete.threshold, basis, corpus)
+    return thresholds, {"uniqueness": unique, "completeness": complete}
+
+
+def _mean_uniqueness(examples: Examples, annotations: Annotations, answers: list[Any], threshold: float) -> float:
+    places = (annotations.places(answer) for answer in answers)
+    vectors = (None if each is None else annotations.sums(each) for each in places)
+    return float(np.nanmean(uniqueness(vectors, threshold, empty=EMPTY_SCORES["reference"]["uniqueness"])))
+
+
+def _mean_completeness(
+    rules: AnnotationRules, examples: Examples, annotations: Annotations, answers: list[Any], threshold: float
+) -> float:
+    pairs = (
+        (annotations.places(list(dict.fromkeys(rules.gold(row, "reference")))), annotations.places(answer))
+        for row, answer in zip(examples.rows, answers, strict=True)
+    )
+    cosines = (
+        None if gold is None or answer is None else all_cosines(annotations.sums(gold), annotations.sums(answer))
+        for gold, answer in pairs
+    )
+    return float(np.nanmean(completeness(cosines, threshold)))
