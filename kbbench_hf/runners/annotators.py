@@ -171,16 +171,16 @@ def n_failed(report: Row) -> int:
     return sum(n for status, n in verdicts if status.startswith("failed"))
 
 
-def judge_of(name: str, kind: str, config: str, how_asked: Mapping[str, Any]) -> "AnyJudge":
+def judge_of(name: str, kind: str, config: str, request_options: Mapping[str, Any]) -> "AnyJudge":
     """Return the judge of a name, of one kind of verdict on the triples of a config.
 
-    `how_asked` says how a language model is reached and asked, as in `Annotators.judging`.
+    `request_options` are the server and request options of a language model, as in `Annotators.judging`.
     """
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.judge import ChatJudge, judge_by_name
     from kbbench_hf.runners.run_options import asking_options, language_model
 
-    judging = dict(how_asked)
+    judging = dict(request_options)
     served = bool(judging.get("base_url")) and name.partition(":")[0] not in ("surface", "nli", "stored")
     if not served and not name.startswith("hf:"):
         return judge_by_name(name, kind, config)

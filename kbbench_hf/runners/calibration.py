@@ -112,15 +112,15 @@ def calibrate_judge(
         _sample_rows(~found.fits, sample),
         _sample_rows(found.fits if tunes else found.fits & False, sample),
     )
-    asked = found.of(checked | fitted)
-    verdicts, identity, cost = judge_each_once(asked.items, folder / "work" / kind, kind, judge, show=show)
+    drawn_items = found.of(checked | fitted)
+    verdicts, identity, cost = judge_each_once(drawn_items.items, folder / "work" / kind, kind, judge, show=show)
     values = np.array([math.nan if each.value is None else each.value for each in verdicts])
     threshold, tuned = None, judge
     if isinstance(judge, Tunable) and not judge.chosen:
-        threshold, values = _by_threshold(judge, asked, [verdict.raw for verdict in verdicts])
+        threshold, values = _by_threshold(judge, drawn_items, [verdict.raw for verdict in verdicts])
         tuned = judge.at(threshold)
     measured = replace(
-        agreement_on(found, checked, corpus, values[~asked.fits], predict_from_surface(found, checked)),
+        agreement_on(found, checked, corpus, values[~drawn_items.fits], predict_from_surface(found, checked)),
         threshold=threshold,
         cost=cost,
         people=check_by_people(rules, release, examples, kind, tuned, folder, show=show),
@@ -138,13 +138,13 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
     items: list[Item] = []
     values, systems, documents, fits = [], [], [], []
     for system, answers, file in rules.released_verdicts(release, examples, kind):
-        asked = [
+        drawn_items = [
             (row, (row["text"], key))
             for row, answer in zip(examples.rows, answers, strict=True)
             for key in triple_keys(answer or [], once=kind == "granularity")
         ]
         stored = (StoredFacts if kind == "factualness" else StoredSplits)(file)
-        for (row, item), verdict in zip(asked, stored.judge([item for _, item in asked]), strict=True):
+        for (row, item), verdict in zip(drawn_items, stored.judge([item for _, item in drawn_items]), strict=True):
             if verdict.value is not None:
                 items.append(item)
                 values.append(verdict.value)
@@ -193,19 +193,19 @@ def agreement_on(found: JudgedItems, chosen: Bools, corpus: str, values: Values,
     )
 
 
-def _by_threshold(judge: Tunable, asked: JudgedItems, raws: Sequence[str]) -> tuple[float, Values]:
+def _by_threshold(judge: Tunable, drawn_items: JudgedItems, raws: Sequence[str]) -> tuple[float, Values]:
     """Return the threshold that agrees best with all systems, and the verdicts by the best of all other systems."""
     probabilities = np.array([judge.probability(raw) for raw in raws])
 
     def best(rows: Bools) -> float:
-        return agreeing_threshold(asked.yes[rows], probabilities[rows])
+        return agreeing_threshold(drawn_items.yes[rows], probabilities[rows])
 
     values = np.full(len(raws), math.nan)
-    for system in np.unique(asked.systems):
-        tuned = judge.at(best(asked.fits & (asked.systems != system)))
-        for row in np.flatnonzero(asked.systems == system).tolist():
+    for system in np.unique(drawn_items.systems):
+        tuned = judge.at(best(drawn_items.fits & (drawn_items.systems != system)))
+        for row in np.flatnonzero(drawn_items.systems == system).tolist():
             values[row] = tuned.read(raws[row])
-    return best(asked.fits), values
+    return best(drawn_items.fits), values
 
 
 def _sample_rows(rows: Bools, sample: int | None) -> Bools:

@@ -44,8 +44,8 @@ _SILENT_S = 60.0
 _STOPPED = "stopped"
 
 
-class Asker:
-    """Asks one model and hands every outcome to `record`, which must have stored it when it returns."""
+class RequestSender:
+    """Sends the requests of a run to one model; `record` must have stored each outcome when it returns."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Asker:
         self.model, self.record, self.budget = model, record, budget
         self.arbiter = Arbiter(model, self._complete, self._keep)
         self.check: Callable[[Completion], None] = lambda completion: None
-        """Asked of every answer before it is recorded; raises where it may not count."""
+        """Called on every completion before it is recorded; raises an error if it must not count."""
         self.follow: Callable[[Job, Record], Job | None] = lambda job, record: None
-        """Asked, after a record is stored, what to ask next in the same conversation."""
+        """Called after a record is stored; returns the next job of the same conversation."""
         self._takes_more = takes(model.complete, "schema")
         self._timeout_s: float = getattr(model, "timeout_s", math.inf)
         self.gate = Gate(concurrency, timeout_s=self._timeout_s)
@@ -85,7 +85,7 @@ class Asker:
         self._failures_in_a_row = 0
         self._most_failures_in_a_row = max(20, concurrency)
 
-    async def ask_all(self, jobs: Iterator[Job]) -> None:
+    async def send_all(self, jobs: Iterator[Job]) -> None:
         """Answer every job, or stop early with everything recorded that was answered.
 
         Raises:

@@ -27,7 +27,7 @@ from kbbench_hf.runners.progress import Advance, Meter, progress, showing
 from kbbench_hf.runners.run_summary import Parse, RunSummary, finish, parse_once, prediction, reply_warnings
 
 if TYPE_CHECKING:
-    from kbbench_hf.runners.chat_requests import Asker
+    from kbbench_hf.runners.chat_requests import RequestSender
     from kbbench_hf.runners.concurrency import TimeoutLimit
 
 
@@ -130,13 +130,13 @@ def generate(
 
         with progress(title, len(work), show=show and shard == 0) as advance:
             if chat:
-                from kbbench_hf.runners.chat_requests import Asker
+                from kbbench_hf.runners.chat_requests import RequestSender
                 from kbbench_hf.runners.concurrency import run
 
-                asker = Asker(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
-                limit = asker.gate.timeouts
+                sender = RequestSender(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
+                limit = sender.gate.timeouts
                 keys, stopped = run(
-                    _generate_by_chat(asker, work, journal, meter, identity, advance, canary, context.n_characters)
+                    _generate_by_chat(sender, work, journal, meter, identity, advance, canary, context.n_characters)
                 )
                 if stopped is not None and not (partial and any(key in journal for key in keys)):
                     raise stopped
@@ -247,7 +247,7 @@ def wait_for_everyone(model: LanguageModel) -> None:
 
 
 async def _generate_by_chat(
-    asker: "Asker",
+    sender: "RequestSender",
     work: Work,
     journal: Journal,
     meter: Meter,
@@ -270,7 +270,7 @@ async def _generate_by_chat(
                 if job.key not in journal:
                     yield job
                     break
-                _recall(asker, job, journal)
+                _recall(sender, job, journal)
             else:
                 meter.n_done += 1
 
@@ -284,21 +284,21 @@ async def _generate_by_chat(
 
     stopped: KBBenchError | None = None
     async with AsyncExitStack() as stack:
-        if hasattr(asker.model, "__aenter__"):
-            await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], asker.model))
-        meter.pace = asker.pace
-        await stack.enter_async_context(showing(meter, advance, asker.status))
-        await asker.recognize()
-        name = identity.meet(asker.model)
-        asker.check, asker.arbiter.said_otherwise = identity.check, identity.said_otherwise
-        asker.follow = follow
+        if hasattr(sender.model, "__aenter__"):
+            await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], sender.model))
+        meter.pace = sender.pace
+        await stack.enter_async_context(showing(meter, advance, sender.status))
+        await sender.recognize()
+        name = identity.meet(sender.model)
+        sender.check, sender.arbiter.said_otherwise = identity.check, identity.said_otherwise
+        sender.follow = follow
         jobs = missing(name)
         first = next(jobs, None)
         if first is not None:
             try:
                 if canary:
-                    await asker.canary(work.sampling.extra, first.max_tokens)
-                await asker.ask_all(chain([first], jobs))
+                    await sender.canary(work.sampling.extra, first.max_tokens)
+                await sender.send_all(chain([first], jobs))
             except (InterruptedRunError, OtherServerError):
                 raise
             except KBBenchError as error:
@@ -306,16 +306,16 @@ async def _generate_by_chat(
                 deque(jobs, maxlen=0)  # so that all keys are known
             if canary and stopped is None:
                 with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
-                    await asker.canary(work.sampling.extra)
+                    await sender.canary(work.sampling.extra)
     return keys, stopped
 
 
-def _recall(asker: "Asker", job: Job, journal: Journal) -> None:
+def _recall(sender: "RequestSender", job: Job, journal: Journal) -> None:
     """Take a prompt that an earlier start answered as the known good prompt of the arbiter."""
-    if asker.arbiter.good is None:
+    if sender.arbiter.good is None:
         for record in journal.read([job.key]):
             if record is not None and record["error"] is None:
-                asker.arbiter.answered(job)
+                sender.arbiter.answered(job)
 
 
 MOST_UNREAD = 0.1

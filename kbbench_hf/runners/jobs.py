@@ -219,8 +219,8 @@ class Work:
         return None if following is None else self.job(model, job.id, job.repeat, following)
 
 
-def _digest(asked: list[Any]) -> str:
-    return hashlib.sha256(_to_json(asked).encode("ascii")).hexdigest()
+def _digest(request: list[Any]) -> str:
+    return hashlib.sha256(_to_json(request).encode("ascii")).hexdigest()
 
 
 def takes(function: Callable[..., Any], *names: str) -> bool:

@@ -107,12 +107,12 @@ def annotate_verdicts(
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict; nothing is written.
     """
-    asked = [
+    triples = [
         (row, triple, (row[text], triple_key(triple)))
         for row, answer in zip(examples.rows, answers, strict=True)
         for triple in answer or []
     ]
-    items = [item for _, _, item in asked]
+    items = [item for _, _, item in triples]
     if isinstance(judge, StoredFacts | StoredSplits):
         verdicts = judge.judge(items)
         identity: Identity = {"judge": judge.name}
@@ -123,7 +123,7 @@ def annotate_verdicts(
             identity = {**identity, "agreement": measured.to_dict()}
     rows: dict[tuple[str, str, int], Verdict] = {}
     met: Counter[tuple[str, str]] = Counter()
-    for (row, triple, (_, key)), verdict in zip(asked, verdicts, strict=True):
+    for (row, triple, (_, key)), verdict in zip(triples, verdicts, strict=True):
         rows[row["id"], key, met[row["id"], key]] = verdict
         met[row["id"], key] += 1
         for clean in keep_well_formed([triple]):  # as `fixed` mode knows it

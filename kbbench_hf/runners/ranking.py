@@ -122,19 +122,19 @@ def retrieve(
         title = f"Ranking with {str(settings['model']).partition('(')[0]}"
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
         with site.progress(title, len(questions), done=sum(len(batches[key]) for key in done)) as advance:
-            for key, asked in batches.items():
+            for key, numbers in batches.items():
                 if key in done:
                     continue
-                found = searcher.search([questions[row] for row in asked], top_k)
+                found = searcher.search([questions[row] for row in numbers], top_k)
                 if journal is not None:
                     rankings = [_ranking_fields(each[:top_k]) for each in found]
-                    if len(rankings) != len(asked):
+                    if len(rankings) != len(numbers):
                         raise UsageError(
-                            f"The model found {len(rankings)} lists for {len(asked)} queries; expected one for each. "
+                            f"The model found {len(rankings)} lists for {len(numbers)} queries; expected one for each. "
                             "Fix its `search`."
                         )
                     journal.append({"key": key, "error": None, "ranked": rankings})
-                advance(len(asked))
+                advance(len(numbers))
         explained = _explain_rankings(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
         rows: list[Row] | None = None

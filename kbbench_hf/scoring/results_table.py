@@ -145,16 +145,16 @@ def results_table(
     >>> [(each.name, round(each.figure("f1").value, 2)) for each in block.systems], dict(block.groups)
     ([('pattern', 0.63), ('copy', 0.4)], {'pattern': 1, 'copy': 2})
     """
-    asked = [named_system(each) for each in systems]
-    refuse_stdin_twice(given for _, given in asked)
-    own = [place for _, each in asked if (place := _own_place(each))]
+    named_systems = [named_system(each) for each in systems]
+    refuse_stdin_twice(given for _, given in named_systems)
+    own = [place for _, each in named_systems if (place := _own_place(each))]
     places = [place_of(name_of_path(name), None, split, mode) for name in benchmarks] or [
         place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
         for each in dict.fromkeys(own)
     ]
     if not places:
-        raise missing_benchmark_error(Path(each) for _, each in asked if not isinstance(each, Result))
-    return [_block(place, asked, own, len(places), metrics, options) for place in dict.fromkeys(places)]
+        raise missing_benchmark_error(Path(each) for _, each in named_systems if not isinstance(each, Result))
+    return [_block(place, named_systems, own, len(places), metrics, options) for place in dict.fromkeys(places)]
 
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
@@ -184,14 +184,14 @@ def _own_place(given: str | Path | Result) -> Place | None:
 
 def _block(
     place: Place,
-    asked: Sequence[tuple[str, str | Path | Result]],
+    named_systems: Sequence[tuple[str, str | Path | Result]],
     own: Sequence[Place],
     n_places: int,
     metrics: Sequence[str] | None,
     options: ReadOptions | None,
 ) -> Block:
     found = benchmark(place.benchmark)
-    systems = list(_systems(place, asked, n_places, options))
+    systems = list(_systems(place, named_systems, n_places, options))
     if not systems:
         raise UsageError(
             f"Nothing to show of {'/'.join(place)}; expected predictions or published scores. Name a system."
@@ -215,11 +215,11 @@ def _block(
 
 
 def _systems(
-    place: Place, asked: Sequence[tuple[str, str | Path | Result]], n_places: int, options: ReadOptions | None
+    place: Place, named_systems: Sequence[tuple[str, str | Path | Result]], n_places: int, options: ReadOptions | None
 ) -> Iterable[SystemScore]:
     taken: set[str] = set()
     where: Where = {"benchmark": place.benchmark, "config": place.config, "split": place.split, "mode": place.mode}
-    for name, given in asked:
+    for name, given in named_systems:
         if isinstance(given, str):
             for each in find_published(given, place):
                 if each.system not in taken:

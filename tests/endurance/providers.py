@@ -50,10 +50,10 @@ def ask(reply: Reply, *, everyone: bool, times: int | None = None, extra: Mappin
     """Run N prompts against a server that gives this reply to all, or to one of them (so many times, if given)."""
     waits: list[float] = []
 
-    async def wait(asker: Any, seconds: float) -> None:
+    async def wait(sender: Any, seconds: float) -> None:
         waits.append(seconds)
 
-    pause, ask_chat.Asker._pause = ask_chat.Asker._pause, wait  # type: ignore[method-assign]
+    pause, ask_chat.RequestSender._pause = ask_chat.RequestSender._pause, wait  # type: ignore[method-assign]
     started = time.perf_counter()
     try:
         with ScriptedServer() as server, tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def ask(reply: Reply, *, everyone: bool, times: int | None = None, extra: Mappin
             requests = len(server.requests)
             special = server.attempts[SPECIAL]
     finally:
-        ask_chat.Asker._pause = pause  # type: ignore[method-assign]
+        ask_chat.RequestSender._pause = pause  # type: ignore[method-assign]
     return Outcome(action, said, requests, special, answered, time.perf_counter() - started, tuple(waits))
 
 

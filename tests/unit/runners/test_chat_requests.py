@@ -17,7 +17,7 @@ from kbbench_hf.files.journal import Record
 from kbbench_hf.llm.failures import Failure
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners import chat_requests as ask_chat
-from kbbench_hf.runners.chat_requests import Asker
+from kbbench_hf.runners.chat_requests import RequestSender
 from kbbench_hf.runners.concurrency import Gate
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.jobs import Sampling, Work
@@ -53,7 +53,7 @@ def test_ctrl_c_waits_for_what_is_under_way(in_the_loop: bool, monkeypatch: pyte
     model = Interrupting()
     records: list[Record] = []
     with pytest.raises(InterruptedRunError):
-        asyncio.run(Asker(model, records.append, Budget(None), concurrency=2).ask_all(jobs))
+        asyncio.run(RequestSender(model, records.append, Budget(None), concurrency=2).send_all(jobs))
     assert len(records) == model.n_asked < 10
     assert all(record["response"] == "answer" for record in records)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
@@ -81,23 +81,23 @@ def simulate(
         monkeypatch.setattr(
             ask_chat, "time", SimpleNamespace(monotonic=clock, perf_counter=clock, time_ns=time.time_ns)
         )
-        asker = Asker(model, records.append, Budget(None), concurrency=32)
-        asker._rng = random.Random(0)
-        asker.gate = Gate(32, clock, timeout_s=model.timeout_s if guarded else math.inf)
+        sender = RequestSender(model, records.append, Budget(None), concurrency=32)
+        sender._rng = random.Random(0)
+        sender.gate = Gate(32, clock, timeout_s=model.timeout_s if guarded else math.inf)
         stopped = ""
         try:
             if canary:
-                await asker.canary(None, 512 if guarded else None)
+                await sender.canary(None, 512 if guarded else None)
             elif guarded:
-                asker.gate.timeouts.start(ask_chat.UNKNOWN_LATENCY_S)
+                sender.gate.timeouts.start(ask_chat.UNKNOWN_LATENCY_S)
             prompts = {i: Prompt([{"role": "user", "content": str(i)}], max_tokens=512) for i in range(n)}
-            await asker.ask_all(Work(prompts, Sampling()).jobs("m"))
+            await sender.send_all(Work(prompts, Sampling()).jobs("m"))
         except KBBenchError as error:
             stopped = str(error)
         outcomes = [record for record in records if record["id"] is not None]
         answered = [record for record in outcomes if record["error"] is None]
         most = max((record["attempts"] for record in outcomes), default=0)
-        limit = asker.gate.timeouts
+        limit = sender.gate.timeouts
         return Simulated(len(answered), model.n_wasted, clock(), limit.size, stopped, most, limit.held)
 
     return run_simulated(main)
@@ -231,11 +231,11 @@ def test_the_progress_line_says_how_long_there_was_no_response_and_when_the_run_
 
     async def main(clock: Callable[[], float]) -> None:
         monkeypatch.setattr(ask_chat, "time", SimpleNamespace(monotonic=clock))
-        asker = Asker(Unrecognized(), [].append, Budget(None), concurrency=32)
+        sender = RequestSender(Unrecognized(), [].append, Budget(None), concurrency=32)
         for at in (5, 40, 310):
-            asyncio.get_running_loop().call_at(at, lambda: said.append(asker.status()))
+            asyncio.get_running_loop().call_at(at, lambda: said.append(sender.status()))
         with pytest.raises(KBBenchError, match="never responded: 2 requests timed out after 300 s each"):
-            await asker.recognize()
+            await sender.recognize()
         assert clock() < 602
 
     run_simulated(main)

@@ -350,11 +350,11 @@ from kbbench_hf.runners import chat_requests as ask_chat
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.errors import InterruptedRunError
 ask_chat.DRAIN_S = float(os.environ.get("KBBENCH_TEST_DRAIN_S", ask_chat.DRAIN_S))
-stop = ask_chat.Asker._stop
+stop = ask_chat.RequestSender._stop
 def stop_and_tell(asker, *how):
     stop(asker, *how)
     print("stopping", flush=True)
-ask_chat.Asker._stop = stop_and_tell
+ask_chat.RequestSender._stop = stop_and_tell
 url, folder, n = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 prompts = {f"q{i}": Prompt([{"role": "user", "content": f"prompt {i}"}], max_tokens=16) for i in range(n)}
 model = Endpoint(url, "scripted-model", key_from_environment("KBBENCH_TEST_KEY"))
