@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from kbbench_hf.leaderboard.flags import Flag
 
 from kbbench_hf.app import compare_page, row_page
 from kbbench_hf.app.board_table import board_problem, table_html
@@ -16,7 +15,7 @@ from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, rendered,
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.table import Figure
+from kbbench_hf.leaderboard.table import Figure, Flag
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS
 from tests.unit.app.parsed import Element, parsed
