@@ -108,8 +108,8 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             if profile is None:
                 command = _command("submit", _upload(place, files), name or "SYSTEM")
                 raise UsageError(
-                    f"Sign-in is not available here: {no_login}. Store the file on a board of your own: {command}\n"
-                    "Then show it: kbbench serve"
+                    f"Sign-in is not available here: {no_login}.\n"
+                    f"To store the file on a board of your own and show it:\n  {command}\n  kbbench serve"
                 )
             system, upload = described_system(name, link, licence, size, latency, cost, notes), _upload(place, files)
             with quotas.storing(profile.username):
