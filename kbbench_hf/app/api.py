@@ -139,7 +139,8 @@ def _place(boards: Boards, place: Place) -> PlainRow:
 
 def _row(row: Row) -> PlainRow:
     """Return a row as JSON has it: full precision, null where nothing is known."""
-    values = {key: value for key, value in asdict(row).items() if key not in ("slices", "warnings", "flags", "above")}
+    left_out = ("slices", "warnings", "flags", "above", "gap_digits")
+    values = {key: value for key, value in asdict(row).items() if key not in left_out}
     values["figures"] = {metric: _score_to_json(each) for metric, each in values["figures"].items()}
     values["warnings"] = [{"code": each.code, "text": str(each)} for each in row.warnings]
     values["flags"] = [each._asdict() for each in row.flags]

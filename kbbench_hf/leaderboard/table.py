@@ -85,6 +85,8 @@ class Row:
     """Systems of one group do not differ significantly from its first one; None where not tested."""
     gap: float | None = None
     """The headline figure minus that of the row above, in whatever order rows stand; see `with_differences`."""
+    gap_digits: int = 4
+    """To how many digits after the point `gap` is shown: as many as the longer of its two figures has."""
     above: PairedTest | None = None
     """The paired test behind `gap`; None where one of the two has no scores per example."""
     link: str = ""
@@ -155,9 +157,11 @@ def with_differences(rows: Sequence[Row], place: Place, metric: str, index: Inde
     with _tests(sorted({each for pair in wanted for each in pair}), index, benchmark(place.benchmark), metric) as test:
         for upper, lower in pairs:
             both = _has(upper, metric) and _has(lower, metric)
-            gap = lower.figures[metric].value - upper.figures[metric].value if both else None
+            ends = (upper.figures[metric], lower.figures[metric]) if both else ()
+            gap = ends[1].value - ends[0].value if ends else None
+            digits = max((each.digits for each in ends), default=4)
             pair = upper.id, lower.id
-            found.append(replace(lower, gap=gap, above=test(*pair) if pair in wanted else None))
+            found.append(replace(lower, gap=gap, gap_digits=digits, above=test(*pair) if pair in wanted else None))
     return found
 
 

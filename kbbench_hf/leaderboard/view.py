@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.leaderboard.table import Figure, Row
@@ -218,10 +219,10 @@ def year_of(row: Row) -> str:
     return f"20{found[1]}" if found else written[1] if written else ""
 
 
-def _rounded(value: float, digits: int = 4) -> str | float:
+def _rounded(value: float, digits: int = 4) -> str | Decimal:
     """Return a value with so many digits; a negative one as a number, because its text could be a formula."""
-    text = "" if math.isnan(value) else f"{value:.{digits}f}"
-    return float(text) if text.startswith("-") else text
+    text = "" if math.isnan(value) else f"{value:z.{digits}f}"
+    return Decimal(text) if text.startswith("-") else text
 
 
 def _source(row: Row) -> list[str]:
@@ -232,14 +233,17 @@ def _source(row: Row) -> list[str]:
     return [year_of(row), "; ".join(words), " ".join(addresses)]
 
 
-def _cell_values(column: BoardColumn, row: Row) -> list[str | float]:
+def _cell_values(column: BoardColumn, row: Row) -> list[str | Decimal]:
     """Return the values of a cell as a program reads them; empty where there is none."""
     if column.metric:
         figure = row.figures.get(column.metric, Figure(math.nan))
         return [_rounded(each, figure.digits) for each in (figure.value, figure.low, figure.high)]
     if column.beside is _test:
         gap, p_value = math.nan if row.gap is None else row.gap, row.above.p_value if row.above else math.nan
-        return [_rounded(gap), _rounded(p_value) if p_value >= 0.00005 else f"{p_value:.0e}".replace("nan", "")]
+        return [
+            _rounded(gap, row.gap_digits),
+            _rounded(p_value) if p_value >= 0.00005 else f"{p_value:.0e}".replace("nan", ""),
+        ]
     return [column.text(row)]
 
 
@@ -284,7 +288,7 @@ def _warnings(row: Row) -> str:
 
 
 def _difference(row: Row) -> str:
-    return "" if row.gap is None else f"{row.gap:+z.4f}"
+    return "" if row.gap is None else f"{row.gap:+z.{row.gap_digits}f}"
 
 
 def _test(row: Row) -> str:

@@ -3,11 +3,12 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(heads: Sequence[str], lines: Iterable[Sequence[str | float]]) -> str:
+def csv_text(heads: Sequence[str], lines: Iterable[Sequence[str | float | Decimal]]) -> str:
     r"""Return lines as CSV; a text that a spreadsheet would take for a formula gets an apostrophe before it.
 
     >>> csv_text(["system", "difference"], [["=1+1", -0.5]])

@@ -56,6 +56,15 @@ def test_published_rows_stand_among_the_others_and_are_never_tested(
     assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].figures["f1"].low)
 
 
+def test_a_difference_of_published_figures_has_their_digits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("table", "printed", "A Paper", "Table 1", "https://example.org", "")
+    found = [PublishedRow(PLACE, name, {"f1": PublishedFigure(value, digits, source, name)})
+             for name, value, digits in (("a", 0.9, 1), ("b", 0.85, 2), ("c", 0.612, 3))]  # fmt: skip
+    monkeypatch.setattr(table, "published_systems", lambda place: found if place == PLACE else [])
+    index = Index(store)
+    assert [row.gap_digits for row in with_differences(board(index, PLACE), PLACE, "f1", index)[1:]] == [2, 3]
+
+
 def test_paired_tests_are_made_once(
     store: Store, read: Preview, other: Preview, monkeypatch: pytest.MonkeyPatch
 ) -> None:

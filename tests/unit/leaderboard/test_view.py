@@ -117,6 +117,13 @@ def test_the_csv_has_size_and_type_and_one_column_of_years() -> None:
     assert csv_text([known], COLUMNS).splitlines()[0].split(",").count("year") == 1
 
 
+def test_a_difference_of_published_figures_has_the_digits_of_the_figures() -> None:
+    known = row("x", 0.51, gap=-0.49, gap_digits=3)
+    column = next(column for column in COLUMNS if column.heading == "vs previous row")
+    (line,) = csv.DictReader(io.StringIO(csv_text([known], COLUMNS)))
+    assert (column.text(known), line["vs previous row"]) == ("-0.490", "-0.490")
+
+
 def test_latex_marks_the_best_and_escapes_names() -> None:
     text = latex_text([row("a_b & c", 0.9), row("d", 0.5)], BENCHMARK, ["F1", "SH"])
     assert "a\\_b \\& c & \\textbf{0.900}" in text and "d & 0.500 & 0.500" in text
