@@ -46,7 +46,7 @@ _NUMBER = _pattern(
     r"|[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?"
 )
 _UNIT = _pattern(_LISTS["unit"])
-"""Units that together make one measure: "5 years and 7 months"."""
+"""Units of one dimension, which together make one measure: "5 years and 7 months"."""
 _SUFFIX = lazy_pattern(rf"{_LISTS['suffix']}\b")
 _DATE_BEFORE = _pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$")
 _DATE_AFTER = _pattern(rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
@@ -159,7 +159,7 @@ def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[s
             units = [(number["unit"] or "").casefold().rstrip("s.") for number in numbers if number]
             if set(units[:-1]) <= {"", units[-1]} or len(items) > 2:
                 return items
-            if all(map(_UNIT.fullmatch, units)) and len(set(units)) == len(units):
+            if _UNIT.fullmatch(" ".join(units)):
                 return [line]
         elif (len({_shape(item) for item in items}) == 1 and _SHAPE.search(items[0])) or (
             all(item[:1] + item[-1:] in _QUOTES for item in items)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from kbbench_hf.parsing.line_triples import node_name, predicate, term_name
-from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.parsing.parsed_reply import ParseError, Triple
 
 _NODE = r"\(((?:[^()\"']|\"[^\"]*\"|'(?:[^'\\]|\\.)*')*)\)"
 _NODES = re.compile(_NODE)
@@ -17,6 +17,17 @@ _STATEMENT = re.compile(r"\b(?:CREATE|MERGE|MATCH)\b\s*(?:\w+\s*=\s*)?\(")
 _SET = re.compile(r"\b(\w+)\.(?:name|title|label)\s*=\s*(['\"])(.*?)\2")
 _VARIABLE = re.compile(r"\s*(\w+)\s*(?:$|:|\{)")
 _REBEL = re.compile(r"<triplet>([^<]*)((?:\s*<subj>[^<]*<obj>[^<]*)+)")
+_UNPARSED = {
+    "annotations of brat": re.compile(r"^[^\w\n]*T\d+\t\S+ \d+ \d+|\bArg\d:[TE]\d", re.MULTILINE),
+    "a graph in DOT": re.compile(r"[\w\"']\s?\[(?:[^\]\n(]{0,200}[\s,;])?label\s?="),
+    "a graph in Mermaid": re.compile(
+        r"^[^\w\n]*(?:graph|flowchart)\s+(?:TD|TB|BT|LR|RL)\b|[-=]{2}>\s*\||\b[A-Z]\d?\[[^\]\n]{1,200}\]\s?[-=]{2,3}>",
+        re.MULTILINE,
+    ),
+    "arrows to the left": re.compile(r"(?:[←⟵⟸⇐]|<-{1,3})[^\n<>←⟵⟸⇐]+(?:[←⟵⟸⇐]|<-|-(?!\s*\()\s)"),
+    "a ditto mark": re.compile(r"(?:^|[(|\t→>])[ ]?(?:[\"“”〃″]|'')[ ]?(?=[|;\t→]|,\s?\w|-+>)", re.MULTILINE),
+}
+"""Notations whose triples other parsers would misread."""
 
 
 def parse_graph(text: str) -> list[Triple]:
@@ -26,10 +37,18 @@ def parse_graph(text: str) -> list[Triple]:
     [('Up', 'DIRECTOR', 'Pete')]
     >>> parse_graph("<triplet> Up <subj> Pete <obj> director <subj> comedy <obj> genre")
     [('Up', 'director', 'Pete'), ('Up', 'genre', 'comedy')]
+
+    Raises:
+        ParseError: the text is in another notation for graphs, or has ditto marks.
     """
     if "<triplet>" in text and "<subj>" in text:
         return list(_rebel(text))
-    return list(_cypher(text)) if _STATEMENT.search(text) else []
+    if _STATEMENT.search(text):
+        return list(_cypher(text))
+    for notation, pattern in _UNPARSED.items():
+        if match := pattern.search(text):
+            raise ParseError(f"{notation}: {match[0].strip()[:40]!r}; expected one subject, relation, object per line")
+    return []
 
 
 def _rebel(text: str) -> Iterator[Triple]:

@@ -13,7 +13,7 @@ from kbbench_hf.parsing.lenient_json import (
     normalize_members,
 )
 from kbbench_hf.parsing.line_triples import parse_line
-from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.parsing.parsed_reply import ParseError, Triple
 from kbbench_hf.parsing.triple_parts import (
     assign_roles,
     is_denied,
@@ -72,6 +72,10 @@ class _TripleParser:
             return self._strings(value)
         results: list[Triple] = []
         readable = False
+        texts: list[Value] = [each for each in value if isinstance(each, str)]
+        if texts in (value[:3], value[-3:]) and order_parts([*map(str, texts)], self.relations):  # brackets are missing
+            rest = [each for each in value if not isinstance(each, str)]
+            value = [texts, *rest] if texts == value[:3] else [*rest, texts]
         for each in value:
             if isinstance(each, str):
                 listed = parse_line(each, self.relations)
@@ -123,7 +127,12 @@ class _TripleParser:
         """Return the triples of three members: one, or one for each of several names; none where one is empty."""
         subjects, objects = _names(subject), _names(obj)
         relations = _names(relation) or (_names(relation.get("type")) if isinstance(relation, dict) else [])
-        rows = [(one, relations[0], other) for one in subjects for other in objects] if len(relations) == 1 else []
+        rows = [(one, each, other) for one in subjects for each in relations for other in objects]
+        if len(relations) > 1:  # parallel lists
+            lists = [names * len(relations) if len(names) == 1 else names for names in (subjects, relations, objects)]
+            if len({len(names) for names in lists}) > 1:
+                raise ParseError(f"{relations!r:.60} in one triple; expected one relation")
+            rows = list(zip(*lists, strict=True))
         return [row for row in rows if all(row) and not is_placeholder(row)]
 
     def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
@@ -220,6 +229,8 @@ def _names(value: Value) -> list[str]:
     if isinstance(value, dict) and not isinstance(value, CutObject):
         members = normalize_members(value)
         key = next((key for key in _NAMES if key in members), None)
+        if key == "label" and isinstance(node := members.get("id"), str) and re.fullmatch(r"[A-Z][^\d_]+|.* .*", node):
+            return [node]  # the label is its type
         if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
             return [f"{members[key]} {unit}"]
         return _names(members[key]) if key and not isinstance(members[key], dict) else []

@@ -136,7 +136,7 @@ def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
 
 
-_EMPTY = re.compile(r"[-–—.…〃\"″]+")
+_EMPTY = re.compile(r"[-–—.…]+")
 _ROW = r"(?=[^\n|\t]*[|\t])[^\n]*"
 _RULED_TABLE = re.compile(rf"^{_ROW}\n(?=[ \t|:]*[=—-])[ \t|:=—-]+\n(?:{_ROW}(?:\n|$))*", re.MULTILINE)
 """A table with a rule under its heading; `_tables` parses those that hold triples."""

@@ -14,12 +14,14 @@ from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, Triple
 from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
 from kbbench_hf.parsing.triple_parts import is_placeholder, is_relation, normalize_relation, order_parts
+from kbbench_hf.parsing.word_lists import word_lists
 
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""
 _JOINED = re.compile(r"[\s,;.|&+/·•∧⋀*#-]*")
 _LISTS_NODES = re.compile(r"\b(?:nodes|entities|vertices|[\w@]*id)[\"'”]?\s*[:=]", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?;。！？；])\s*|\n+")
+_DITTO = re.compile(word_lists("triples")["ditto"], re.IGNORECASE)
 _TYPE = re.compile(r"\s*[A-Z][A-Z_/ -]*\s*|\s*[A-Z][A-Za-z]+\s*")
 
 
@@ -60,9 +62,12 @@ def _resolve_names(
     """Return triples with the names of nodes in place of their ids.
 
     Raises:
-        ParseError: an id has no name, or the only triple is a list of names.
+        ParseError: an id has no name, a part is a ditto mark, or the only triple is a list of names.
     """
     values = [each.value for each in extract_json(version.whole)] if _LISTS_NODES.search(version.whole) else []
+    for name in (part for triple in triples for part in triple):
+        if _DITTO.fullmatch(name) and not (name in source and name[-1].isalpha()):
+            raise ParseError(f"a ditto mark {name!r}; expected the name itself")
     named = resolve_node_ids(triples, values, version.whole, source)
     if named is None:
         raise ParseError("triples of nodes by their ids, and no names for these")
@@ -218,8 +223,10 @@ def _parse_call_lines(text: str, source: str, relations: frozenset[str]) -> tupl
 def _has_third(triple: Triple, source: str) -> bool:
     """Whether a call had a third argument: a subject, an object and a number were taken for two names."""
     subject, _, obj = triple
-    is_pair = ", " in subject and subject not in source and all(name in source for name in subject.split(", "))
-    return '", "' in subject + obj or (is_pair and re.fullmatch(r"\d{4}|0?\.\d+|[01](?:\.0)?", obj) is not None)
+    first, comma, second = subject.partition(", ")
+    is_pair = bool(comma) and subject not in source and second in source
+    kind_or_value = (first.islower() and first not in source) or re.fullmatch(r"\d{4}|0?\.\d+|[01](?:\.0)?", obj)
+    return '", "' in subject + obj or (is_pair and bool(kind_or_value))
 
 
 def _drop_cut_call(text: str) -> str:

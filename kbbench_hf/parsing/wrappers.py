@@ -5,7 +5,10 @@ r"""Wrappers of answers: turn tokens, answer tags, boxes, tool calls, code fence
 
 import json
 import re
+from itertools import pairwise
 
+from kbbench_hf.parsing import cues
+from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.text.patterns import lazy_pattern
 
 _TOKENS = re.compile(
@@ -35,6 +38,9 @@ def unwrap(response: str) -> str:
     r"""Return a response without its wrappers.
 
     Of several answer tags or boxes the last one counts, or all of a row that only white space or commas separate.
+
+    Raises:
+        ParseError: boxes hold different answers, and no words say that a later one replaces them.
 
     >>> unwrap("So:\n<answer>\nLyon\n</answer><|im_end|>").strip()
     'Lyon'
@@ -76,7 +82,14 @@ def _unwrap_boxes(response: str) -> str:
             position += 1
         if not depth and response[match.end() : position - 1].strip():
             boxes.append((match.start(), match.end(), position - 1, position))
-    return _TEX.sub(r"\1", _last_run(response, boxes)) if boxes else response
+    if not boxes:
+        return response
+    last = _last_run(response, boxes)
+    for (_, start, end, after), following in pairwise(boxes):
+        new_version = any(cue.search(response[after : following[0]]) for cue in (cues.FINAL, cues.SECOND_THOUGHTS))
+        if response[start:end].strip() not in last.split("\n") and not new_version:
+            raise ParseError("boxes hold different answers, and no words say which one is final")
+    return _TEX.sub(r"\1", last)
 
 
 def _last_run(response: str, spans: list[tuple[int, int, int, int]]) -> str:

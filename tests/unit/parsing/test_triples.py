@@ -73,6 +73,8 @@ EDGE = [{"source": "n1", "target": "n2", "type": "captain"}]
         graph({"e1": "Petrel", "e2": {"name": "Ines Calder"}}, [["e1", "captain", "e2"]], "entities", "triples"),
         graph([{"id": "Petrel", "type": "Ship"}, {"id": "Ines Calder", "type": "Person"}],
               [{"source_node_id": "Petrel", "target_node_id": "Ines Calder", "type": "captain"}]),
+        '[{"head": {"id": "Petrel", "label": "Ship"}, "relation": "captain", '
+        '"tail": {"id": "Ines Calder", "label": "Person"}}]',
         '{"relationships": [{"startNode": "Petrel", "endNode": "Ines Calder", "name": "captain"}]}',
         '[{"subject": {"type": "SHIP", "name": "Petrel"}, "relation": {"type": "captain"}, "object": "Ines Calder"}]',
         "CREATE (p:Ship {id: 's1', name: 'Petrel', built: 1904}), (i:Person {born: 'Fenn', name: \"Ines Calder\"})\n"
@@ -106,6 +108,47 @@ def test_ids_without_names_are_refused(reply: str) -> None:
         read(reply)
 
 
+TABLE = "| Subject | Relation | Object |\n|---|---|---|\n| Petrel | captain | Ines Calder |\n"
+
+
+@pytest.mark.parametrize(
+    ("reason", "reply"),
+    [
+        ("brat", "T1\tShip 4 10\tPetrel\nT2\tPerson 30 41\tInes Calder\nR1\tcaptain Arg1:T1 Arg2:T2"),
+        ("brat", "T1\tShip 4 10\tPetrel\nT2\tPerson 30 41\tInes Calder"),
+        ("brat", "R1\tcaptain\tArg1:T1 Arg2:T2"),
+        ("DOT", 'digraph {\n  n1 [label="Petrel"];\n  n1 -> n2 [label="captain"];\n  n2 [label="Ines Calder"];\n}'),
+        ("DOT", 'digraph { "Petrel" -> "Ines Calder" [label="captain"]; Petrel -> Quay [label="home port"]; }'),
+        ("DOT", 'a [shape=box, label="Petrel"]; b [shape=box, label="Ines Calder"]; a -> b [w=2, label="captain"]'),
+        ("Mermaid", "graph TD\n  A[Petrel] -->|captain| B[Ines Calder]"),
+        ("Mermaid", "graph TD\n  A[Petrel]\n  B[Ines Calder]\n  A --captain--> B"),
+        ("Mermaid", "A[Petrel]-->|captain|B[Ines Calder]; A-->|home port|C[Hallan Quay];"),
+        ("Mermaid", "Petrel -->|captain| Ines Calder"),
+        ("Mermaid", "A[Petrel] --> B[captain] --> C[Ines Calder]"),
+        ("arrows", "Ines Calder ← captain ← Petrel\nPetrel → home port → Hallan Quay"),
+        ("arrows", "Ines Calder <-[captain]- Petrel\nPetrel → home port → Hallan Quay"),
+        *(("ditto", f"{TABLE}| {mark} | home port | Hallan Quay |") for mark in (
+            "〃", '"', "do.", "Ditto", "as above", '-"-', "(same)", "- 〃 -", "^", "同上")),
+        *(("ditto", f"(Petrel, captain, Ines Calder)\n({mark}, home port, Hallan Quay)") for mark in '"〃^'),
+        ("ditto", "(Petrel, captain, Ines Calder)\n('', home port, Hallan Quay)"),
+        ("ditto", 'Petrel → captain → Ines Calder\n" → home port → Hallan Quay'),
+        ("ditto", 'subject\trelation\tobject\nPetrel\tcaptain\tInes Calder\nditto\thome port\tHallan Quay'),
+        ("ditto", '[["Petrel", "captain", "Ines Calder"], ["ditto", "home port", "Hallan Quay"]]'),
+        ("one relation", '{"subject": ["Petrel", "Oda", "Plum"], "relation": ["captain", "country"], "object": "Oda"}'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("relations", [RELATIONS, []])
+def test_notations_that_would_be_misread_are_refused_with_a_reason(
+    reason: str, reply: str, relations: list[str]
+) -> None:
+    with pytest.raises(ParseError, match=reason):
+        read(reply, relations)
+
+
+def test_a_name_of_the_text_is_no_ditto_mark() -> None:
+    assert parse_triples("(Ditto, type, Pokémon)", "Ditto is a Pokémon.").answer == [("Ditto", "type", "Pokémon")]
+
+
 TEXT = (
     "1. FC Magdeburg plays in Germany. Tom Lister, Jr. was born in Compton, a town of 1,234,567. "
     "The Petrel of Hallan Quay is captained by Ines Calder."
@@ -135,12 +178,12 @@ MORE = [CAPTAIN, PORT]
         ("Petrel → captain → Ines Calder (confidence: 0.9)", [CAPTAIN]),
         ('captain("Petrel", "Ines Calder", "since 1999")', None),
         ("captain(Petrel, Ines Calder, 1999)", None),
+        ("captain(ship, Petrel, Ines Calder)", None),
         ("The text says captain(Petrel, Ines Calder).", None),
         # arrows to the left, and of other languages
         ("Ines Calder <-[captain]- Petrel", None),
         ("Ines Calder <--captain-- Petrel", None),
         ("Ines Calder ← captain ← Petrel", None),
-        ("graph TD\n  A[Petrel] -->|captain| B[Ines Calder]", None),
         ("(Ines Calder)<-[:captain]-(Petrel)", [CAPTAIN]),
         # other tables, and lists of names
         ("| Entity | Type | Note |\n|---|---|---|\n| Petrel | Ship | a boat |", None),
@@ -156,8 +199,14 @@ MORE = [CAPTAIN, PORT]
          '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}]}', MORE),
         ('{"triples": [{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
          '{"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}]}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder"], "Petrel", "home port", "Hallan Quay"]]}', MORE),
+        ('{"triples": [["Petrel", "captain", "Ines Calder", ["Petrel", "home port", "Hallan Quay"]]}', MORE),
         ('{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
          '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}', MORE),
+        # parallel lists
+        ('{"subject": ["Petrel", "Petrel"], "relation": ["captain", "home port"], '
+         '"object": ["Ines Calder", "Hallan Quay"]}', MORE),
+        ('{"subject": "Petrel", "relation": ["captain", "home port"], "object": ["Ines Calder", "Hallan Quay"]}', MORE),
         ('{"triples": [["Petrel", "captain", "Ines Calder"], [["Quince", "Ada Loy"], [["Plum", "Ada Loy"]', [CAPTAIN]),
         # pairs are no triples, and names are not put into another order
         ('{"triples": [["Petrel", "Ines Calder"], "Hallan Quay"]]}', None),
