@@ -17,7 +17,7 @@ from starlette.routing import Route
 from kbbench_hf.app.board_table import chosen_columns
 from kbbench_hf.app.boards import Boards, place_label
 from kbbench_hf.app.examples import why_no_answers
-from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, rendered
+from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, render_html
 from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
@@ -43,7 +43,7 @@ def routes(boards: Boards) -> list[Route]:
         place = next(iter(boards.families().values()))[0]
         row = boards.board(place).rows[0].id
         base = public_address(request)
-        return HTMLResponse(rendered("api", styles=STYLES, base=base, place=str(place), row=row))
+        return HTMLResponse(render_html("api", styles=STYLES, base=base, place=str(place), row=row))
 
     def places(request: Request) -> Response:
         return _json([_place(boards, place) for place in boards.places()])

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kbbench_hf.app.boards import Board, Boards, places_apart
 from kbbench_hf.app.drawings import Dot, pareto_front, scatter
-from kbbench_hf.app.html import Panel, multiples, rendered, table
+from kbbench_hf.app.html import Panel, multiples, render_html, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import Figure, Row
@@ -53,7 +53,7 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
     )
     columns = ",".join(column.heading for column in kept)
     query = {"place": str(place), **view.address, "columns": columns}
-    return rendered(
+    return render_html(
         "board",
         headings=headings,
         rows=list(zip(visible, begins, lines, strict=True)),
@@ -73,7 +73,7 @@ def more_html(boards: Boards, found: Board, place: Place) -> str:
     """Return what is below a board: the summary over datasets, and the best systems by slice of the examples."""
     names = [name for row in _best_stored(found)[:1] for name in boards.index.store.result(row.id)["slices"]]
     slices = _slices(boards, found, place, names)
-    return rendered("board_more", summary=summary_html(boards, found, place), slices=slices, label=found.label)
+    return render_html("board_more", summary=summary_html(boards, found, place), slices=slices, label=found.label)
 
 
 def summary_html(boards: Boards, found: Board, place: Place) -> str:
@@ -119,7 +119,7 @@ def _link(place: Place, row: Row) -> str:
 
 def board_problem(error: KBBenchError) -> str:
     """Return an error as the table's place shows it."""
-    return rendered("words", text=error)
+    return render_html("words", text=error)
 
 
 def chosen_columns(found: Board, shown: Sequence[str]) -> list[BoardColumn]:
@@ -169,7 +169,7 @@ def plot_html(found: Board, place: Place, x: str, y: str) -> str:
     x_axis, y_axis = (COSTS.get(x, x), not across.descending), (y, not up.descending)
     drawn = scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
     axes = {"y": ("y axis", y, y_choices), "x": ("x axis", x, x_choices)}
-    return rendered("plot", drawn=drawn, axes=axes, costs=x in COSTS)
+    return render_html("plot", drawn=drawn, axes=axes, costs=x in COSTS)
 
 
 def _values(found: Board, column: BoardColumn) -> dict[str, float]:

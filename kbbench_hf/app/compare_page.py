@@ -9,7 +9,7 @@ import numpy as np
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.drawings import ChartBar, around_zero
 from kbbench_hf.app.examples import examples_of, why_no_answers
-from kbbench_hf.app.html import Panel, multiples, rendered, table
+from kbbench_hf.app.html import Panel, multiples, render_html, table
 from kbbench_hf.app.row_page import examples_html, test_words
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Id
@@ -30,11 +30,11 @@ def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
     found = boards.board(place)
     rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(place, str(each)))]
     if len(rows) < 2:
-        return rendered("words", text="Choose two to five systems of the dataset that the Leaderboard tab shows.")
+        return render_html("words", text="Choose two to five systems of the dataset that the Leaderboard tab shows.")
     store = boards.index.store
     scored = [row for row in rows if row.badge != "published"]
     tested = len(scored) > 1
-    return rendered(
+    return render_html(
         "compare",
         warnings=warnings_html(rows),
         figures=score_table(found, rows),
@@ -49,7 +49,7 @@ def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
 
 def warnings_html(rows: Sequence[Row]) -> str:
     """Return the warnings on the scores of the rows."""
-    return rendered("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
+    return render_html("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
 
 
 def score_table(found: Board, rows: Sequence[Row]) -> str:
@@ -162,7 +162,7 @@ def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
 def disagreement_examples(boards: Boards, found: Board, place: Place, rows: Sequence[Row]) -> str:
     """Return the first of these examples in full, with every answer marked, or the reason why not."""
     if why := why_no_answers(boards, place, rows):
-        return rendered("words", text=why)
+        return render_html("words", text=why)
     chosen = disagreements(boards.index.store, found, rows, N_EXAMPLES)
     return examples_html(examples_of(boards, place, rows, chosen), "The first of these in full", found.label)
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kbbench_hf.app.board_table import n_systems, table_html
 from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, place_label, setting_label
 from kbbench_hf.app.compare_page import MOST, compare_html
-from kbbench_hf.app.html import HEAD, LEAD, PICTURE, TITLE, public_address, query_of, rendered
+from kbbench_hf.app.html import HEAD, LEAD, PICTURE, TITLE, public_address, query_parameters, render_html
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.benchmarks import Place, as_place, benchmark
@@ -80,7 +80,7 @@ def first_html(boards: Boards, query: Mapping[str, str]) -> str:
 
 def _page(tab: str, place: Place | None, content: str, until: str = "", **values: object) -> str:
     until = until or FILLED_BY_SCRIPTS[tab]
-    return rendered(
+    return render_html(
         "first", labels=LABELS, lead=LEAD, tab=tab, place=str(place or ""), until=until, content=content, **values
     )
 
@@ -128,11 +128,11 @@ class FirstPage(BaseHTTPMiddleware):
         answer = await call_next(request)
         page = b"".join([part async for part in answer.body_iterator]).decode()  # type: ignore[attr-defined]
         if answer.status_code == 200:
-            (title, description), first = await self._first(query_of(request))
+            (title, description), first = await self._first(query_parameters(request))
             base = public_address(request)
             url = f"{base}/?{request.url.query}".rstrip("?")
             words = {"site": TITLE, "title": title, "description": description, "url": url}
-            preview = rendered("preview", image=f"{base}/{PICTURE}", **words)
+            preview = render_html("preview", image=f"{base}/{PICTURE}", **words)
             page = GRADIOS_PREVIEW.sub("", page).replace("<head>", f"<head>{preview}", 1)
             page = page.replace("</head>", f"{HEAD}</head>", 1).replace("<gradio-app", f"{first}<gradio-app", 1)
             if root := request.scope.get("root_path"):  # the page's address may lack the slash at the prefix's end

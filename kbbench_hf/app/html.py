@@ -31,8 +31,8 @@ LEAD = "Systems on knowledge graph and LLM benchmarks, scored from their predict
 HEAD = f'<title>{TITLE}</title><link rel="stylesheet" href="{STYLES}"><script>{_SCRIPT}</script>'
 
 
-def query_of(request: "Request | gr.Request") -> dict[str, str]:
-    """Return the query of a page's address; of the rows that a form without scripts sends, a list with commas."""
+def query_parameters(request: "Request | gr.Request") -> dict[str, str]:
+    """Return the query parameters of a request; several values of `compare` (a form without scripts) are joined."""
     query = request.query_params
     compared = ",".join(query.getlist("compare")) if "compare" in query else ""
     return {**query, **({"compare": compared} if compared else {})}
@@ -48,7 +48,7 @@ def public_address(request: "Request") -> str:
     return f"{scheme}://{host}{root}"
 
 
-def rendered(template: str, **values: object) -> str:
+def render_html(template: str, **values: object) -> str:
     """Return the HTML of a template; texts may come from anywhere."""
     return _TEMPLATES.get_template(f"{template}.html.jinja").render(values)
 
@@ -62,7 +62,7 @@ def markup(html: str, elem_id: str) -> "gr.HTML":
 
 def block(text: object, elem_id: str) -> "gr.HTML":
     """Lay out a sentence."""
-    return markup(rendered("words", text=text), elem_id)
+    return markup(render_html("words", text=text), elem_id)
 
 
 def table(
@@ -84,7 +84,7 @@ def table(
         return ""
     kinds = {"name": (0,), "wrap": wrapped, "number": set(range(len(headings))) - set(text_columns)}
     classes = [" ".join(word for word, of in kinds.items() if n in of) for n in range(len(headings))]
-    return rendered("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes, bars=bars)
+    return render_html("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes, bars=bars)
 
 
 class Panel(NamedTuple):
@@ -105,4 +105,4 @@ def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> 
         for panel in panels
         if panel.figures
     ]
-    return rendered("multiples", panels=drawn, words=f"{words} (axis {axis.ends})")
+    return render_html("multiples", panels=drawn, words=f"{words} (axis {axis.ends})")

@@ -12,7 +12,7 @@ from kbbench_hf.app.board_page import board_tab
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_html
 from kbbench_hf.app.first_page import LABELS, FirstPage, requested_tab
-from kbbench_hf.app.html import LEAD, ON_CLICK, TITLE, Listener, markup, query_of, rendered
+from kbbench_hf.app.html import LEAD, ON_CLICK, TITLE, Listener, markup, query_parameters, render_html
 from kbbench_hf.app.login import Login
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
@@ -150,14 +150,14 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
         def open_compare(place: str, values: list[str]) -> object:
-            return fill_compare(place, values), gr.skip() if _place(place) else rendered("words", text=NOTHING)
+            return fill_compare(place, values), gr.skip() if _place(place) else render_html("words", text=NOTHING)
 
         def compare(place: str, values: list[str]) -> object:
             where = _place(place)
             return compare_html(boards, where, list(map(str, values))) if where else gr.skip()
 
         def start(request: gr.Request) -> object:
-            query = query_of(request)
+            query = query_parameters(request)
             ids = query.get("compare", "").split(",")[:MOST]
             place = str(boards.requested_place(query) or "")
             return (

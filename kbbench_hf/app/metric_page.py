@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.app.html import CSS, markup, rendered, table
+from kbbench_hf.app.html import CSS, markup, render_html, table
 from kbbench_hf.errors import DataError, KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.hub.metric_modules import metric_modules
@@ -128,14 +128,14 @@ def read(text: str, what: str) -> list[Any]:
 def explained(name: str, figures: Row, predictions: str, references: str, mode: str | None) -> str:
     """Return the scores as HTML: each with its interval and explanation, the warnings, and the scores by example."""
     if "error" in figures:
-        return rendered("words", text=figures["error"])
+        return render_html("words", text=figures["error"])
     headline, values = page_of(name).headline, [metric for metric in figures if f"{metric}_ci95_low" in figures]
     others = {key: value for key, value in figures.items() if key not in values and "_ci95_" not in key}
     counts = [f"{key} {value:,.0f}" for key, value in others.items() if isinstance(value, float) and value > 0]
     parts = [
         _table(name, figures, [metric for metric in values if metric in headline]),
-        *(rendered("words", text=f"{each['message']} {each['remedy']}") for each in figures.get("warnings", [])),
-        rendered("words", text=", ".join(counts)),
+        *(render_html("words", text=f"{each['message']} {each['remedy']}") for each in figures.get("warnings", [])),
+        render_html("words", text=", ".join(counts)),
         _each(name, read(predictions, "predictions"), read(references, "references"), mode),
         _table(name, figures, [metric for metric in values if metric not in headline], "Other metrics"),
     ]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label
 from kbbench_hf.app.drawings import ChartBar, axis_of
-from kbbench_hf.app.html import rendered
+from kbbench_hf.app.html import render_html
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.leaderboard.view import p_text
@@ -43,7 +43,7 @@ def overview_html(boards: Boards) -> str:
         family: [line_of(boards, group) for group in _by_benchmark(places)]
         for family, places in boards.families().items()
     }
-    return rendered("overview", families=families)
+    return render_html("overview", families=families)
 
 
 def line_of(boards: Boards, places: list[Place]) -> BenchmarkLine:

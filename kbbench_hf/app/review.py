@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 
-from kbbench_hf.app.html import rendered
+from kbbench_hf.app.html import render_html
 from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
 from kbbench_hf.errors import KBBenchError
 
@@ -42,7 +42,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def page(self) -> str:
         """Return the page."""
-        return rendered(
+        return render_html(
             "review",
             title=self.title,
             reviewer=self.judgements.reviewer,

@@ -9,14 +9,14 @@ from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, place_label, places_apart
 from kbbench_hf.app.drawings import ChartBar, axis_of
 from kbbench_hf.app.examples import MOST_ITEMS, ShownExample, examples_of, why_no_answers
-from kbbench_hf.app.html import Panel, multiples, rendered, table
+from kbbench_hf.app.html import Panel, multiples, render_html, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.table import Figure, Row
 from kbbench_hf.leaderboard.view import ORIGINS, p_text
 from kbbench_hf.metrics.significance import ALPHA
-from kbbench_hf.reports.page import MARKS, spread
+from kbbench_hf.reports.page import MARKS, sample_positions
 from kbbench_hf.scoring.result import PlainResult
 
 N_EXAMPLES = 12
@@ -28,16 +28,16 @@ MAX_KEYS = 40
 def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
     """Return the page of the row with exactly this id, on any board, or a notice that there is none."""
     if not row_id:
-        return rendered("words", text=NO_SYSTEM)
+        return render_html("words", text=NO_SYSTEM)
     found_at = place if place and boards.row(place, row_id) else boards.place_of(row_id)
     row = boards.row(found_at, row_id) if found_at else None
     if found_at is None or row is None:
-        return rendered("no_row", row=row_id[:80])
+        return render_html("no_row", row=row_id[:80])
     found = boards.board(found_at)
     stored = row.badge != "published"
     result = boards.index.store.result(row.id) if stored else None
     others = same_system(boards, found_at, row)
-    return rendered(
+    return render_html(
         "row",
         head=head_html(row, found_at),
         state=boards.outbox.state(row.id) if boards.outbox and stored else "",
@@ -64,7 +64,7 @@ def head_html(row: Row, place: Place) -> str:
     latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
     origin = ORIGINS[row.badge]
     facts = [place_label(place), origin, submitter, row.stored[:10], row.type, size, row.licence, annotated]
-    return rendered("row_head", row=row, facts=[*facts, latency, cost])
+    return render_html("row_head", row=row, facts=[*facts, latency, cost])
 
 
 def rank_words(found: Board, row: Row) -> str:
@@ -162,14 +162,14 @@ def other_places_table(found: Board, others: Mapping[Place, Row]) -> str:
 def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
     """Return examples from the lowest headline score to the highest, with the answers marked, or why there are none."""
     if why := why_no_answers(boards, place, [row]):
-        return rendered("words", text=why)
+        return render_html("words", text=why)
     store = boards.index.store
     values, ids = store.values(row.id, found.headline), store.ids(row.id)
     sign = -1 if found.lower_is_better else 1
     scored = sorted((sign * value, position) for position, value in enumerate(values) if not math.isnan(value))
     chosen: dict[Id, Mapping[str, str]] = {
         ids[position]: {row.system: f"{values[position]:.4f}"}
-        for position in spread([n for _, n in scored], N_EXAMPLES)
+        for position in sample_positions([n for _, n in scored], N_EXAMPLES)
     }
     title = f"Sample of {len(chosen)} of {len(values):,} examples, sorted by {found.label} (worst first)"
     return examples_html(examples_of(boards, place, [row], chosen), title, found.label)
@@ -177,7 +177,9 @@ def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
 
 def examples_html(shown: list[ShownExample], title: str, label: str) -> str:
     """Return examples with the question, the gold, and each answer in parts that are marked."""
-    return rendered("examples", examples=shown, title=title, label=label, marks=MARKS, most=MOST_ITEMS) if shown else ""
+    return (
+        render_html("examples", examples=shown, title=title, label=label, marks=MARKS, most=MOST_ITEMS) if shown else ""
+    )
 
 
 def provenance_text(boards: Boards, row_id: str) -> str:

@@ -127,10 +127,10 @@ class Graph:
         keys = heads.astype(sizes) * width + relation_ids.astype(sizes)
         everything = np.array([0, len(keys)], sizes)
         by_tail = transposed(keys, tails.astype(sizes), everything, (1, n))
-        out = Adjacency(*_ascending(by_tail.data, by_tail.indptr, n, n * width), width)
+        out = Adjacency(*_group_rows_by_key(by_tail.data, by_tail.indptr, n, n * width), width)
         of_edge = np.repeat(np.arange(n * width, dtype=sizes) % width, np.diff(out.indptr))
         into_keys = out.indices.astype(sizes) * width + of_edge
-        into = Adjacency(*_ascending(into_keys, out.indptr[::width], n, n * width), width)
+        into = Adjacency(*_group_rows_by_key(into_keys, out.indptr[::width], n, n * width), width)
         same = np.array_equal(out.indptr, into.indptr) and np.array_equal(out.indices, into.indices)
         return cls(tuple(node_types), tuple(relations), type_ids, out, out if same else into)
 
@@ -306,8 +306,8 @@ def transposed(data: Integers, indices: Integers, indptr: Integers, shape: tuple
     return csr_array((data, indices, indptr), shape=shape).tocsc()
 
 
-def _ascending(keys: Integers, row_pointers: Integers, n_rows: int, n_keys: int) -> tuple[Integers, Integers]:
-    """Return pointer and row arrays by key, rows ascending and without repeats, of keys that are given by row."""
+def _group_rows_by_key(keys: Integers, row_pointers: Integers, n_rows: int, n_keys: int) -> tuple[Integers, Integers]:
+    """Return (indptr, indices): the rows of each key, ascending and unique; `row_pointers` group the keys."""
     columns = transposed(np.empty(len(keys), np.int8), keys, row_pointers, (n_rows, n_keys))
     indptr, indices = columns.indptr, columns.indices
     repeated = indices[1:] == indices[:-1]

@@ -85,10 +85,10 @@ def _bar(shown: Drawable, start: float, end: float) -> ScoreBar | None:
     return ScoreBar(low, value, high, zero)
 
 
-def in_order(keys: Iterable[str]) -> list[str]:
+def sort_slice_keys(keys: Iterable[str]) -> list[str]:
     """Return the keys of a slice in order: bins by their first number, then the others in the given order.
 
-    >>> in_order(["2-5", "21+", "0", "6-20", "unknown", "1"])
+    >>> sort_slice_keys(["2-5", "21+", "0", "6-20", "unknown", "1"])
     ['0', '1', '2-5', '6-20', '21+', 'unknown']
     """
 
@@ -100,7 +100,7 @@ def in_order(keys: Iterable[str]) -> list[str]:
     return sorted(listed, key=number) if sum(number(key) < math.inf for key in listed) > len(listed) / 2 else listed
 
 
-def spread(order: Sequence[int], n: int) -> list[int]:
+def sample_positions(order: Sequence[int], n: int) -> list[int]:
     """Return n of the positions: all of a short list, else the first n / 3, then evenly spaced ones to the last."""
     if len(order) <= n:
         return list(order)
@@ -114,6 +114,6 @@ def marks_in(explained: Iterable[Mapping[str, Sequence[tuple[str, str]]] | None]
     return {mark: sign for mark, sign in MARKS.items() if mark in there}
 
 
-def cut(text: str) -> str:
+def truncate_text(text: str) -> str:
     """Return a text; of a long one its beginning and its length."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ... ({len(text):,} characters)"

@@ -26,11 +26,11 @@ from kbbench_hf.reports.page import (
     TEMPLATES,
     Chart,
     Drawable,
-    cut,
-    in_order,
     marks_in,
+    sample_positions,
     score_bars,
-    spread,
+    sort_slice_keys,
+    truncate_text,
 )
 from kbbench_hf.reports.tables import (
     counter_words,
@@ -110,7 +110,7 @@ def run_page(folder: Path) -> str:
         marks=marks_in(each["lists"] for each in examples) if isinstance(examples, list) else {},
         all_marks=MARKS,
         most_items=MOST_ITEMS,
-        cut=cut,
+        cut=truncate_text,
     )
 
 
@@ -196,7 +196,7 @@ def _slice(name: str, keys: Figures, benchmark: Benchmark, config: str) -> dict[
         for metric in next(iter(keys.values()))
         if metric in benchmark.metrics_of(config) and any(each[metric]["n_scored"] for each in keys.values())
     ]
-    first, ordered = next(iter(benchmark.metrics_of(config))), in_order(keys)
+    first, ordered = next(iter(benchmark.metrics_of(config))), sort_slice_keys(keys)
     headline = [metric for metric in benchmark.headline_metrics(metrics) if metric != first]
     bars, scale = score_bars(
         [_drawable(keys[key][first]) for key in ordered], unbounded=first in benchmark.scoring.unbounded
@@ -278,7 +278,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
 
     order = sorted(range(len(scores)), key=goodness)
     shown = []
-    for position in spread(order, N_EXAMPLES):
+    for position in sample_positions(order, N_EXAMPLES):
         row, answer, figure = examples.rows[position], answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(

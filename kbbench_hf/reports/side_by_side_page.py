@@ -16,11 +16,11 @@ from kbbench_hf.reports.page import (
     MOST_ITEMS,
     TEMPLATES,
     Chart,
-    cut,
     difference_bars,
-    in_order,
     marks_in,
     score_bars,
+    sort_slice_keys,
+    truncate_text,
 )
 from kbbench_hf.reports.results_table import sheet
 from kbbench_hf.reports.tables import interval, label, number, ordered_warnings, words
@@ -72,7 +72,7 @@ def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
         marks=marks_in(each["answers"] for each in examples) if isinstance(examples, list) else {},
         all_marks=MARKS,
         most_items=MOST_ITEMS,
-        cut=cut,
+        cut=truncate_text,
     )
 
 
@@ -98,7 +98,9 @@ def _slices(scored: Sequence[SystemScore], metric: str) -> list[dict[str, object
     shared = [name for name in results[0].slices if all(name in other.slices for other in results[1:])]
     tables: list[dict[str, object]] = []
     for name in shared:
-        keys = [key for key in in_order(results[0].slices[name]) if all(key in each.slices[name] for each in results)]
+        keys = [
+            key for key in sort_slice_keys(results[0].slices[name]) if all(key in each.slices[name] for each in results)
+        ]
         if len(keys) > 1:
             rows = [
                 [

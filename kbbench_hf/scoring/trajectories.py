@@ -13,7 +13,7 @@ from kbbench_hf.files.datasets import Id
 TRAJECTORIES = "trajectories.jsonl"
 """One `Trajectory` a line, in the order of the predictions."""
 MOST_BACKED_OFF = 0.1
-"""Where more questions than this share were answered by the base alone, a warning stands beside the figures."""
+"""If a larger share of the questions was answered by the base retriever alone, the result has a warning."""
 
 
 class Call(NamedTuple):
@@ -75,7 +75,9 @@ class Trajectory:
 
     @property
     def hops(self) -> str:
-        """How many edges were walked from a search's hit to the node that was selected first: 0, 1, 2, ...; or none.
+        """Number of edges from a search hit to the first selected node, as text: "0", "1", ...
+
+        "none" if nothing was selected, "unseen" if no result showed the node.
 
         >>> found, walked = Call(1, "search_nodes", {}, shown=[1]), Call(2, "neighbors", {"node_id": "1"}, shown=[2])
         >>> Trajectory(7, "test", 3, "finished", [2], False, [found, walked]).hops
@@ -103,7 +105,7 @@ def depths(calls: Sequence[Call]) -> dict[Id, int]:
 def start_of(call: Call, known: Collection[Id]) -> Id:
     """Return the node from which a call of `neighbors` walked, as the knowledge base has its id.
 
-    A model may write an integer as a string of digits; which of the two it is, the nodes seen so far say.
+    A model may write an integer id as a string: it becomes an integer unless a seen node has the string as its id.
     """
     given: Id = call.arguments.get("node_id", "") if isinstance(call.arguments, Mapping) else ""
     if given not in known and isinstance(given, str) and given.strip().isdecimal():

@@ -36,8 +36,8 @@ from kbbench_hf.text.dates import MONTH_NUMBER, MONTHS, WEEKDAYS
 COMPUTED = frozenset({"count", "sum", "diff", "arithmetic"})
 """Programs whose answer is no cell; moved years may change it."""
 SMALL = frozenset("a an and as at by de del der di du el et for from in la le of on or the to v van vom von vs".split())
-MOSTLY = 0.5
-"""From this share on, a column is one of names, or of years."""
+MIN_COLUMN_SHARE = 0.5
+"""A column holds names (or years) if at least this share of its distinct cells does."""
 CALENDAR = frozenset((*MONTHS, *MONTH_NUMBER, "sept", *WEEKDAYS, *(day[:3] for day in WEEKDAYS)))
 CODES = frozenset("am bc ad dnf dnq dns dsq dq fc kg km ko na nc ot pm pts tba tbd tko u v vs wd".split())
 """Abbreviations of tables that name nobody."""
@@ -70,9 +70,9 @@ class _TableNames:
 
     def __init__(self, header: Cells, rows: Sequence[Cells]) -> None:
         columns = [[row[n] for row in rows if row[n]] for n in range(len(header))]
-        self._has_names = [_share(column, _has_name) >= MOSTLY for column in columns]
+        self._has_names = [_share(column, _has_name) >= MIN_COLUMN_SHARE for column in columns]
         numbers = [[cell for cell in column if cell.isdigit()] for column in columns]
-        self.is_dated = [not column or _share(column, _YEAR.fullmatch) >= MOSTLY for column in numbers]
+        self.is_dated = [not column or _share(column, _YEAR.fullmatch) >= MIN_COLUMN_SHARE for column in numbers]
         """Whether the plain numbers of each column are years."""
         self._unknown: frozenset[str] = frozenset()
         self._whole: re.Pattern[str] | None = None
@@ -151,10 +151,10 @@ class _TableRenamer:
         """Return the new form of a row."""
         return tuple(self._cell(self._base[group], cell, column) for column, cell in enumerate(row))
 
-    def text(self, text: str, also: frozenset[str] = frozenset(), *, years: bool = True) -> str:
-        """Return a text with its years moved, and the words of names renamed and `also` these."""
+    def text(self, text: str, extra_keys: frozenset[str] = frozenset(), *, years: bool = True) -> str:
+        """Return a text with moved years and renamed names; `extra_keys` are keys of further words to rename."""
         text = move_years(text, self._years) if years else text
-        return replace_words(text, self._words, also | {key for key in word_keys(text) if is_name(key)})
+        return replace_words(text, self._words, extra_keys | {key for key in word_keys(text) if is_name(key)})
 
     def instance(self, instance: Instance) -> Instance | str:
         """Return the new form of an instance, its gold by its program; or why there is none."""

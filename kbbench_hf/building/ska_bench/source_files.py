@@ -22,6 +22,7 @@ class DataSource(NamedTuple):
 
     name: str
     commit: str
+    """`owner/repo @commit`, several separated by ", ", as `public_files` parses it; a stored column."""
     licence: str
 
     @property

@@ -32,11 +32,11 @@ GROUP = "tekgen"
 MOST_TRIPLES, MOST_TEXTS = 4, 2
 MOST_ANSWERS = 5
 AWARDS = frozenset({"award received", "nominated for"})
-"""Relations that are asked with other conditions only: what is said of one nominee names some rivals, but not all."""
+"""Relations for questions with several conditions only: a sentence on one nominee names some of the rivals."""
 DOUBTED = re.compile(
     r"\b(?:alternate|backup|not|never|planned|unreleased|cancell?ed|declined|rejected|instead|would have)\b"
 )
-"""An alternate of a mission did not fly: a fact of a sentence with such a word is not asked about."""
+"""Words of sentences whose facts are skipped: an alternate member of a mission did not fly."""
 NEAR = 80
 """How many characters there may be between the word of a relation and its object."""
 PHRASES = {

@@ -61,7 +61,7 @@ class SynthesisSpec:
     most_answers: int = 20
     most_candidates: int = 500
     requirements: int = 2
-    """At most so many on attributes and texts, 0 to 2."""
+    """Maximum number of conditions on attributes and texts per question, 0 to 2."""
     splits: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.2, "test": 0.2})
     models: Models | None = None
     """Models that write and judge the questions; None for the grammar."""

@@ -11,7 +11,7 @@ from kbbench_hf.app.board_table import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.drawings import Dot, scatter
 from kbbench_hf.app.examples import ShownExample
-from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, rendered, table
+from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, render_html, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
@@ -81,7 +81,7 @@ def test_pictures_flags_and_examples_are_text() -> None:
     for text in HOSTILE:
         dots = [Dot(n, Figure(0.5 / n), text, "?place=x") for n in (1, 20)]
         drawn = scatter(dots, (text, True), (text, False), logarithmic=True)
-        inert(rendered("plot", drawn=drawn, costs=True, axes={"x": (text, text, [text, "b"])}))
+        inert(render_html("plot", drawn=drawn, costs=True, axes={"x": (text, text, [text, "b"])}))
         explained = Explanation([(text, True), (text, False)], [text], [(text, "wrong")])
         shown = [
             ShownExample(text, {text: text}, {text: explained}, {text: text}),
@@ -89,7 +89,7 @@ def test_pictures_flags_and_examples_are_text() -> None:
         ]
         page = inert(row_page.examples_html(shown, text, text))
         assert page.all("mark")[0].text == words(text) and page.all("code")[0].text == words(text)
-        inert(rendered("no_row", row=text).replace('href="?"', 'href="?place=x"'))
+        inert(render_html("no_row", row=text).replace('href="?"', 'href="?place=x"'))
 
 
 def test_a_whole_row_and_its_flags_are_text(boards: Boards, board: Board, place: Place) -> None:
@@ -101,7 +101,7 @@ def test_a_whole_row_and_its_flags_are_text(boards: Boards, board: Board, place:
 
 
 def test_a_text_is_inert_by_itself_wherever_a_template_puts_it() -> None:
-    assert rendered("words", text="<b>{{x}}") == '<p class="kb-empty">&lt;b&gt;&#123;&#123;x&#125;&#125;</p>'
+    assert render_html("words", text="<b>{{x}}") == '<p class="kb-empty">&lt;b&gt;&#123;&#123;x&#125;&#125;</p>'
 
 
 def test_what_the_pages_bring_along_stays_as_it_was_written() -> None:
