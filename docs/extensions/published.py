@@ -14,9 +14,9 @@ from sphinx.util.docutils import SphinxDirective
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark, Place
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
-from kbbench_hf.benchmarks.charts import FigureTable
-from kbbench_hf.benchmarks.published import PublishedFigure, Source
-from kbbench_hf.reports.figure_table import cells
+from kbbench_hf.benchmarks.charts import ScoreTable
+from kbbench_hf.benchmarks.published import PublishedScore, Source
+from kbbench_hf.reports.score_table import cells
 from kbbench_hf.reports.tables import label
 
 
@@ -58,11 +58,11 @@ def published_table(found: Benchmark, place: Place) -> str:
     return f"**`{place.benchmark}/{place.config}`, split `{place.split}`, {mode}**\n\n{table}\n\n{cited(sources)}\n"
 
 
-def _cell(figure: PublishedFigure | None) -> str:
+def _cell(figure: PublishedScore | None) -> str:
     return "" if figure is None else rf"{figure.printed}\*" if figure.note else figure.printed
 
 
-def evaluation_table(table: FigureTable) -> str:
+def evaluation_table(table: ScoreTable) -> str:
     """Return a table of a paper in Markdown."""
     head = [table.corner, *(" ".join(filter(None, (over.strip(), own.strip()))) for over, own in table.columns)]
     body = [[name, *(cell.value for cell in row)] for name, row in cells(table).items()]

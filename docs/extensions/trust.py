@@ -19,7 +19,7 @@ from extensions.published import markdown_table
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Place
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
-from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.reports.tables import label
 from tests.golden.recompute import FILE, read
 
@@ -40,7 +40,7 @@ class Judged:
     row: PublishedRow
     part: str
     metric: str
-    figure: PublishedFigure
+    figure: PublishedScore
     ours: float | None
     verdict: Verdict
     why: str
@@ -55,7 +55,7 @@ CLOSE = Fraction(1, 100)
 """Largest absolute difference of a close score; a relative difference of 2 % is close, too."""
 
 
-def verdict_of(figure: PublishedFigure, ours: float | None) -> Verdict:
+def verdict_of(figure: PublishedScore, ours: float | None) -> Verdict:
     """Return the verdict on a score at the digits of its source; a half may be rounded up or down."""
     if ours is None:
         return "not again"

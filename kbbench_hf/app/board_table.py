@@ -12,7 +12,7 @@ from kbbench_hf.app.drawings import Dot, pareto_front, scatter
 from kbbench_hf.app.html import Panel, multiples, render_html, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import PAGE, BoardColumn, View, cells, page_of
 
 COSTS = {
@@ -89,7 +89,7 @@ def summary_html(boards: Boards, found: Board, place: Place) -> str:
     scores: dict[tuple[str, str], dict[Place, Row]] = {}
     for each in alike:
         for row in boards.board(each).rows:
-            if math.isfinite(row.figures.get(found.headline, Figure(math.nan)).value):
+            if math.isfinite(row.figures.get(found.headline, BoardScore(math.nan)).value):
                 scores.setdefault((row.system, row.badge), {}).setdefault(each, row)
     if len(alike) < 2 or not any(len(rows) > 1 for rows in scores.values()):
         return ""
@@ -191,7 +191,7 @@ def _slices(boards: Boards, found: Board, place: Place, names: Sequence[str]) ->
         panels = []
         for key, figures in keys.items():
             values = {
-                row.system: (Figure.of(each[name][key][found.headline]), row_address(place, row))
+                row.system: (BoardScore.of(each[name][key][found.headline]), row_address(place, row))
                 for row, each in zip(best, results, strict=True)
                 if found.headline in each.get(name, {}).get(key, {})
             }

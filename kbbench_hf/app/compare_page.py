@@ -14,7 +14,7 @@ from kbbench_hf.app.row_page import examples_html, test_words
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import ALPHA, PairedTest, minimum_detectable_effect, paired_test
 from kbbench_hf.scoring.comparison import ShownTest, adjusted_tests
@@ -189,14 +189,14 @@ def _paired(store: Store, found: Board, metric: str, a: Row, b: Row, level: floa
 
 
 def _bars(tests: Sequence[PairedTest]) -> list[ChartBar | None]:
-    figures = [Figure(test.difference, *test.ci95) for test in tests]
+    figures = [BoardScore(test.difference, *test.ci95) for test in tests]
     axis = around_zero(figures)
     return [axis.bar(each) if axis else None for each in figures]
 
 
-def _mean_difference(differences: np.ndarray) -> Figure:
+def _mean_difference(differences: np.ndarray) -> BoardScore:
     found = estimate(differences, bounded=False)
-    return Figure(found.value, *found.ci95)
+    return BoardScore(found.value, *found.ci95)
 
 
 def _label(found: Board, metric: str) -> str:
@@ -207,5 +207,5 @@ def _signed(ends: tuple[float, float]) -> str:
     return f"{ends[0]:+z.4f} to {ends[1]:+z.4f}" if math.isfinite(ends[1] - ends[0]) else ""
 
 
-def _with_ends(figure: Figure | None) -> str:
+def _with_ends(figure: BoardScore | None) -> str:
     return f"{figure.text()} {figure.interval()}".strip() if figure else ""

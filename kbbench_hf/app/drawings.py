@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbbench_hf.leaderboard.table import Figure
+from kbbench_hf.leaderboard.table import BoardScore
 
 WIDTH, HEIGHT = 420, 260
 LEFT, RIGHT, TOP, BOTTOM = 52, 96, 12, 40
@@ -36,7 +36,7 @@ class Axis:
         """Both ends, as they are read."""
         return f"{self.low:g}–{self.high:g}"
 
-    def bar(self, figure: Figure) -> "ChartBar | None":
+    def bar(self, figure: BoardScore) -> "ChartBar | None":
         """Return a figure as it is drawn; None where it has no value. Without an interval it is a hollow dot."""
         if not math.isfinite(figure.value):
             return None
@@ -58,10 +58,10 @@ class ChartBar(NamedTuple):
     """Where 0 stands, where the axis goes beyond it on both sides."""
 
 
-def axis_of(figures: Iterable[Figure]) -> Axis | None:
+def axis_of(figures: Iterable[BoardScore]) -> Axis | None:
     """Return an axis on which all figures and intervals have room, with round ends; None where there are no figures.
 
-    >>> axis_of([Figure(0.63, 0.49, 0.75), Figure(0.4, 0.27, 0.55)])
+    >>> axis_of([BoardScore(0.63, 0.49, 0.75), BoardScore(0.4, 0.27, 0.55)])
     Axis(low=0.2, high=0.8)
     """
     ends = [each for figure in figures for each in (figure.value, figure.low, figure.high) if math.isfinite(each)]
@@ -74,13 +74,15 @@ def axis_of(figures: Iterable[Figure]) -> Axis | None:
     return Axis(first, last if last > first else round(first + step, 10))
 
 
-def around_zero(differences: Sequence[Figure]) -> Axis | None:
+def around_zero(differences: Sequence[BoardScore]) -> Axis | None:
     """Return an axis with 0 in its middle, on which all differences have room; None where there are none.
 
-    >>> around_zero([Figure(-0.15, -0.28, -0.01)])
+    >>> around_zero([BoardScore(-0.15, -0.28, -0.01)])
     Axis(low=-0.3, high=0.3)
     """
-    both = [Figure(sign * end) for each in differences for end in (each.value, each.low, each.high) for sign in (1, -1)]
+    both = [
+        BoardScore(sign * end) for each in differences for end in (each.value, each.low, each.high) for sign in (1, -1)
+    ]
     return axis_of(both)
 
 
@@ -94,7 +96,7 @@ class Dot(NamedTuple):
     """A system of a scatter plot: its value on the x axis, its score on the y axis, and its page."""
 
     x: float
-    figure: Figure
+    figure: BoardScore
     name: str
     href: str
 
@@ -155,7 +157,7 @@ def scatter(dots: Sequence[Dot], x_axis: tuple[str, bool], y_axis: tuple[str, bo
     """
     (x_label, x_lower), (y_label, y_lower) = x_axis, y_axis
     scale = math.log10 if logarithmic else float
-    across = _decades([dot.x for dot in dots]) if logarithmic else axis_of(Figure(dot.x) for dot in dots)
+    across = _decades([dot.x for dot in dots]) if logarithmic else axis_of(BoardScore(dot.x) for dot in dots)
     across, up = across or Axis(0, 1), axis_of(dot.figure for dot in dots) or Axis(0, 1)
     front = pareto_front([(dot.x if x_lower else -dot.x, dot.figure.value) for dot in dots], y_lower)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.app.drawings import Axis, axis_of
-from kbbench_hf.leaderboard.table import Figure
+from kbbench_hf.leaderboard.table import BoardScore
 from kbbench_hf.reports.html import templates
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Panel(NamedTuple):
     """One panel: its title, and a bar for each score."""
 
     title: str
-    figures: Mapping[str, tuple[Figure, str]]
+    figures: Mapping[str, tuple[BoardScore, str]]
     """Name -> score, and the address that the name links to; may be empty."""
 
 

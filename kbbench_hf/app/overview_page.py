@@ -8,7 +8,7 @@ from kbbench_hf.app.boards import Board, Boards, place_label
 from kbbench_hf.app.drawings import ChartBar, axis_of
 from kbbench_hf.app.html import render_html
 from kbbench_hf.benchmarks import Place
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import p_text
 from kbbench_hf.metrics.significance import ALPHA
 
@@ -20,7 +20,7 @@ class Leader(NamedTuple):
 
     name: str
     href: str
-    figure: Figure
+    figure: BoardScore
     bar: ChartBar | None
     badge: str
 

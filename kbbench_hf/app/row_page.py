@@ -13,7 +13,7 @@ from kbbench_hf.app.html import Panel, multiples, render_html, table
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import ORIGINS, p_text
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports.page import MARKS, sample_positions
@@ -121,13 +121,13 @@ def score_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
 
 def slices_html(found: Board, row: Row, result: PlainResult | None) -> str:
     """Return the headline score by slice of the examples, a panel for each slice."""
-    parts: dict[str, dict[str, Figure]] = {
+    parts: dict[str, dict[str, BoardScore]] = {
         name: {key: part[found.headline] for key, part in keys.items() if found.headline in part}
         for name, keys in row.slices.items()
     }
     for name, scored in (result["slices"] if result else {}).items():
         parts[name] = {
-            f"{key} (n = {part[found.headline]['n_scored']:,})": Figure.of(part[found.headline])
+            f"{key} (n = {part[found.headline]['n_scored']:,})": BoardScore.of(part[found.headline])
             for key, part in scored.items()
             if found.headline in part
         }
@@ -231,9 +231,9 @@ def test_words(p_value: float) -> str:
     return f"{'✓' if p_value < ALPHA else '≈'} {p_text(p_value)}"
 
 
-def _bars(of: Benchmark, figures: Mapping[str, Figure]) -> dict[str, ChartBar | None]:
+def _bars(of: Benchmark, figures: Mapping[str, BoardScore]) -> dict[str, ChartBar | None]:
     """Return the bar of each score from 0 to 1; unbounded metrics have none."""
-    whole = axis_of([Figure(0.0), Figure(1.0)])
+    whole = axis_of([BoardScore(0.0), BoardScore(1.0)])
     return {
         name: whole.bar(each) if whole and name not in of.scoring.unbounded else None for name, each in figures.items()
     }
@@ -243,4 +243,4 @@ def _number(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
-_interval = partial(Figure.interval, digits=4)
+_interval = partial(BoardScore.interval, digits=4)

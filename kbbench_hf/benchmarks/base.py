@@ -19,13 +19,13 @@ from kbbench_hf.protocols import Embedder
 if TYPE_CHECKING:
     from kbbench_hf.benchmarks.annotated import AnnotationRules
     from kbbench_hf.benchmarks.audits import Audit
-    from kbbench_hf.benchmarks.charts import FigureTable, Panels, Section, Statistics
+    from kbbench_hf.benchmarks.charts import Panels, ScoreTable, Section, Statistics
     from kbbench_hf.benchmarks.reviews import ReviewItems, ReviewQuestion
     from kbbench_hf.knowledge_base.documents import Rendering
 
-Figure = Mapping[str, Any]
+ScoreFields = Mapping[str, Any]
 """One score as `result.json` has it: its `value`, and `ci95`, its interval."""
-Figures = Mapping[str, Mapping[str, Figure]]
+ConfigScores = Mapping[str, Mapping[str, ScoreFields]]
 """Config -> metric -> score: the results of one system."""
 Result = Mapping[str, Any]
 """The content of `result.json`."""
@@ -106,11 +106,11 @@ class Testbed:
     """(chosen parts, or None for all) -> the configs, in order."""
     sends: bool = True
     """Whether its configs are run; False where it only groups finished runs."""
-    summary: Callable[[Figures], list[str]] | None = None
+    summary: Callable[[ConfigScores], list[str]] | None = None
     """The scores of each config -> sentences that summarize them."""
-    table: "Callable[[Mapping[str, Result]], FigureTable] | None" = None
+    table: "Callable[[Mapping[str, Result]], ScoreTable] | None" = None
     """Config -> result -> a table to show instead of the scores of each config."""
-    panels: "Callable[[Mapping[str, Figures]], Panels] | None" = None
+    panels: "Callable[[Mapping[str, ConfigScores]], Panels] | None" = None
     """System -> the scores of each config -> a plot."""
 
 
@@ -258,7 +258,7 @@ class Showing:
     """Folder -> the dataset's size, lengths and diversity, for `kbbench report NAME --dataset`."""
     names: Path | None = None
     """TOML file with a line on each mode, prompt, parser, testbed and slice, for `kbbench list NAME`."""
-    errors: "Callable[[Examples, Sequence[Answer | None]], FigureTable] | None" = None
+    errors: "Callable[[Examples, Sequence[Answer | None]], ScoreTable] | None" = None
     """(examples, answers) -> counts of errors by class."""
 
 

@@ -32,8 +32,8 @@ class ShownScore(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FigureTable:
-    """A table of scores, as in a paper; `reports.figure_table` renders it."""
+class ScoreTable:
+    """A table of scores, as in a paper; `reports.score_table` renders it."""
 
     name: str
     """What files call it, `table-3` say."""
@@ -94,7 +94,7 @@ class Section:
     """A section of an evaluation: tables, plots and notes on one question."""
 
     title: str
-    tables: Sequence[FigureTable] = ()
+    tables: Sequence[ScoreTable] = ()
     pictures: Mapping[str, Panels] = field(default_factory=dict)
     """By the name that files give them."""
     notes: Sequence[str] = ()

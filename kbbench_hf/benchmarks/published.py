@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class PublishedFigure:
+class PublishedScore:
     """A figure, how exactly it was given, and where it can be found."""
 
     value: float
@@ -65,7 +65,7 @@ class PublishedFigure:
         return f"{self.value:.{self.digits}f}"
 
 
-Figures = Mapping[str, PublishedFigure]
+PublishedScores = Mapping[str, PublishedScore]
 """Metric -> figure."""
 
 
@@ -76,8 +76,8 @@ class PublishedRow:
     place: Place
     """Its mode is empty where the source does not say how answers were compared."""
     system: str
-    figures: Figures
-    slices: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
+    figures: PublishedScores
+    slices: Mapping[str, Mapping[str, PublishedScores]] = field(default_factory=dict)
     """Slice name -> key -> figures, for those that were published of parts."""
     system_type: str = ""
     """The kind of system, such as `sparse retriever`; empty where no source states it."""
@@ -120,7 +120,7 @@ def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
         DataError: a figure stands twice, or names no source of `sources.csv`.
     """
     sources, systems = _read_sources(file.with_name(SOURCES)), _read_systems(file.with_name(SYSTEMS))
-    rows: dict[tuple[Place, str], dict[str, dict[str, dict[str, PublishedFigure]]]] = {}
+    rows: dict[tuple[Place, str], dict[str, dict[str, dict[str, PublishedScore]]]] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
             place = Place(line["benchmark"], line["config"], line["split"], line["mode"])
@@ -129,7 +129,7 @@ def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
             if line["metric"] in figures or line["source"] not in sources:
                 raise DataError(f"{file}: {line} occurs twice, or its source is not in {SOURCES}. Fix the table.")
             digits = int(line["digits"] or len(line["value"].partition(".")[2]))
-            figures[line["metric"]] = PublishedFigure(
+            figures[line["metric"]] = PublishedScore(
                 float(line["value"]), digits, sources[line["source"]], line["key"] or line["system"], line["note"]
             )
     places: dict[Place, dict[str, PublishedRow]] = {}

@@ -126,7 +126,7 @@ def _run_testbed(
         raise UsageError(f"{name} names one config and --testbed several; expected one of the two. Leave one out.")
     chosen, configs = testbed_configs(found, *wanted)
     if chosen.table is not None:
-        from kbbench_hf.reports.figure_table import print_table, table_to_json
+        from kbbench_hf.reports.score_table import print_table, table_to_json
 
         table = chosen.table(finished_results(found, configs, model, options))
         if json_output:

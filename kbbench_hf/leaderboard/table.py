@@ -13,14 +13,14 @@ from typing import Literal, NamedTuple
 from kbbench_hf.benchmarks import Place, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_systems
-from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.leaderboard.index import Index, StoredRow
 from kbbench_hf.leaderboard.likeness import Answered, GoldLikeness, copies
 from kbbench_hf.leaderboard.owners import Doubt
 from kbbench_hf.leaderboard.records import Record
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
-from kbbench_hf.scoring.result import PlainFigure
+from kbbench_hf.scoring.result import PlainScore
 
 TESTED = 100
 """So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
@@ -40,7 +40,7 @@ class Flag(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figure:
+class BoardScore:
     """A value with its interval; the interval is NaN where only the value was published."""
 
     value: float
@@ -50,7 +50,7 @@ class Figure:
     """To how many digits after the point it is known: those that were printed, where it was published."""
 
     @classmethod
-    def of(cls, plain: PlainFigure) -> "Figure":
+    def of(cls, plain: PlainScore) -> "BoardScore":
         """Return the figure that stands in a `result.json`."""
         low, high = plain["ci95"]
         return cls(_number(plain["value"]), _number(low), _number(high))
@@ -58,7 +58,7 @@ class Figure:
     def text(self, most: int = 4) -> str:
         """Return the value with the digits that are known of it, at most so many; nothing where there is none.
 
-        >>> Figure(0.35, digits=2).text(), Figure(0.347581).text(most=3), Figure(math.nan).text()
+        >>> BoardScore(0.35, digits=2).text(), BoardScore(0.347581).text(most=3), BoardScore(math.nan).text()
         ('0.35', '0.348', '')
         """
         return "" if math.isnan(self.value) else f"{self.value:.{min(most, self.digits)}f}"
@@ -66,7 +66,7 @@ class Figure:
     def interval(self, digits: int = 3) -> str:
         """Return the ends of the interval; nothing where there is none.
 
-        >>> Figure(1.0, 0.926, 1.0).interval(), Figure(0.35).interval()
+        >>> BoardScore(1.0, 0.926, 1.0).interval(), BoardScore(0.35).interval()
         ('0.926–1.000', '')
         """
         return f"{self.low:.{digits}f}–{self.high:.{digits}f}" if math.isfinite(self.high - self.low) else ""
@@ -79,7 +79,7 @@ class Row:
     id: str
     """The submission's id, or that of the published row."""
     system: str
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, BoardScore]
     badge: Badge
     group: int | None = None
     """Systems of one group do not differ significantly from its first one; None where not tested."""
@@ -108,7 +108,7 @@ class Row:
     """What is doubtful about its name or its answers; empty for nearly every row."""
     stored: str = ""
     notes: str = ""
-    slices: Mapping[str, Mapping[str, Mapping[str, Figure]]] = field(default_factory=dict)
+    slices: Mapping[str, Mapping[str, Mapping[str, BoardScore]]] = field(default_factory=dict)
     """What was published of parts of the examples: slice -> key -> metric -> figure."""
 
     sources: Sequence[tuple[str, str]] = ()
@@ -254,8 +254,8 @@ def _published(row: PublishedRow) -> Row:
     )
 
 
-def _published_scores(published: Mapping[str, PublishedFigure]) -> dict[str, Figure]:
-    return {metric: Figure(each.value, digits=each.digits) for metric, each in published.items()}
+def _published_scores(published: Mapping[str, PublishedScore]) -> dict[str, BoardScore]:
+    return {metric: BoardScore(each.value, digits=each.digits) for metric, each in published.items()}
 
 
 @lru_cache(maxsize=1 << 15)  # while nothing happens to a submission, its row is the same object
@@ -268,7 +268,7 @@ def _stored(row: StoredRow, headline: str) -> Row:
     return Row(
         id=record.id,
         system=said.pop("name"),
-        figures={metric: Figure.of(figure) for metric, figure in result["scores"].items()},
+        figures={metric: BoardScore.of(figure) for metric, figure in result["scores"].items()},
         badge="own run" if record.origin == "own" else "re-scored",
         parse_failure_rate=counters.get("n_parse_failures", 0) / n,
         coverage=1 - counters.get("n_missing", 0) / n,

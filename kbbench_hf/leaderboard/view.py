@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import spreadsheet
 from kbbench_hf.reports.latex import bold, latex, tabular
@@ -236,7 +236,7 @@ def _source(row: Row) -> list[str]:
 def _cell_values(column: BoardColumn, row: Row) -> list[str | Decimal]:
     """Return the values of a cell as a program reads them; empty where there is none."""
     if column.metric:
-        figure = row.figures.get(column.metric, Figure(math.nan))
+        figure = row.figures.get(column.metric, BoardScore(math.nan))
         return [_rounded(each, figure.digits) for each in (figure.value, figure.low, figure.high)]
     if column.beside is _test:
         gap, p_value = math.nan if row.gap is None else row.gap, row.above.p_value if row.above else math.nan
@@ -314,7 +314,7 @@ def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
     return (min if lower else max)(values, default=math.nan)
 
 
-def _latex_score(figure: Figure | None, best: float) -> str:
+def _latex_score(figure: BoardScore | None, best: float) -> str:
     if figure is None or math.isnan(figure.value):
         return "--"
     text = figure.text(3)

@@ -8,15 +8,15 @@ from pathlib import Path
 from markupsafe import Markup
 
 from kbbench_hf.benchmarks import at_hand
-from kbbench_hf.benchmarks.charts import FigureTable, Panels, Section
+from kbbench_hf.benchmarks.charts import Panels, ScoreTable, Section
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.files.writing import write_bytes, write_text
-from kbbench_hf.reports.figure_table import CSV_HEADS, WEAK, as_latex, cells, csv_lines, heads_of
 from kbbench_hf.reports.latex import latex
 from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.plots import COLOURS, MARKERS, plot_panels, styles_of
+from kbbench_hf.reports.score_table import CSV_HEADS, WEAK, as_latex, cells, csv_lines, heads_of
 from kbbench_hf.reports.spreadsheet import csv_text
 from kbbench_hf.reports.tables import ordered_warnings
 from kbbench_hf.scoring.stored_runs import StoredRuns
@@ -123,7 +123,7 @@ def _section_context(section: Section, systems: Sequence[str]) -> dict[str, obje
     }
 
 
-def _parts(table: FigureTable) -> list[dict[str, object]]:
+def _parts(table: ScoreTable) -> list[dict[str, object]]:
     """Return a table as the page shows it: a wide one in parts, one for each heading over its columns."""
     over, rows, whole = heads_of(table), cells(table), len(table.columns)
     split = whole > MOST_COLUMNS and len(over) > 1

@@ -15,7 +15,7 @@ from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import NAMESPACE, Row
 from kbbench_hf.metrics.intervals import CONFIDENCE
 from kbbench_hf.scoring.eval_task import system_name
-from kbbench_hf.scoring.result import PlainFigure, PlainResult
+from kbbench_hf.scoring.result import PlainResult, PlainScore
 
 SCHEMA_VERSION = "0.2.1"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
@@ -86,7 +86,7 @@ def eval_record(
     return record
 
 
-def _metric_record(result: PlainResult, metric: str, figure: PlainFigure, settings: Mapping[str, object]) -> Record:
+def _metric_record(result: PlainResult, metric: str, figure: PlainScore, settings: Mapping[str, object]) -> Record:
     found = benchmark(result["benchmark"])
     low, high = figure["ci95"]
     uncertainty: Record = {"num_samples": figure["n_scored"]}

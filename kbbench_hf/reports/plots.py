@@ -11,7 +11,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.results_table import caption
 from kbbench_hf.reports.tables import directed_label
 from kbbench_hf.scoring.comparison import Comparison
-from kbbench_hf.scoring.result import PlainFigure, Result
+from kbbench_hf.scoring.result import PlainScore, Result
 from kbbench_hf.scoring.results_table import Block
 
 if TYPE_CHECKING:
@@ -183,14 +183,14 @@ def _by_system(block: Block) -> "Figure":
     return drawn
 
 
-def plot_slice(figures: Mapping[str, PlainFigure], label: str, name: str) -> "Figure":
+def plot_slice(figures: Mapping[str, PlainScore], label: str, name: str) -> "Figure":
     """Return the picture of one metric in every key of a slice; keys hold what `result.json` does."""
     drawn = plot_figures({f"{key} (n = {each['n_scored']:,})": each for key, each in figures.items()})
     drawn.axes[0].set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
     return drawn
 
 
-def plot_figures(figures: Mapping[str, PlainFigure]) -> "Figure":
+def plot_figures(figures: Mapping[str, PlainScore]) -> "Figure":
     """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
     drawn, (axes,) = blank(7, 1.2 + 0.3 * len(figures))
     for position, each in enumerate(figures.values()):

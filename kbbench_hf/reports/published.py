@@ -9,7 +9,7 @@ from rich.markup import escape
 from kbbench_hf.benchmarks import PUBLISHED, Place
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_answers, published_beside, published_rows
-from kbbench_hf.benchmarks.published import Figures, PublishedFigure, PublishedRow, Source
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, PublishedScores, Source
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import label
 from kbbench_hf.scoring.result import Result
@@ -43,7 +43,7 @@ def published_json(places: Iterable[Place]) -> dict[str, object]:
     }
 
 
-def _scores_to_json(figures: Figures) -> dict[str, dict[str, object]]:
+def _scores_to_json(figures: PublishedScores) -> dict[str, dict[str, object]]:
     return {
         metric: {
             "value": figure.value,
@@ -145,5 +145,5 @@ def _print_rows(
         terminal.print_table(console, headings, cells, n_words=2)
 
 
-def _cell(figure: PublishedFigure | None) -> str:
+def _cell(figure: PublishedScore | None) -> str:
     return f"{figure.printed}{REMARK if figure.note else ''}" if figure else ""

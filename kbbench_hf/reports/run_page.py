@@ -19,7 +19,6 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.reports.figure_table import cells
 from kbbench_hf.reports.page import (
     MARKS,
     MOST_ITEMS,
@@ -32,6 +31,7 @@ from kbbench_hf.reports.page import (
     sort_slice_keys,
     truncate_text,
 )
+from kbbench_hf.reports.score_table import cells
 from kbbench_hf.reports.tables import (
     counter_words,
     interval_text,
@@ -46,7 +46,7 @@ from kbbench_hf.reports.tables import (
 from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajectory
 from kbbench_hf.scoring.eval_task import load_examples, system_name
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.result import Figures, PlainFigure, PlainResult, Result, read_result, write_result
+from kbbench_hf.scoring.result import NamedScores, PlainResult, PlainScore, Result, read_result, write_result
 from kbbench_hf.scoring.score import EXPLANATIONS, add_annotations, find_annotations
 from kbbench_hf.scoring.trajectories import read_trajectories
 
@@ -175,7 +175,7 @@ def _score_chart(result: PlainResult, benchmark: Benchmark, metrics: Sequence[st
     return Chart(heads, rows, bars, next(iter(scales)) if len(scales) == 1 else "")
 
 
-def _drawable(score: PlainFigure) -> Drawable:
+def _drawable(score: PlainScore) -> Drawable:
     low, high = score["ci95"]
     return score["value"], low, high
 
@@ -189,7 +189,7 @@ def _without_zeros(facts: Mapping[str, object]) -> dict[str, list[list[str]]]:
     }
 
 
-def _slice(name: str, keys: Figures, benchmark: Benchmark, config: str) -> dict[str, object]:
+def _slice(name: str, keys: NamedScores, benchmark: Benchmark, config: str) -> dict[str, object]:
     """Return the chart of the headline metric in each key of a slice, and the table of all metrics."""
     metrics = [
         metric

@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.reports import terminal
-from kbbench_hf.scoring.result import PlainFigure, Result
+from kbbench_hf.scoring.result import PlainScore, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -178,12 +178,12 @@ def counter_words(name: str) -> str:
     return _COUNTERS.get(name, words(name))
 
 
-def value_text(figure: PlainFigure) -> str:
+def value_text(figure: PlainScore) -> str:
     """Return a score of a `result.json` as tables show it."""
     return "-" if figure["value"] is None else number(figure["value"])
 
 
-def interval_text(figure: PlainFigure) -> str:
+def interval_text(figure: PlainScore) -> str:
     """Return the interval of a score of a `result.json` as tables show it."""
     low, high = figure["ci95"]
     return "-" if low is None or high is None else interval((low, high))

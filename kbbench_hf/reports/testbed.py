@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from kbbench_hf.benchmarks.base import Benchmark, Figures
+from kbbench_hf.benchmarks.base import Benchmark, ConfigScores
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.plots import plot_panels
 from kbbench_hf.reports.tables import interval_text, value_text
@@ -39,8 +39,8 @@ def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[s
 
 
 def _with_others(
-    folder: Path, model: str, figures: Figures, results: Mapping[str, PlainResult]
-) -> Mapping[str, Figures]:
+    folder: Path, model: str, figures: ConfigScores, results: Mapping[str, PlainResult]
+) -> Mapping[str, ConfigScores]:
     """Return the figures of all systems in the folder, where this one is among them; else its own alone."""
     first = next(iter(results.values()))
     runs = read_runs(folder, first["split"])

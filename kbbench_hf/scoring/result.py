@@ -40,7 +40,7 @@ def annotations_of(versions: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix(ANNOTATIONS): made for name, made in versions.items() if name.startswith(ANNOTATIONS)}
 
 
-class PlainFigure(TypedDict):
+class PlainScore(TypedDict):
     """A figure as `result.json` has it: null where nothing was scored."""
 
     value: float | None
@@ -50,7 +50,7 @@ class PlainFigure(TypedDict):
     n_missing: int
 
 
-Figures = dict[str, dict[str, PlainFigure]]
+NamedScores = dict[str, dict[str, PlainScore]]
 """Key of a slice, or name of a config -> metric -> figure."""
 
 
@@ -62,8 +62,8 @@ class PlainResult(TypedDict):
     split: str
     mode: str
     dataset_revision: str
-    scores: dict[str, PlainFigure]
-    slices: dict[str, Figures]
+    scores: dict[str, PlainScore]
+    slices: dict[str, NamedScores]
     counters: dict[str, int]
     versions: dict[str, str]
     predictions_sha256: str
@@ -228,9 +228,9 @@ def write_result(result: Result, folder: Path) -> None:
     write_text(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
 
 
-def _scores_to_dict(figures: Mapping[str, Estimate]) -> dict[str, PlainFigure]:
+def _scores_to_dict(figures: Mapping[str, Estimate]) -> dict[str, PlainScore]:
     return {
-        metric: cast(PlainFigure, {**f._asdict(), "value": finite(f.value), "ci95": [finite(end) for end in f.ci95]})
+        metric: cast(PlainScore, {**f._asdict(), "value": finite(f.value), "ci95": [finite(end) for end in f.ci95]})
         for metric, f in figures.items()
     }
 

@@ -30,7 +30,7 @@ sys.path.append(str(DOCS))
 from extensions.pictures import COMPARISON, comparison, description  # noqa: E402
 from extensions.trust import judged, verdict_of  # noqa: E402
 
-from kbbench_hf.benchmarks.published import PublishedFigure, Source  # noqa: E402
+from kbbench_hf.benchmarks.published import PublishedScore, Source  # noqa: E402
 
 SCREENS = 20
 """Longest page, in screens of a phone."""
@@ -53,7 +53,7 @@ SOURCE = Source("one", "printed", "A Paper", "", "https://a.b", "")
 def test_a_verdict_follows_from_the_printed_digits(
     printed: float, digits: int, ours: float | None, verdict: str
 ) -> None:
-    assert verdict_of(PublishedFigure(printed, digits, SOURCE, "row"), ours) == verdict
+    assert verdict_of(PublishedScore(printed, digits, SOURCE, "row"), ours) == verdict
 
 
 def test_every_published_figure_has_a_verdict_and_what_cannot_be_had_a_reason() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbbench_hf.benchmarks.base import ScoredConfig, Systems
-from kbbench_hf.benchmarks.charts import ChartPanel, FigureTable, Panels, Point, Section, ShownScore
+from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, ScoreTable, Section, ShownScore
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,
@@ -111,11 +111,11 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
                 by_bucket = [{e: value for e, value in values.items() if needed.get(e) == each} for each in there]
                 deviations[system].append(_deviation(cells, by_bucket))
     title = "F1 by units needed (Figure 9)"
-    tables = [FigureTable("figure-9", title, columns, drop_empty_rows(rows), best="highest")]
+    tables = [ScoreTable("figure-9", title, columns, drop_empty_rows(rows), best="highest")]
     if subsets:
         title = "Standard deviation of F1 over units needed (Figure 9)"
         columns = [("", TITLES[subset]) for subset in subsets]
-        tables.append(FigureTable("figure-9-deviation", title, columns, drop_empty_rows(deviations), best="lowest"))
+        tables.append(ScoreTable("figure-9-deviation", title, columns, drop_empty_rows(deviations), best="lowest"))
     note = "At each subset's standard budget, 4k or with text 12k. The paper leaves out questions that need one unit."
     return Section("Information integration", tables, {"figure-9": panels}, [note])
 
@@ -146,9 +146,7 @@ def _rejection(systems: Systems) -> Section | None:
         for system, row in rows.items():
             row.append(mean_cell(row, _columns(systems, system, plain, ["rejection_rate"])))
         columns = [("", TITLES[configs()[name].subset]) for name in plain] + [("", AVERAGE)]
-        tables.append(
-            FigureTable("table-5", "Unanswerable questions rejected (Table 5)", columns, rows, best="highest")
-        )
+        tables.append(ScoreTable("table-5", "Unanswerable questions rejected (Table 5)", columns, rows, best="highest"))
     if control:
         by_metric = [config_rows(systems, control, metric) for metric in REJECTION]
         rows = drop_empty_rows(
@@ -159,7 +157,7 @@ def _rejection(systems: Systems) -> Section | None:
         columns = [(TITLES[configs()[name].subset], words) for name in control for words in REJECTION.values()]
         title = "Abstention: unanswerable questions rejected, answerable questions accepted, and their mean"
         columns.append((AVERAGE, "balanced"))
-        tables.append(FigureTable("rejection-control", title, columns, rows, best="highest"))
+        tables.append(ScoreTable("rejection-control", title, columns, rows, best="highest"))
     elif plain:
         notes.append(
             "Without the answerable control, a system that always answers no is best: run --testbed rejection_control."
@@ -188,7 +186,7 @@ def _hardness(systems: Systems) -> Section | None:
         cells = config_rows(systems, names)
         for system, row in rows.items():
             row += [*cells[system], statistic_cell(systems[system], names, population_std, std_interval)]
-    table = FigureTable("table-7", "F1 by distance of the noise (Table 7)", columns, drop_empty_rows(rows))
+    table = ScoreTable("table-7", "F1 by distance of the noise (Table 7)", columns, drop_empty_rows(rows))
     note = (
         "Hard noise is within 2 hops of the topic, easy noise 4 hops or more from it; mixed is the noise testbed's 4k, "
         "whose contexts may have another length."
@@ -202,7 +200,7 @@ def _depth(systems: Systems) -> Section | None:
         return None
     columns = [(TITLES[configs()[name].subset], f"{100 * (configs()[name].depth or 0):.0f} %") for name in names]
     title = "F1 by the share of noise before the needed units"
-    table = FigureTable("depth", title, columns, drop_empty_rows(config_rows(systems, names)), best="highest")
+    table = ScoreTable("depth", title, columns, drop_empty_rows(config_rows(systems, names)), best="highest")
     return Section("Depth", [table], {"depth": depth_panels(scores_by_system(systems))}, ["Not in the paper."])
 
 
@@ -239,12 +237,12 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
     )
     over = ("", "", "units needed", "units needed", "tokens of one", "tokens of one", "other units", "other units")
     columns = [*zip(over, headings, strict=True), ("", "instances")]
-    tables = [FigureTable("table-1", "Instances of each subset (Table 1)", columns, about, "subset")]
+    tables = [ScoreTable("table-1", "Instances of each subset (Table 1)", columns, about, "subset")]
     tables.append(_contexts(folder, split))
     if hops:
         columns = [("", name) for name in ("1 hop", "2 hops", "3 hops", "4 hops and more", "unreached")]
         title = "How far the triples of the largest contexts are from the topic (Table 6)"
-        tables.append(FigureTable("table-6", title, columns, hops, "subset"))
+        tables.append(ScoreTable("table-6", title, columns, hops, "subset"))
     words = "Units needed, share of the instances (Figure 4)"
     ticks = {float(n): str(n) if n <= MOST else f">{MOST}" for n in range(MOST + 2)}
     picture = Panels(shares, "units needed", "share of the instances", ticks, words, bars=True, side_by_side=True)
@@ -296,7 +294,7 @@ def _shares(subset: str, instances: Sequence[Instance]) -> ChartPanel:
     return ChartPanel(TITLES[subset], series)
 
 
-def _contexts(folder: DatasetFolder, split: str) -> FigureTable:
+def _contexts(folder: DatasetFolder, split: str) -> ScoreTable:
     """Return Table 2: sizes of the contexts of the noise testbed."""
     rows: dict[str, list[ShownScore | None]] = {}
     for config in _noise(folder, split):
@@ -309,7 +307,7 @@ def _contexts(folder: DatasetFolder, split: str) -> FigureTable:
         name = f"{TITLES[config.subset]} {config.name.rpartition('_')[2]}"
         rows[name] = [*means, _mean(tokens / config.budget, 3), ShownScore(len(tokens), digits=0)]
     columns = [("units", "structured"), ("units", "text"), ("", "tokens"), ("", "of the budget"), ("", "contexts")]
-    return FigureTable("table-2", "Contexts of each budget (Table 2)", columns, rows, "contexts")
+    return ScoreTable("table-2", "Contexts of each budget (Table 2)", columns, rows, "contexts")
 
 
 def _noise(folder: DatasetFolder, split: str) -> list[Config]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Systems
-from kbbench_hf.benchmarks.charts import ChartPanel, FigureTable, Panels, Point, Section, ShownScore
+from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, ScoreTable, Section, ShownScore
 from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, configs, configs_of
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
     F1,
@@ -63,7 +63,7 @@ def over_settings(systems: Systems, kind: SettingsTestbed, notes: Sequence[str] 
     heads = [(TITLES[configs()[name].subset], setting(name)) for name in names]
     rows = drop_empty_rows(config_rows(systems, names))
     title = f"F1 by {kind.settings} (Table {kind.table})"
-    tables = [FigureTable(f"table-{kind.table}", title, heads, rows, best="highest")]
+    tables = [ScoreTable(f"table-{kind.table}", title, heads, rows, best="highest")]
     pictures = {kind.testbed: (noise_panels if kind is NOISE else order_panels)(scores_by_system(systems))}
     by_subset: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
@@ -74,7 +74,7 @@ def over_settings(systems: Systems, kind: SettingsTestbed, notes: Sequence[str] 
         summaries, name = _summaries(systems, by_subset, words), f"figure-{kind.figure}{letter}"
         title = f"{words.capitalize()} of F1 over {kind.settings} (Figure {kind.figure} {letter.upper()})"
         heads = [("", TITLES[subset]) for subset in by_subset] + [("", AVERAGE)]
-        tables.append(FigureTable(name, title, heads, summaries, best="highest" if words == "mean" else "lowest"))
+        tables.append(ScoreTable(name, title, heads, summaries, best="highest" if words == "mean" else "lowest"))
         pictures[name] = _dots(tables[-1], f"{words} of F1", 1.0 if words == "mean" else None)
         title = f"Rank correlation of the {words} between subsets (Figure {kind.correlations} {letter.upper()})"
         draws = _resampled(systems, summaries, by_subset, words)
@@ -108,7 +108,7 @@ def _summaries(systems: Systems, by_subset: Mapping[str, Sequence[str]], words: 
     return drop_empty_rows(rows)
 
 
-def _dots(table: FigureTable, label: str, top: float | None) -> Panels:
+def _dots(table: ScoreTable, label: str, top: float | None) -> Panels:
     """Return a plot of a table: its columns along the axis, a marker per system with its interval."""
     series = {
         system: [Point(x, each.value, each.ci95 or (each.value, each.value)) for x, each in enumerate(row) if each]
@@ -124,7 +124,7 @@ def _correlations(
     by_subset: Mapping[str, Sequence[str]],
     summaries: Mapping[str, ScoreCells],
     draws: Sequence[NDArray[np.float64]] | None,
-) -> list[FigureTable]:
+) -> list[ScoreTable]:
     """Return Spearman's rank correlation over the systems between every two subsets; no table for less than three."""
     complete = [row[:-1] for row in summaries.values() if all(row[:-1])]
     if len(complete) < 3:
@@ -140,7 +140,7 @@ def _correlations(
     few = f" Of fewer than {FEW} systems it is hardly informative." if n < FEW else ""
     note = f"Spearman's, over {n} systems; intervals from resampled examples, for these systems.{few}"
     heads = [("", TITLES[subset]) for subset in by_subset]
-    return [FigureTable(name, title, heads, rows, "", shaded=True, notes=[note])]
+    return [ScoreTable(name, title, heads, rows, "", shaded=True, notes=[note])]
 
 
 def _correlation(

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbbench_hf.benchmarks.base import Figure, Figures, Result, ScoredConfig, Systems, Testbed
-from kbbench_hf.benchmarks.charts import ChartPanel, FigureTable, Panels, Point, ShownScore
+from kbbench_hf.benchmarks.base import ConfigScores, Result, ScoredConfig, ScoreFields, Systems, Testbed
+from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, ScoreTable, ShownScore
 from kbbench_hf.benchmarks.ska_bench.configs import (
     BUCKETS,
     BUDGETS,
@@ -41,7 +41,7 @@ class Robustness(NamedTuple):
     """How much lower the worst order is than the noise testbed's own."""
 
 
-def robustness(scores: Figures) -> dict[str, Robustness]:
+def robustness(scores: ConfigScores) -> dict[str, Robustness]:
     """Return the robustness of a system on each subset of which it has results.
 
     >>> results = {f"noise_kg_{k}": {"answer_f1": {"value": v, "ci95": [v, v]}} for k, v in (("1k", 0.8), ("4k", 0.6))}
@@ -62,7 +62,7 @@ def robustness(scores: Figures) -> dict[str, Robustness]:
     return found
 
 
-def scores_of(scores: Figures, testbed: str, subset: str, metric: str = F1) -> list[tuple[Config, Figure]]:
+def scores_of(scores: ConfigScores, testbed: str, subset: str, metric: str = F1) -> list[tuple[Config, ScoreFields]]:
     """Return (config, score) of every config of a testbed and subset that has a value."""
     found = [(config, scores.get(name, {}).get(metric, {})) for name, config in configs().items()]
     return [
@@ -72,7 +72,7 @@ def scores_of(scores: Figures, testbed: str, subset: str, metric: str = F1) -> l
     ]
 
 
-def summarize_robustness(scores: Figures) -> list[str]:
+def summarize_robustness(scores: ConfigScores) -> list[str]:
     """Return the robustness of a system in words, a sentence for each subset."""
     sentences = []
     for subset, (over_budgets, deviation, worst) in robustness(scores).items():
@@ -88,20 +88,20 @@ def summarize_robustness(scores: Figures) -> list[str]:
     return sentences
 
 
-def integration_table(results: Mapping[str, Result]) -> FigureTable:
+def integration_table(results: Mapping[str, Result]) -> ScoreTable:
     """Return F1 by the number of units that an answer needs, of finished runs (as `result.json` has them)."""
     buckets = {config: result["slices"].get("n_required", {}) for config, result in results.items()}
     rows = {config: [score_cell(of.get(each, {}).get(F1)) for each in BUCKETS] for config, of in buckets.items()}
     columns = [("units needed", each) for each in BUCKETS]
-    return FigureTable("integration", "F1 by units needed", columns, rows, "config")
+    return ScoreTable("integration", "F1 by units needed", columns, rows, "config")
 
 
-def _setting_points(testbed: str, x: Callable[[Config], float], scores: Figures, subset: str) -> list[Point]:
+def _setting_points(testbed: str, x: Callable[[Config], float], scores: ConfigScores, subset: str) -> list[Point]:
     found = [(x(config), score) for config, score in scores_of(scores, testbed, subset)]
     return [_point(place, score) for place, score in sorted(found, key=lambda point: point[0])]
 
 
-def noise_panels(systems: Mapping[str, Figures]) -> Panels:
+def noise_panels(systems: Mapping[str, ConfigScores]) -> Panels:
     """Return F1 over token budgets, a panel per subset, a line per system with its 95 % interval as a band."""
     panels = _panels(systems, partial(_setting_points, "noise", lambda config: config.budget))
     most = max((point.x for panel in panels for drawn in panel.series.values() for point in drawn), default=0)
@@ -109,24 +109,24 @@ def noise_panels(systems: Mapping[str, Figures]) -> Panels:
     return Panels(panels, "tokens of knowledge base", "F1 ↑", ticks, joined=True, logarithmic=True)
 
 
-def order_panels(systems: Mapping[str, Figures]) -> Panels:
+def order_panels(systems: Mapping[str, ConfigScores]) -> Panels:
     """Return F1 by the place of the positive units, a panel per subset, a marker per system with its 95 % interval."""
     panels = _panels(systems, partial(_setting_points, "order", lambda config: ORDERS.index(config.setting)))
     ticks = {float(place): order for place, order in enumerate(ORDERS)}
     return Panels(panels, "", "F1 ↑", ticks, side_by_side=True)
 
 
-def depth_panels(systems: Mapping[str, Figures]) -> Panels:
+def depth_panels(systems: Mapping[str, ConfigScores]) -> Panels:
     """Return F1 by the share of noise before the positive units, a line per system with its band."""
     panels = _panels(systems, partial(_setting_points, "depth", lambda config: 100 * (config.depth or 0)))
     ticks = {float(depth): f"{depth} %" for depth in DEPTHS}
     return Panels(panels, "noise before the positive units", "F1 ↑", ticks, joined=True)
 
 
-def hardness_panels(systems: Mapping[str, Figures]) -> Panels:
+def hardness_panels(systems: Mapping[str, ConfigScores]) -> Panels:
     """Return F1 by distance of the noise, a marker per system with its 95 % interval; mixed is the noise testbed's."""
 
-    def points(scores: Figures, subset: str) -> list[Point]:
+    def points(scores: ConfigScores, subset: str) -> list[Point]:
         found = enumerate(scores.get(name, {}).get(F1, {}) for name in hardness_configs(subset))
         return [_point(x, score) for x, score in found if score.get("value") is not None]
 
@@ -143,7 +143,7 @@ def hardness_configs(subset: str) -> tuple[str, str, str]:
 def bucket_panels(systems: Systems) -> Panels:
     """Return F1 by the units that an answer needs, at each subset's standard budget, with bands."""
 
-    def points(slices: Figures, subset: str) -> list[Point]:
+    def points(slices: ConfigScores, subset: str) -> list[Point]:
         found = slices.get(f"noise_{subset}_{STANDARD[subset]}", {})
         scores = [(x, found[each][F1]) for x, each in enumerate(BUCKETS) if each in found]
         return [_point(x, score) for x, score in scores if score["value"] is not None]
@@ -155,13 +155,13 @@ def bucket_panels(systems: Systems) -> Panels:
     return Panels(_panels(slices, points), "units needed", "F1 ↑", dict(enumerate(BUCKETS)), joined=True)
 
 
-def rejection_panels(systems: Mapping[str, Figures]) -> Panels:
+def rejection_panels(systems: Mapping[str, ConfigScores]) -> Panels:
     """Return the rejection rate against the acceptance rate of the answerable control, a panel per subset.
 
     A system that answers without reading lies on the dashed line: always "no" at its upper left end.
     """
 
-    def points(scores: Figures, subset: str) -> list[Point]:
+    def points(scores: ConfigScores, subset: str) -> list[Point]:
         if not scores_of(scores, "rejection_control", subset, "rejection_rate"):
             return []
         found = scores[f"rejection_control_{subset}"]
@@ -173,7 +173,9 @@ def rejection_panels(systems: Mapping[str, Figures]) -> Panels:
 
 
 def _panels(
-    systems: Mapping[str, Figures], points: Callable[[Figures, str], list[Point]], subsets: Sequence[str] = SUBSETS
+    systems: Mapping[str, ConfigScores],
+    points: Callable[[ConfigScores, str], list[Point]],
+    subsets: Sequence[str] = SUBSETS,
 ) -> list[ChartPanel]:
     """Return a panel for every subset of which some system has results."""
     panels = []
@@ -184,11 +186,11 @@ def _panels(
     return panels
 
 
-def _point(x: float, score: Figure) -> Point:
+def _point(x: float, score: ScoreFields) -> Point:
     return Point(x, float(score["value"]), _bounds(score))
 
 
-def _bounds(score: Figure) -> tuple[float, float]:
+def _bounds(score: ScoreFields) -> tuple[float, float]:
     low, high = score["ci95"]
     return (score["value"] if low is None else low, score["value"] if high is None else high)
 
@@ -216,7 +218,7 @@ TESTBEDS = {
 """Testbed -> its configs, summary and plot; `integration` groups the standard noise runs."""
 
 
-def score_cell(score: Figure | None, run: ScoredConfig | None = None) -> ShownScore | None:
+def score_cell(score: ScoreFields | None, run: ScoredConfig | None = None) -> ShownScore | None:
     """Return a score of a `result.json` as tables show it, weak where a warning of its run weakens it."""
     if score is None or score["value"] is None:
         return None
@@ -231,7 +233,7 @@ def is_weak(runs: Sequence[ScoredConfig]) -> bool:
     return any(each["severity"] == "warning" for run in runs for each in run.result.get("warnings", ()))
 
 
-def scores_by_system(systems: Systems) -> dict[str, Figures]:
+def scores_by_system(systems: Systems) -> dict[str, ConfigScores]:
     """Return the scores alone: system -> config -> metric -> score."""
     return {name: {config: each.result["scores"] for config, each in of.items()} for name, of in systems.items()}
 

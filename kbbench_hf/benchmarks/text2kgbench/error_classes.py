@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.charts import FigureTable, ShownScore
+from kbbench_hf.benchmarks.charts import ScoreTable, ShownScore
 from kbbench_hf.benchmarks.text2kgbench.material import Material, underscored_gold
 from kbbench_hf.metrics.triples import Ontology, Triple, name_key, relation_key, score_reference, triple_key
 
@@ -26,7 +26,7 @@ CLASSES = {
 """Class -> its name in the table, in the order in which they are tried; a triple has the first that fits."""
 
 
-def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None]) -> FigureTable:
+def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] | None]) -> ScoreTable:
     """Return the number of predicted triples of each class, their share, and the sentences with some.
 
     The last class counts missed gold. Gold is the release's; names are compared without case, blanks and underscores,
@@ -59,7 +59,7 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
     notes = [f"{n_answered:,} predicted triples, {n_gold:,} gold triples, {len(examples.rows):,} sentences."]
     notes += [f"Sentences without prediction: {n_missing:,}; their gold counts as missed."] if n_missing else []
     columns = [("", "triples"), ("", "share"), ("", "sentences")]
-    return FigureTable("table-4", "Errors by class", columns, rows, "class", notes=notes)
+    return ScoreTable("table-4", "Errors by class", columns, rows, "class", notes=notes)
 
 
 def _classes(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 from kbbench_hf.app import compare_page
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import Place
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from tests.unit.app.parsed import parsed
 
 
@@ -30,7 +30,7 @@ def test_a_figure_that_one_row_lacks_is_an_empty_cell(board: Board, rows: list[R
 
 
 def test_a_figure_of_which_nothing_was_scored_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
-    unscored = replace(rows[1], figures={**rows[1].figures, "precision": Figure(math.nan)})
+    unscored = replace(rows[1], figures={**rows[1].figures, "precision": BoardScore(math.nan)})
     table = parsed(compare_page.score_table(board, [rows[0], unscored])).all("table")[1]
     assert table.rows()[1][2] == "" != table.rows()[1][1]
 

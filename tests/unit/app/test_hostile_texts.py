@@ -15,7 +15,7 @@ from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, render_ht
 from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.table import Figure, Flag
+from kbbench_hf.leaderboard.table import BoardScore, Flag
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS
 from tests.unit.app.parsed import Element, parsed
@@ -72,14 +72,14 @@ def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None
         inert(compare_page.score_table(board, rows))
         inert(compare_page.test_table(boards.index.store, board, rows))
         inert(compare_page.difference_table(boards.index.store, board, rows))
-        inert(multiples([Panel(text, {text: (Figure(0.5, 0.4, 0.6), "?place=x")})], text))
+        inert(multiples([Panel(text, {text: (BoardScore(0.5, 0.4, 0.6), "?place=x")})], text))
         page = inert(table([text, text], [[text, text]], text, note=text))
         assert page.rows() == [[words(text)] * 2] and page.all("p")[0].text == words(text)
 
 
 def test_pictures_flags_and_examples_are_text() -> None:
     for text in HOSTILE:
-        dots = [Dot(n, Figure(0.5 / n), text, "?place=x") for n in (1, 20)]
+        dots = [Dot(n, BoardScore(0.5 / n), text, "?place=x") for n in (1, 20)]
         drawn = scatter(dots, (text, True), (text, False), logarithmic=True)
         inert(render_html("plot", drawn=drawn, costs=True, axes={"x": (text, text, [text, "b"])}))
         explained = Explanation([(text, True), (text, False)], [text], [(text, "wrong")])

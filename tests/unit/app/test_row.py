@@ -11,7 +11,7 @@ from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.examples import why_hidden
 from kbbench_hf.benchmarks import Place, as_place
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from tests.unit.app.parsed import parsed
 
 
@@ -54,7 +54,7 @@ def test_an_interval_is_drawn_where_it_is(board: Board, boards: Boards, row: Row
 
 
 def test_published_figures_have_none(board: Board, row: Row) -> None:
-    figures = {"f1": Figure(0.62, digits=2)}
+    figures = {"f1": BoardScore(0.62, digits=2)}
     table = parsed(row_page.score_table(board.benchmark, replace(row, figures=figures, badge="published"), None))
     assert table.rows() == [["F1 ↑", "0.62", ""]] and table.all("span", class_="bar open")
 

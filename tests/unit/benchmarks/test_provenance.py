@@ -18,7 +18,7 @@ import pytest
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.genres.answers import ANSWERED, STRATEGY_NAMES
-from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 
 
 class Cell(NamedTuple):
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
     row: PublishedRow
     part: str
     metric: str
-    figure: PublishedFigure
+    figure: PublishedScore
 
 
 def cells() -> Iterator[Cell]:

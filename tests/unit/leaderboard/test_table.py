@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.benchmarks import Place
-from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import System
@@ -42,8 +42,8 @@ def test_published_rows_stand_among_the_others_and_are_never_tested(
     store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Source("table", "secondary", "A Paper", "Table 1", "https://example.org", "")
-    found = [PublishedRow(PLACE, "best", {"f1": PublishedFigure(0.99, 2, source, "best", "no stored basis")}),
-             PublishedRow(PLACE, "without", {"recall": PublishedFigure(0.5, 1, source, "without")})]  # fmt: skip
+    found = [PublishedRow(PLACE, "best", {"f1": PublishedScore(0.99, 2, source, "best", "no stored basis")}),
+             PublishedRow(PLACE, "without", {"recall": PublishedScore(0.5, 1, source, "without")})]  # fmt: skip
     monkeypatch.setattr(table, "published_systems", lambda place: found if place == PLACE else [])
     store_preview(store, read, System("mine"), "tester")
     index = Index(store)
@@ -58,7 +58,7 @@ def test_published_rows_stand_among_the_others_and_are_never_tested(
 
 def test_a_difference_of_published_figures_has_their_digits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source("table", "printed", "A Paper", "Table 1", "https://example.org", "")
-    found = [PublishedRow(PLACE, name, {"f1": PublishedFigure(value, digits, source, name)})
+    found = [PublishedRow(PLACE, name, {"f1": PublishedScore(value, digits, source, name)})
              for name, value, digits in (("a", 0.9, 1), ("b", 0.85, 2), ("c", 0.612, 3))]  # fmt: skip
     monkeypatch.setattr(table, "published_systems", lambda place: found if place == PLACE else [])
     index = Index(store)

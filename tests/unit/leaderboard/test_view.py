@@ -7,7 +7,7 @@ import math
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.leaderboard.table import Figure, Row
+from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import (
     PAGE,
     View,
@@ -28,7 +28,8 @@ COLUMNS = columns(BENCHMARK)
 
 
 def row(system: str, f1: float, **others: object) -> Row:
-    return Row(system, system, {"f1": Figure(f1, f1 - 0.01, f1 + 0.01), "subject_hallucination": Figure(1 - f1)},
+    scores = {"f1": BoardScore(f1, f1 - 0.01, f1 + 0.01), "subject_hallucination": BoardScore(1 - f1)}
+    return Row(system, system, scores,
                others.pop("badge", "re-scored"), **others)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
-from kbbench_hf.benchmarks.published import PublishedFigure, PublishedRow, Source
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.building.genres import outputs
 from kbbench_hf.errors import DataError
 from kbbench_hf.runners import calibration
@@ -62,7 +62,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, figures: dict[str, tuple[float, flo
             place,
             system,
             {
-                metric: PublishedFigure(value, 3, source, system, notes.get(system, {}).get(metric, ""))
+                metric: PublishedScore(value, 3, source, system, notes.get(system, {}).get(metric, ""))
                 for metric, value in (("uniqueness", us), ("completeness", cs))
             },
         )

@@ -5,7 +5,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.benchmarks.base import ScoredConfig
-from kbbench_hf.benchmarks.charts import FigureTable, Section
+from kbbench_hf.benchmarks.charts import ScoreTable, Section
 from kbbench_hf.benchmarks.ska_bench.evaluation import dataset_section, evaluation
 from tests.unit.benchmarks.ska_bench.identities import read
 
@@ -18,33 +18,33 @@ def scored(values: dict[str, float], metric: str = F1, **others: object) -> Scor
     return ScoredConfig({"scores": {metric: figure}, "slices": {}, "warnings": [], **others}, {metric: values})
 
 
-def tables(sections: list[Section]) -> dict[str, FigureTable]:
+def tables(sections: list[Section]) -> dict[str, ScoreTable]:
     return {table.name: table for section in sections for table in section.tables}
 
 
 @pytest.fixture(scope="module")
-def published() -> dict[str, FigureTable]:
+def published() -> dict[str, ScoreTable]:
     made = benchmark("ska-bench").showing.published_evaluation
     assert made is not None
     return tables(list(made()))
 
 
-def test_subsets_agree_on_means_over_budgets_as_the_paper_says(published: dict[str, FigureTable]) -> None:
+def test_subsets_agree_on_means_over_budgets_as_the_paper_says(published: dict[str, ScoreTable]) -> None:
     """Section 4.2: the trends are similar, all Spearman correlations exceed .64."""
     values = [cell.value for row in published["figure-6a"].rows.values() for cell in row if cell]
     assert len(values) == 16 and min(values) > 0.64
 
 
-def test_deepseek_r1_deviates_least_over_budgets_as_the_paper_says(published: dict[str, FigureTable]) -> None:
+def test_deepseek_r1_deviates_least_over_budgets_as_the_paper_says(published: dict[str, ScoreTable]) -> None:
     average = {model: row[-1].value for model, row in published["figure-5b"].rows.items() if row[-1]}
     assert min(average, key=lambda model: average[model]) == "DeepSeek-R1"
 
 
-def test_subsets_agree_on_sensitivity_to_order_as_the_paper_says(published: dict[str, FigureTable]) -> None:
+def test_subsets_agree_on_sensitivity_to_order_as_the_paper_says(published: dict[str, ScoreTable]) -> None:
     assert all(cell and cell.value > 0 for row in published["figure-8b"].rows.values() for cell in row)
 
 
-def test_what_is_computed_of_the_printed_figures_is_what_is_printed(published: dict[str, FigureTable]) -> None:
+def test_what_is_computed_of_the_printed_figures_is_what_is_printed(published: dict[str, ScoreTable]) -> None:
     printed = {(config, system, metric): value for config, system, metric, value in read()}
     for model, row in published["table-5"].rows.items():
         assert row[-1] and row[-1].value == pytest.approx(printed["rejection", model, REJECTED], abs=1e-4)

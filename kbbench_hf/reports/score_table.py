@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.charts import FigureTable, ShownScore
+from kbbench_hf.benchmarks.charts import ScoreTable, ShownScore
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.tables import interval, number
@@ -28,13 +28,13 @@ class Cell(NamedTuple):
     """How much of its colour a cell has, from 0 to 1."""
 
 
-def heads_of(table: FigureTable) -> list[tuple[str, int]]:
+def heads_of(table: ScoreTable) -> list[tuple[str, int]]:
     """Return the headings above those of the columns, and how many columns each spans; none where all are empty."""
     spans = [(over, len(list(columns))) for over, columns in groupby(over for over, _ in table.columns)]
     return spans if any(over for over, _ in spans) else []
 
 
-def cells(table: FigureTable) -> dict[str, list[Cell]]:
+def cells(table: ScoreTable) -> dict[str, list[Cell]]:
     """Return the cells of each row; one without a figure holds a dash."""
     best = [_best(table, column) for column in range(len(table.columns))]
     return {
@@ -43,14 +43,14 @@ def cells(table: FigureTable) -> dict[str, list[Cell]]:
     }
 
 
-def _best(table: FigureTable, column: int) -> float:
+def _best(table: ScoreTable, column: int) -> float:
     values = [shown.value for row in table.rows.values() if (shown := row[column])]
     if table.best is None or len(set(values)) < 2:
         return math.nan
     return max(values) if table.best == "highest" else min(values)
 
 
-def _cell(shown: ShownScore | None, best: bool, table: FigureTable) -> Cell:
+def _cell(shown: ShownScore | None, best: bool, table: ScoreTable) -> Cell:
     if shown is None:
         return Cell("-")
     digits = DIGITS if shown.digits is None else shown.digits
@@ -59,7 +59,7 @@ def _cell(shown: ShownScore | None, best: bool, table: FigureTable) -> Cell:
     return Cell(f"{shown.value:,.{digits}f}{WEAK if shown.weak else ''}", ends, best, shade)
 
 
-def as_latex(table: FigureTable) -> str:
+def as_latex(table: ScoreTable) -> str:
     """Return a `table` with its caption and notes; it needs booktabs, and graphicx where it is wide."""
     over, n_columns = heads_of(table), len(table.columns)
     heads = [[("", 1), *((latex(words), span) for words, span in over)]] if over else []
@@ -81,7 +81,7 @@ def as_latex(table: FigureTable) -> str:
     return f"\\begin{{table}}[htbp]\n\\centering\n{caption}\n{made}{small}\\end{{table}}\n"
 
 
-def csv_lines(section: str, table: FigureTable) -> Iterator[list[object]]:
+def csv_lines(section: str, table: ScoreTable) -> Iterator[list[object]]:
     """Yield a line per figure at full precision, under `CSV_HEADS`."""
     for name, row in table.rows.items():
         for (over, column), shown in zip(table.columns, row, strict=True):
@@ -91,7 +91,7 @@ def csv_lines(section: str, table: FigureTable) -> Iterator[list[object]]:
                        shown.n_scored or "", "yes" if shown.weak else ""]  # fmt: skip
 
 
-def table_to_json(table: FigureTable) -> Mapping[str, object]:
+def table_to_json(table: ScoreTable) -> Mapping[str, object]:
     """Return row -> column -> figure as plain values, for --json."""
     return {
         name: {column: shown._asdict() for (_, column), shown in zip(table.columns, row, strict=True) if shown}
@@ -99,7 +99,7 @@ def table_to_json(table: FigureTable) -> Mapping[str, object]:
     }
 
 
-def print_table(table: FigureTable) -> None:
+def print_table(table: ScoreTable) -> None:
     """Print a line per figure, with its interval."""
     over = next((words for words, _ in table.columns if words), "")
     rows = [
