@@ -23,7 +23,8 @@ from tests.contract.croissant import MAX_CONFIGS, croissant
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = Path(kbbench_hf.benchmarks.__file__).parent
-RELEASED = {card.stem: card for card in sorted((BENCHMARKS.parent / "building").glob("*/cards/*.md"))}
+CARD_FILES = sorted((BENCHMARKS.parent / "building").glob("*/cards/*.md"))
+RELEASED = {card.stem: card for card in CARD_FILES if card.stem != "private"}  # a private split is not published
 MINIS = {folder.name: folder for folder in sorted((ROOT / "dataset_scripts").glob("mini-*"))}
 CARDS = {**RELEASED, **{name: folder / "README.md" for name, folder in MINIS.items()}}
 STAND_INS = {"stark": "mini-stark", "text2kg": "mini-text2kg", "ska": "mini-ska"}
