@@ -95,11 +95,11 @@ def _named_benchmark(name: str) -> Benchmark:
         return _plugged_in(name, plugged_benchmarks()[name])
     if folder := built(name) or _BY_PATH.get(name):
         if {"nodes", "edges"} <= folder.configs().keys():
-            from kbbench_hf.benchmarks.own_kb import own_knowledge_base
+            from kbbench_hf.benchmarks.own_data import own_knowledge_base
 
             return own_knowledge_base(name, folder)
         if {"sentences", "ontologies"} <= folder.configs().keys():
-            from kbbench_hf.benchmarks.own_extraction import own_extraction
+            from kbbench_hf.benchmarks.own_data import own_extraction
 
             return own_extraction(name, folder)
         raise UsageError(

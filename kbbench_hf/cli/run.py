@@ -164,7 +164,7 @@ def _print_configs(
     if json_output:
         click.echo(json.dumps(results, indent=2))
         return
-    from kbbench_hf.reports.testbed import print_testbed
+    from kbbench_hf.reports.score_table import print_testbed
 
     folder = options.get("out") or Path("kbbench-runs") / found.dataset
     if results:

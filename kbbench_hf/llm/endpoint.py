@@ -84,7 +84,7 @@ class Endpoint:
     async def __aenter__(self) -> Self:
         import aiohttp
 
-        from kbbench_hf.llm.connections import Connector
+        from kbbench_hf.llm.http_bodies import Connector
 
         self._session = aiohttp.ClientSession(
             connector=Connector(limit=0, ttl_dns_cache=300),

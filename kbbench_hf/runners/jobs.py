@@ -79,7 +79,7 @@ class Job(NamedTuple):
         if completion.error in SETTLED:
             fields["settled"] = True
         if self.schema is not None and completion.error is None:
-            from kbbench_hf.llm.structured_output import violation
+            from kbbench_hf.llm.constrained_decoding import violation
 
             fields["schema_violation"] = violation(text, self.schema)
         return self.record(**fields)

@@ -84,7 +84,7 @@ def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str,
     """Yield the name and the reading of every file that paths stand for, or of a dataset on the Hub."""
     for path in paths:
         if not path.exists() and (dataset := dataset_id(path.as_posix())):
-            from kbbench_hf.hub.answers import answers_on_hub
+            from kbbench_hf.hub.download import answers_on_hub
 
             yield dataset.name, answers_on_hub(dataset)
             continue

@@ -21,7 +21,7 @@ ORDER = (
 them, and none of them imports it."""
 BUILDERS = {"building", "cli"}
 """Who imports `building`, which makes datasets. A benchmark names its builder in a string."""
-OWN_DATA = frozenset({"own_kb", "own_extraction"})
+OWN_DATA = frozenset({"own_data", "own_kb", "own_extraction"})
 """Benchmarks of a user's own data: they use the prompts and scores of a released benchmark."""
 HUGGING_FACE = set("datasets evaluate huggingface_hub transformers accelerate sentence_transformers gradio".split())
 HEAVY = {"numpy", "pyarrow", "torch", "pandas"} | HUGGING_FACE

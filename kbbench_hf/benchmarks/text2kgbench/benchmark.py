@@ -299,9 +299,9 @@ _SHOWING = base.Showing(
     explain,
     published=HERE / "published.csv",
     answered=frozenset({"Vicuna-13B", "Alpaca-LoRA-13B"}),
-    statistics=on_request("kbbench_hf.benchmarks.text2kgbench.statistics:statistics"),
+    statistics=on_request("kbbench_hf.benchmarks.text2kgbench.analysis:statistics"),
     names=HERE / "names.toml",
-    errors=on_request("kbbench_hf.benchmarks.text2kgbench.error_classes:error_classes"),
+    errors=on_request("kbbench_hf.benchmarks.text2kgbench.analysis:error_classes"),
 )
 
 AUDIT = on_request("kbbench_hf.building.text2kgbench.audit:audit")

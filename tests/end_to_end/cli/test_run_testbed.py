@@ -110,7 +110,7 @@ def test_models_that_ran_before_stand_in_the_picture_and_the_folder_is_reported_
 ) -> None:
     drawn: list[list[str]] = []
     monkeypatch.setattr(
-        "kbbench_hf.reports.testbed.plot_panels",
+        "kbbench_hf.reports.score_table.plot_panels",
         lambda panels: drawn.append(sorted({name for panel in panels.panels for name in panel.series})) or Picture(),
     )
     with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}') as server:

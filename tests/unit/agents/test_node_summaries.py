@@ -37,7 +37,7 @@ def test_no_more_is_kept_than_is_allowed_or_asked_at_once(tmp_path: Path) -> Non
     summaries = NodeSummaries(kb, most=10)
     for start in range(0, 40, 4):
         summaries.of(np.arange(start, start + 4))
-        assert len(summaries._kept) <= 10
+        assert len(summaries._cache) <= 10
     assert len(summaries.of(np.arange(40))) == 40
 
 

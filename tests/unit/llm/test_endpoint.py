@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kbbench_hf.errors import UsageError
+from kbbench_hf.llm.constrained_decoding import violation
 from kbbench_hf.llm.endpoint import NO_KEY, Endpoint, key_from_environment
 from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
-from kbbench_hf.llm.structured_output import violation
 from kbbench_hf.protocols import Completion
 from tests.servers.scripted import MALFORMED, MODEL, ScriptedServer, answer_to
 

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.text2kgbench.error_classes import CLASSES, error_classes
+from kbbench_hf.benchmarks.text2kgbench.analysis import CLASSES, error_classes, statistics
 from kbbench_hf.benchmarks.text2kgbench.material import Material
-from kbbench_hf.benchmarks.text2kgbench.statistics import statistics
 from kbbench_hf.building.text2kgbench.audit import audit
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 

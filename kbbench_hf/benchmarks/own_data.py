@@ -1,8 +1,13 @@
-"""The benchmark of a user's own knowledge base."""
+"""Benchmarks of a user's own data: a knowledge base with questions, or an ontology with sentences."""
 
+from dataclasses import replace
+
+from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.base import Benchmark, Facts
 from kbbench_hf.benchmarks.retrieval import WRITTEN, retrieval_benchmark
 from kbbench_hf.benchmarks.stark.documents import DOCUMENTS
+from kbbench_hf.benchmarks.text2kgbench import prompts
+from kbbench_hf.benchmarks.text2kgbench.benchmark import AUDIT, MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, built
 
@@ -36,4 +41,21 @@ def own_knowledge_base(name: str, folder: DatasetFolder) -> Benchmark:
         (*splits, "all") if len(shared_out) > 1 else tuple(splits),
         default_split="test" if "test" in splits else splits[0],
         documents=DOCUMENTS,
+    )
+
+
+MODES = tuple(mode for mode in MINI.scoring.modes if mode != "paper")
+"""Not `paper`: its rules are those of the published tables."""
+
+
+def own_extraction(name: str, folder: DatasetFolder) -> base.Benchmark:
+    """Return the benchmark of an ontology of one's own."""
+    splits = tuple(folder.configs()["sentences"])
+    default = next(split for split in ("test", splits[-1]) if split in splits)
+    return base.Benchmark(
+        base.Facts(name, name),
+        base.Data(("sentences",), splits, default, MINI.data.load, audit=AUDIT),
+        replace(MINI.scoring, modes=MODES),
+        replace(MINI.asking, prompts={**MINI.asking.prompts, "h2": prompts.h2}),
+        MINI.showing,
     )
