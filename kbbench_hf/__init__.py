@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kbbench_hf.benchmarks.warnings import ScoreWarning
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
     from kbbench_hf.files.datasets import DatasetFolder, write_dataset
-    from kbbench_hf.parsing.parsed_reply import ParseError
+    from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
     from kbbench_hf.runners.run import run
     from kbbench_hf.runners.run_options import RunOptions
     from kbbench_hf.scoring.comparison import Comparison, compare
@@ -52,7 +52,7 @@ _NAMES = {
     "benchmarks.warnings": "ScoreWarning",
     "errors": "BusyError DataError KBBenchError UsageError",
     "files.datasets": "DatasetFolder write_dataset",
-    "parsing.parsed_reply": "ParseError",
+    "parsing.parsed_reply": "ParsedReply ParseError",
     "runners.run": "run",
     "runners.run_options": "RunOptions",
     "scoring.comparison": "Comparison compare",
@@ -83,6 +83,7 @@ __all__ = [
     "KnowledgeBase",
     "Metric",
     "ParseError",
+    "ParsedReply",
     "Prompt",
     "PromptOptions",
     "Result",

@@ -1,9 +1,10 @@
 """The `Benchmark` value: facts and functions in five groups (facts, data, scoring, asking, showing); no inheritance."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from warnings import warn
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, Id
 from kbbench_hf.benchmarks.examples import Example as Example
@@ -152,6 +153,17 @@ class Facts:
     redistributable: bool = True
     """Whether the license allows publishing examples and predictions; otherwise only scores are shown."""
     citation: str = ""
+    licence: InitVar[str] = ""
+    """The former name of `license`, accepted for one version."""
+
+    def __post_init__(self, licence: str) -> None:
+        """Take the license under its former name, if the new one is not given."""
+        if licence and not self.license:
+            warn("Facts(licence=...) is now Facts(license=...).", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "license", licence)
+
+
+Facts.licence = property(lambda self: self.license)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

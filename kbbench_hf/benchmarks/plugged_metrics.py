@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,19 +35,27 @@ class Metric:
 def with_plugged_metrics(found: Benchmark) -> Benchmark:
     """Return a benchmark with the metrics that other packages add to it; itself if there are none.
 
-    Raises:
-        UsageError: a metric cannot be imported, is no `Metric`, or has the key of a metric of the benchmark.
+    A metric that cannot be imported, is no `Metric`, or has the key of a metric of the benchmark is left out with a
+    warning.
     """
     for key, address in plug_ins(GROUP).items():
-        metric = plugged("metric", key, address)
-        if not isinstance(metric, Metric):
-            raise UsageError(
-                f"{address}, the metric {key!r} of another package, is a {type(metric).__name__}; expected a "
-                "kbbench_hf.Metric. Fix the package that provides it."
-            )
-        if found.dataset in metric.datasets:
-            found = _with_metric(found, key, metric)
+        try:
+            metric = _imported_metric(key, address)
+            if found.dataset in metric.datasets:
+                found = _with_metric(found, key, metric)
+        except UsageError as error:
+            warn(f"{error} The metric {key!r} is left out.", stacklevel=3)
     return found
+
+
+def _imported_metric(key: str, address: str) -> Metric:
+    metric = plugged("metric", key, address)
+    if not isinstance(metric, Metric):
+        raise UsageError(
+            f"{address}, the metric {key!r} of another package, is a {type(metric).__name__}; expected a "
+            "kbbench_hf.Metric. Fix the package that provides it."
+        )
+    return metric
 
 
 def _with_metric(found: Benchmark, key: str, metric: Metric) -> Benchmark:

@@ -215,8 +215,10 @@ _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)
 """Models that only a provider has."""
 
 
-_KINDS = frozenset("hf llm nli dense multi late vss multi_vss graph fuse qagnn".split())
-"""What stands before the colon in names of our own models."""
+OWN_KINDS = frozenset(
+    "hf llm nli surface bm25 dense multi late vss multi_vss rrf weighted fuse graph qagnn knn".split()
+)
+"""Kinds of our own models, the first word of their names; other packages cannot replace them."""
 
 
 def plugged_model(name: str, options: RunOptions) -> object | None:
@@ -227,7 +229,7 @@ def plugged_model(name: str, options: RunOptions) -> object | None:
     Raises:
         UsageError: it cannot be imported or created.
     """
-    if options.get("base_url") or name.partition(":")[0] in _KINDS:
+    if options.get("base_url") or re.split(r"[:(@]", name, maxsplit=1)[0] in OWN_KINDS:
         return None
     address = plug_ins(MODELS).get(name) or (name if is_importable(name) else None)
     return None if address is None else plugged("model", name, address)
@@ -248,7 +250,10 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
         if options.get("model_kwargs"):
             raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
         return cast(
-            LanguageModel, Endpoint(base_url, name, key, options.get("timeout", 300.0), bill_to=options.get("bill_to"))
+            LanguageModel,
+            Endpoint(
+                base_url, name, key, options.get("timeout", OPTIONS["timeout"].default), bill_to=options.get("bill_to")
+            ),
         )
     if name.startswith("hf:"):
         from kbbench_hf.llm.causal_lm import CausalLM
@@ -314,7 +319,11 @@ def sampling_of(options: RunOptions) -> "Sampling":
 
     extra = options.get("extra_body", {})
     return Sampling(
-        options.get("temperature", 0.0), options.get("top_p"), options.get("max_tokens"), options.get("seed"), extra
+        options.get("temperature", OPTIONS["temperature"].default),
+        options.get("top_p"),
+        options.get("max_tokens"),
+        options.get("seed"),
+        extra,
     )
 
 

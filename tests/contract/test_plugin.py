@@ -6,10 +6,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kbbench_hf.benchmarks.base import Facts
+from kbbench_hf.retrieval.retrievers import RETRIEVERS
+from kbbench_hf.runners.run_options import OWN_KINDS
 from tests.contract.modules import EVALUATE
 from tests.servers.scripted import ScriptedServer
 
@@ -118,7 +122,8 @@ def test_models_and_metrics_of_other_packages_are_named_by_entry_points_or_by_ad
     information = site / "guesses-0.1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: guesses\nVersion: 0.1\n")
-    points = "[kbbench.models]\nbern = guesses:Bern\n[kbbench.metrics]\nanswer_length = guesses:LENGTH\n"
+    points = "[kbbench.models]\nbern = guesses:Bern\nbm25 = guesses:First\n[kbbench.metrics]\n"
+    points += "broken = nowhere:METRIC\nanswer_length = guesses:LENGTH\n"
     (information / "entry_points.txt").write_text(points)
     try:
         printed = json.loads(kbbench("run", "mini-capitals", "--model", "bern", "--out", "named", "--json").stdout)
@@ -128,6 +133,10 @@ def test_models_and_metrics_of_other_packages_are_named_by_entry_points_or_by_ad
         (tmp_path / "mine.py").write_text(MODELS_AND_METRICS)
         run = kbbench("run", "mini-stark", "--model", "mine:First", "--top-k", "5", "--out", "address")
         assert "mine:First" in (tmp_path / "address" / "run.json").read_text() and "Hit@1" in run.stdout
+        ours = kbbench("run", "mini-stark", "--model", "bm25", "--out", "ours").stderr
+        first = json.loads((tmp_path / "ours" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()[0])
+        assert first["ids"] != list(range(len(first["ids"]))), "our own bm25 ran, not the entry point of its name"
+        assert "The metric 'broken' is left out" in ours
         refused = kbbench("run", "mini-stark", "--model", "mine:Second", "--out", "none", expect=2).stderr
         assert "'mine:Second' could not be imported from mine:Second: AttributeError" in refused
     finally:
@@ -163,6 +172,7 @@ print(kbbench_hf.load("mini-capitals").num_rows)
 
 def test_it_has_a_tab_on_the_board_and_its_rows_there(site: Path, tmp_path: Path) -> None:
     code = f"""
+from dataclasses import replace
 from pathlib import Path
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.leaderboard.index import Index
@@ -194,6 +204,7 @@ def test_its_evaluate_module_is_built_beside_ours(kbbench: Kbbench, site: Path, 
 
 def test_its_shipped_dataset_is_what_its_source_builds(site: Path, tmp_path: Path) -> None:
     code = f"""
+from dataclasses import replace
 from pathlib import Path
 from kbbench_capitals import HERE, build
 from kbbench_hf.files.datasets import DatasetFolder
@@ -202,3 +213,14 @@ assert DatasetFolder(HERE / "mini").revision == DatasetFolder(Path({str(tmp_path
 """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_facts_take_the_license_under_its_former_name() -> None:
+    with pytest.warns(DeprecationWarning, match="license"):
+        facts = Facts("mini-x", "X", licence="mit")
+    assert facts.license == facts.licence == "mit"
+    assert replace(facts, license="cc0-1.0").license == "cc0-1.0"
+
+
+def test_no_entry_point_takes_the_place_of_a_retriever_of_ours() -> None:
+    assert {*RETRIEVERS} <= OWN_KINDS
