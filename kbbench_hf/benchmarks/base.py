@@ -120,8 +120,9 @@ Systems = Mapping[str, Mapping[str, ScoredConfig]]
 PromptFunction = Callable[[Example, Examples, PromptOptions], Prompt]
 ParseFunction = Callable[[str, Example], ParsedReply[Answer]]
 """(response, its example) -> the parsed reply; ParseError where the response has no answer."""
-Builder = Callable[[Path | None, Path, Sequence[str] | None], None]
-"""(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all)."""
+Builder = Callable[..., None]
+"""(the release's folder or None to download it, the dataset folder to write, the configs to build or None for all), and
+`revision=` where `Data.revisions` has several."""
 
 
 def of_text(parse: Callable[[str], Answer]) -> ParseFunction:
@@ -178,8 +179,11 @@ class Data:
     """(folder, config, split) -> examples."""
     build: Builder | None = None
     """Builds the dataset from its authors' release; None where it is shipped, or built elsewhere."""
-    build_private: Callable[[Path | None, Path, Sequence[str] | None, str], None] | None = None
+    build_private: Builder | None = None
     """As `build`, and a seed: builds a private split with invented names."""
+    revisions: tuple[int, ...] = ()
+    """Revisions that `build` and `build_private` can make of the same release, oldest first; the last is the default.
+    Empty where there is one."""
     build_archive: Callable[[Path, Path], None] | None = None
     """(archive, dataset folder to write): builds the knowledge base alone, from any archive of the release's format."""
     audit: "Audit | None" = None

@@ -14,7 +14,7 @@ from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder, Row, check_repla
 from kbbench_hf.reports.terminal import echo
 
 FILE = FilePath(exists=True, dir_okay=False)
-_RELEASE = ("source", "configs", "archive", "private_seed")
+_RELEASE = ("source", "configs", "archive", "private_seed", "revision")
 """Options of datasets that have a release."""
 _TABLES = ("nodes", "edges", "queries")
 """Options of knowledge bases from tables."""
@@ -65,6 +65,7 @@ _EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
     metavar="SEED",
     help="Build a private split with invented names in ./private/kbbench/NAME; run models in ./private.",
 )
+@click.option("--revision", type=int, help="Rebuild an earlier revision of a dataset that has several.")
 @click.option("--out", type=FilePath(), help="Output folder; ./kbbench/NAME by default.")
 def command(name: str, out: Path | None, **options: Any) -> None:
     """Build the dataset NAME in ./kbbench/NAME; 'kbbench list' prints the names.
@@ -121,7 +122,8 @@ def _build_knowledge_base(name: str, folder: Path, given: Row) -> list[str]:
         raise UsageError("A knowledge base needs --nodes FILE; only --edges and --queries are optional. Add --nodes.")
     if not given.keys().isdisjoint(_RELEASE):
         raise UsageError(
-            "--source, --configs, --archive and --private are for releases, not for your own tables. Leave them out."
+            "--source, --configs, --archive, --private and --revision are for releases, not for your own tables. Leave "
+            "them out."
         )
     from kbbench_hf.building.own_kb import build_own_knowledge_base
 
@@ -136,7 +138,7 @@ def _build_extraction(name: str, folder: Path, given: Row) -> None:
             "An extraction benchmark needs --ontology and --sentences, and triples of the sentences. Add them."
         )
     if not given.keys().isdisjoint(_RELEASE):
-        raise UsageError("--source, --configs, --archive and --private are for releases. Leave them out.")
+        raise UsageError("--source, --configs, --archive, --private and --revision are for releases. Leave them out.")
     from kbbench_hf.building.own_extraction.release import build_own_extraction
 
     choices = {choice: given[option] for option, choice in _CHOICES.items() if option in given}
@@ -153,7 +155,7 @@ def _build_private(name: str, folder: Path, given: Row) -> None:
     build = _benchmark(name).data.build_private
     if build is None or "archive" in given:
         raise UsageError(f"{name} has no private split. Leave --private out.")
-    build(given.get("source"), folder, _configs(given), given["private_seed"])
+    build(given.get("source"), folder, _configs(given), given["private_seed"], **_revision(name, given))
 
 
 def _build_archive(name: str, out: Path | None, given: Row) -> None:
@@ -162,9 +164,9 @@ def _build_archive(name: str, out: Path | None, given: Row) -> None:
     if build is None:
         some = ", ".join(each for each in benchmark_names() if benchmark(each).data.build_archive)
         raise UsageError(f"The release of {name} has no archive; expected one of {some}. Leave --archive out.")
-    if out is None or "source" in given or "configs" in given:
+    if out is None or not given.keys().isdisjoint(("source", "configs", "revision")):
         raise UsageError(
-            "--archive builds another knowledge base; expected --out FOLDER, and neither --source nor --configs. "
+            "--archive builds another knowledge base; expected --out FOLDER, and no --source, --configs or --revision. "
             "Add --out and leave the others out."
         )
     build(given["archive"], out)
@@ -178,19 +180,32 @@ def _build_release(name: str, folder: Path, given: Row) -> None:
             raise UsageError(
                 f"--source {source} is not a folder; expected the folder of the release. Leave it out to download."
             )
-        build(source, folder, _configs(given))
+        build(source, folder, _configs(given), **_revision(name, given))
         return
     if (shipped := shipped_dataset(name)) is None:
         raise UsageError(
             f"{name} has no release to build from; expected a dataset that has one. See: kbbench list {name}"
         )
-    if source or "configs" in given:
-        raise UsageError(f"{name} is built in. Leave --source and --configs out.")
+    if not given.keys().isdisjoint(("source", "configs", "revision")):
+        raise UsageError(f"{name} is built in. Leave --source, --configs and --revision out.")
     copy_dataset(shipped, folder)
 
 
 def _configs(given: Row) -> list[str] | None:
     return given["configs"].split(",") if "configs" in given else None
+
+
+def _revision(name: str, given: Row) -> dict[str, int]:
+    """Return the chosen revision of a dataset as an option of its builder; nothing where none is chosen."""
+    if "revision" not in given:
+        return {}
+    revisions, revision = _benchmark(name).data.revisions, given["revision"]
+    if not revisions:
+        raise UsageError(f"{name} has one revision; expected no --revision. Leave it out.")
+    if revision not in revisions:
+        known = " or ".join(map(str, revisions))
+        raise UsageError(f"{name} has no revision {revision}; expected {known}. Name one with --revision.")
+    return {"revision": revision}
 
 
 def _benchmark(name: str) -> Benchmark:

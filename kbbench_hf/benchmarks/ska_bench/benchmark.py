@@ -20,7 +20,7 @@ from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
-from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
+from kbbench_hf.benchmarks.ska_bench.configs import REVISIONS, bucket, configs
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool, pieces
@@ -274,6 +274,7 @@ SKA_OPEN = base.Benchmark(
         load,
         build=on_request("kbbench_hf.building.ska_bench.dataset:build_open"),
         build_private=on_request("kbbench_hf.building.ska_bench.dataset:build_private"),
+        revisions=tuple(REVISIONS),
         audit=on_request("kbbench_hf.building.ska_bench.audit:audit"),
         review=on_request("kbbench_hf.building.ska_bench.audit:review_items"),
     ),
@@ -294,6 +295,7 @@ SKA_BENCH = base.Benchmark(
         SKA_OPEN.data,
         build=on_request("kbbench_hf.building.ska_bench.dataset:build_official"),
         build_private=None,
+        revisions=(),
     ),
     replace(_SCORING, modes=("squad", "exact", "wtq", "rog", "typed")),
     _ASKING,

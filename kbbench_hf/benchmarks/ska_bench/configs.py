@@ -26,6 +26,12 @@ HARDNESS = {"hard": (1, 2), "easy": (4, 255)}
 """First and last hop of the noise; the noise testbed itself is the paper's "mixed"."""
 HARDNESS_BUDGETS = (4 << 10, 2 << 10, 1 << 10)
 """Both levels of an instance have the largest budget that both can fill."""
+REVISIONS = {1: "1.0.0", 2: "2.0.0"}
+"""Revision of the construction -> version of the dataset that it builds.
+
+A patch version changes descriptions, a minor version adds instances, a major one changes gold answers or contexts;
+scores of different majors are never in one table."""
+NEWEST = max(REVISIONS)
 TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness", "unreviewed")
 """`unreviewed` is the standard noise config of the instances that wait for review."""
 

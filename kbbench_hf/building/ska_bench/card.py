@@ -8,17 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.ska_bench.configs import BUCKETS, STANDARD, bucket
+from kbbench_hf.benchmarks.ska_bench.configs import BUCKETS, REVISIONS, STANDARD, bucket
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.audit import distance_from_uniform
 from kbbench_hf.building.ska_bench.noise import looks_like_evidence
 from kbbench_hf.building.ska_bench.programs import alternatives
 from kbbench_hf.building.ska_bench.testbeds import FILLED, SAME, Testbeds
-
-VERSION = "1.0.0"
-"""Version of ska-open. A patch changes descriptions, a minor version adds instances, a major one changes gold answers
-or contexts; scores of different majors are never in one table."""
-
 
 PAPER = {
     "kg": (233, 4.25, 0, 1.96),
@@ -39,6 +34,7 @@ def write_card(
     built: Testbeds,
     tokenizer: str,
     tables: Mapping[str, Mapping[str, pa.Table]],
+    revision: int,
 ) -> str:
     """Return a card with the report of a build, in Markdown, and with version and hash of instances and pools."""
     instances, pools = release.instances, release.pools
@@ -55,7 +51,7 @@ def write_card(
     lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
     for part in map(list, parts):
         lines += ["", *part] if part else []
-    version = f"Version {VERSION}, SHA-256 of instances and pools `{content_sha256(tables)}`."
+    version = f"Version {REVISIONS[revision]}, SHA-256 of instances and pools `{content_sha256(tables)}`."
     return f"{card.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{version}\n"
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.audits import refuse_unwaived, waived, write_into_card
-from kbbench_hf.benchmarks.ska_bench.configs import configs
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST, REVISIONS, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, InstanceSet
 from kbbench_hf.building.ska_bench.audit import audit
-from kbbench_hf.building.ska_bench.card import VERSION, write_card
+from kbbench_hf.building.ska_bench.card import write_card
 from kbbench_hf.building.ska_bench.official import read_official
 from kbbench_hf.building.ska_bench.private import RENAMERS, rename_instances
 from kbbench_hf.building.ska_bench.public_files import download_sources
@@ -64,10 +64,11 @@ POOL = _schema(
 """Columns of `pool_*`: one unit a row; `section` is `header`, `sk` or `text`."""
 
 
-def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
+def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = None, revision: int = NEWEST) -> None:
     """Build `ska-open` from a folder of raw files (`sources.MAKERS`).
 
-    Where None is given, the folder is made from the sources' public files at pinned commits.
+    Where None is given, the folder is made from the sources' public files at pinned commits. An earlier `revision` of
+    the construction (`REVISIONS`) builds the dataset of that time, byte for byte; the card may differ.
 
     Raises:
         UsageError: an unknown config.
@@ -76,8 +77,8 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
             audit on its card, for inspection and not for release.
     """
     subsets = _subsets(wanted, SUBSETS)
-    instances = make_instances(download_sources() if source is None else source, subsets)
-    build(_card("ska-open"), instances, out, wanted)
+    instances = make_instances(download_sources() if source is None else source, subsets, revision)
+    build(_card("ska-open"), instances, out, wanted, revision=revision)
     write_text(out / REMOVED.name, REMOVED.read_text(encoding="utf-8"))
     if wanted is None:
         write_audit(DatasetFolder(out))
@@ -108,7 +109,9 @@ def build_official(source: Path | None, out: Path, wanted: Sequence[str] | None 
     build(_card("ska-bench"), read_official(source), out, wanted, every_budget=True)
 
 
-def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, seed: str) -> None:
+def build_private(
+    source: Path | None, out: Path, wanted: Sequence[str] | None, seed: str, revision: int = NEWEST
+) -> None:
     """Build the private split of `ska-open` for a seed (`private`), from a folder as `build_open` takes it, or None.
 
     The seed itself is stored nowhere.
@@ -126,10 +129,10 @@ def build_private(source: Path | None, out: Path, wanted: Sequence[str] | None, 
             raise UsageError(
                 f"{name} is of a hybrid subset, which has no private split; expected configs of kg or table."
             )
-    instances = make_instances(download_sources() if source is None else source, tuple(RENAMERS))
+    instances = make_instances(download_sources() if source is None else source, tuple(RENAMERS), revision)
     instances, left_out = rename_instances(instances, seed)
     counted = "".join(f"- {n:,} instances: {why}\n" for why, n in Counter(left_out.values()).most_common())
-    build(_card("private").replace("LEFT OUT", counted or "- none\n"), instances, out, wanted)
+    build(_card("private").replace("LEFT OUT", counted or "- none\n"), instances, out, wanted, revision=revision)
     if wanted is None:
         write_audit(DatasetFolder(out))
 
@@ -142,8 +145,9 @@ def build(
     count: Tokenizer | None = None,
     *,
     every_budget: bool = False,
+    revision: int = NEWEST,
 ) -> None:
-    """Write a dataset of instances, pools and testbeds with its card.
+    """Write a dataset of instances, pools and testbeds with its card, by a revision of the construction.
 
     Of `wanted` configs, with the instances and pools that they need. Noise configs that distinct units do not fill are
     left out unless `every_budget` is set.
@@ -168,8 +172,8 @@ def build(
         }
     for subset in subsets:
         tables[f"pool_{subset}"] = {"full": pa.Table.from_pylist(release.pools[subset].to_rows(), POOL)}
-    text = write_card(card, release._replace(instances=instances), built, count.name, tables)
-    write_dataset(out, {**tables, **built.tables}, text, version=VERSION)
+    text = write_card(card, release._replace(instances=instances), built, count.name, tables, revision)
+    write_dataset(out, {**tables, **built.tables}, text, version=REVISIONS[revision])
 
 
 def _card(dataset: str) -> str:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, UnitPool, clean, counts
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
@@ -102,7 +103,7 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
     return chosen
 
 
-def make_instances(folder: Path) -> InstanceSet:
+def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of `kg`, and MetaQA's graph as their pool.
 
     Raises:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, InstanceSet, UnitPool, counts
 from kbbench_hf.building.ska_bench import hybridqa_graph_questions, metaqa, table, table_text, tekgen
 from kbbench_hf.building.ska_bench.evidence import Evidence
@@ -22,22 +23,22 @@ TEMPLATE_SHARE = 0.3
 """The largest share of `kg_text` that instances from templates have."""
 
 
-def make_instances(source: Path, subsets: Sequence[str] = SUBSETS) -> InstanceSet:
-    """Return the instances of these subsets, by subset and id, and their pools.
+def make_instances(source: Path, subsets: Sequence[str] = SUBSETS, revision: int = NEWEST) -> InstanceSet:
+    """Return the instances of these subsets, by subset and id, and their pools, by a revision of the construction.
 
     Raises:
         DataError: a file that a maker needs is absent or malformed.
     """
     with REMOVED.open(encoding="utf-8", newline="") as rows:
         removed = {row["id"] for row in csv.DictReader(rows)}
-    made = [MAKERS[subset](source) for subset in subsets if subset in MAKERS]
+    made = [MAKERS[subset](source, revision) for subset in subsets if subset in MAKERS]
     cleaned = [[clean_aliases(each) for each in part.instances if each.id not in removed] for part in made]
     instances = [instance for members in cleaned for instance in assign_demo(members)]
     pools = {subset: pool for part in made for subset, pool in part.pools.items()}
     return InstanceSet(instances, pools, tuple(each for part in made for each in part.counts))
 
 
-def make_kg_text(folder: Path) -> InstanceSet:
+def make_kg_text(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of `kg_text` from HybridQA and from templates, and their triples and texts as one pool.
 
     Text2KGBench's release is optional: `text2kgbench/wikidata_tekgen` in the folder, or beside it.
@@ -93,13 +94,13 @@ def merge_sets(subset: str, parts: Sequence[InstanceSet]) -> InstanceSet:
     return InstanceSet(instances, {subset: whole}, tuple(each for part in parts for each in part.counts))
 
 
-MAKERS: Mapping[str, Callable[[Path], InstanceSet]] = {
+MAKERS: Mapping[str, Callable[[Path, int], InstanceSet]] = {
     "kg": metaqa.make_instances,
     "table": table.make_instances,
     "kg_text": make_kg_text,
     "table_text": table_text.make_instances,
 }
-"""Subset -> a function from a source folder to the instances and the pool of that subset."""
+"""Subset -> a function from a source folder and a revision of the construction to its instances and its pool."""
 
 
 def clean_aliases(instance: Instance) -> Instance:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import (
     Cells,
@@ -121,7 +122,7 @@ QUOTAS = {
 }
 
 
-def make_instances(folder: Path) -> InstanceSet:
+def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of the subset, as many as keep the quotas, and their tables.
 
     Raises:

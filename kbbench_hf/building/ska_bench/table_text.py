@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice, product
 from pathlib import Path
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool, counts
 from kbbench_hf.building.ska_bench.hybridqa import (
     SOURCE,
@@ -48,7 +49,7 @@ _REMARKS = re.compile(r"note|comment|remark|reason|description|ref|result", re.I
 _NAME, _YEAR = re.compile(r"[A-Z][a-z]"), re.compile(r"(?:1[89]|20)\d\d$")
 
 
-def make_instances(folder: Path) -> InstanceSet:
+def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of the subset, and the tables and passages that they are asked on.
 
     Raises:

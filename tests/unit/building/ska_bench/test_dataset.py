@@ -115,10 +115,19 @@ def test_instances_and_pools_survive_their_rows() -> None:
 
 
 def test_the_shipped_mini_dataset_is_what_its_source_builds(tmp_path: Path) -> None:
-    build("mini-ska", archipelago.release(), tmp_path / "mini-ska", MINI.data.configs)
+    build("mini-ska", archipelago.release(), tmp_path / "mini-ska", MINI.data.configs, revision=1)
     assert DatasetFolder(tmp_path / "mini-ska").revision == shipped_dataset("mini-ska").revision
     found = DatasetFolder(tmp_path / "mini-ska").configs()
     assert len(found) == 38 and {split for splits in found.values() for split in splits} == {"test", "full"}
+
+
+@pytest.mark.parametrize(("revision", "version"), [(1, "1.0.0"), (2, "2.0.0")])
+def test_manifest_and_card_say_which_revision_of_the_construction_made_a_dataset(
+    revision: int, version: str, tmp_path: Path
+) -> None:
+    build("ska-open", archipelago.release(), tmp_path / "out", ["noise_kg_1k"], revision=revision)
+    assert DatasetFolder(tmp_path / "out").manifest["version"] == version
+    assert f"Version {version}" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_table_without_rows_of_some_kind_is_read_as_it_was_written() -> None:
