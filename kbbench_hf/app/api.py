@@ -40,13 +40,13 @@ def routes(boards: Boards) -> list[Route]:
         return answer
 
     def page(request: Request) -> Response:
-        place = next(iter(boards.families().values()))[0]
-        row = boards.board(place).rows[0].id
+        task_key = next(iter(boards.families().values()))[0]
+        row = boards.board(task_key).rows[0].id
         base = public_address(request)
-        return HTMLResponse(render_html("api", styles=STYLES, base=base, place=str(place), row=row))
+        return HTMLResponse(render_html("api", styles=STYLES, base=base, place=str(task_key), row=row))
 
     def places(request: Request) -> Response:
-        return _json([_place(boards, place) for place in boards.places()])
+        return _json([_place(boards, task_key) for task_key in boards.places()])
 
     def board(request: Request) -> Response:
         asked = dict(request.query_params)
@@ -57,11 +57,11 @@ def routes(boards: Boards) -> list[Route]:
 
     def predictions(request: Request) -> Response:
         row_id = request.path_params["row"]
-        place = _place_of_row(boards, row_id)
-        row = boards.row(place, row_id)
+        task_key = _place_of_row(boards, row_id)
+        row = boards.row(task_key, row_id)
         if row is None or row.badge == "published":
             raise UsageError(f"{row_id!r} was published as scores only; there are no predictions here.")
-        if why := why_no_answers(boards, place, [row]):
+        if why := why_no_answers(boards, task_key, [row]):
             raise UsageError(f"{row_id!r} has predictions that are not handed on. {why}")
         data = boards.index.store.predictions_file(row_id).read_bytes()
         name = f"{row_id[:12]}.predictions.jsonl.gz"
@@ -84,24 +84,24 @@ def routes(boards: Boards) -> list[Route]:
     ]
 
 
-def board_answer(boards: Boards, place: Place, asked: Mapping[str, str]) -> Response:
+def board_answer(boards: Boards, task_key: Place, asked: Mapping[str, str]) -> Response:
     """Return a board as a view of it asks, whole: `search`, `origin`, `sort` and `columns` as in the page's address.
 
     Raises:
         UsageError: a format that there is not.
     """
-    found, form = boards.board(place), asked.get("format", "json")
+    board, form = boards.board(task_key), asked.get("format", "json")
     if form not in FORMATS:
         raise UsageError(f"{form[:20]!r} is not a format; expected {', '.join(FORMATS)}. Name one of them.")
-    rows = found.differences(found.chosen(found.view(asked)))
-    headings = requested_columns(asked.get("columns", ""), found.columns, [each.heading for each in found.columns])
-    name = f"{'-'.join(place[:3])}.{form}"
+    rows = board.differences(board.chosen(board.view(asked)))
+    headings = requested_columns(asked.get("columns", ""), board.columns, [each.heading for each in board.columns])
+    name = f"{'-'.join(task_key[:3])}.{form}"
     if form == "csv":
-        text = csv_text(rows, chosen_columns(found, headings))
+        text = csv_text(rows, chosen_columns(board, headings))
         return PlainTextResponse(text, media_type="text/csv", headers=_attachment(name))
     if form == "tex":
-        return PlainTextResponse(latex_text(rows, found.benchmark, headings), headers=_attachment(name))
-    return _json({**_place(boards, place), "rows": [_row(row) for row in rows]})
+        return PlainTextResponse(latex_text(rows, board.benchmark, headings), headers=_attachment(name))
+    return _json({**_place(boards, task_key), "rows": [_row(row) for row in rows]})
 
 
 def row_values(boards: Boards, row_id: str) -> PlainRow:
@@ -110,9 +110,9 @@ def row_values(boards: Boards, row_id: str) -> PlainRow:
     Raises:
         UsageError: no board has a row of this id.
     """
-    place = _place_of_row(boards, row_id)
-    row = boards.row(place, row_id)
-    values = {"place": str(place), **_row(row)} if row else {}
+    task_key = _place_of_row(boards, row_id)
+    row = boards.row(task_key, row_id)
+    values = {"place": str(task_key), **_row(row)} if row else {}
     if row and row.badge != "published":
         store = boards.index.store
         values |= {"record": json.loads(store.record(row_id).to_bytes()), "result": store.result(row_id)}
@@ -120,20 +120,20 @@ def row_values(boards: Boards, row_id: str) -> PlainRow:
 
 
 def _place_of_row(boards: Boards, row_id: str) -> Place:
-    place = boards.place_of(row_id)
-    if place is None:
+    task_key = boards.place_of(row_id)
+    if task_key is None:
         raise UsageError(f"No such row: {row_id[:80]!r}. The ids of all rows of a place: /api/board?place=PLACE")
-    return place
+    return task_key
 
 
-def _place(boards: Boards, place: Place) -> PlainRow:
-    found = boards.board(place)
+def _place(boards: Boards, task_key: Place) -> PlainRow:
+    board = boards.board(task_key)
     return {
-        "place": str(place),
-        "title": place_label(place),
-        "headline": found.headline,
-        "lower_is_better": found.lower_is_better,
-        "n_rows": len(found.rows),
+        "place": str(task_key),
+        "title": place_label(task_key),
+        "headline": board.headline,
+        "lower_is_better": board.lower_is_better,
+        "n_rows": len(board.rows),
     }
 
 
@@ -148,9 +148,9 @@ def _row(row: Row) -> PlainRow:
     return values
 
 
-def _score_to_json(figure: Mapping[str, float]) -> PlainRow:
-    ends = [figure["low"], figure["high"]]
-    return {"value": _finite(figure["value"]), "ci95": [_finite(each) for each in ends]}
+def _score_to_json(score: Mapping[str, float]) -> PlainRow:
+    ends = [score["low"], score["high"]]
+    return {"value": _finite(score["value"]), "ci95": [_finite(each) for each in ends]}
 
 
 def _finite(value: float) -> float | None:

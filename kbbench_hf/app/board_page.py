@@ -47,7 +47,7 @@ def board_tab(boards: Boards) -> BoardTab:
     outputs = [*head, sort, page, shown, table, more, plot]
 
     def find(
-        place: str,
+        task_key: str,
         search: str | None = None,
         origin: str = ALL,
         sort: str | None = None,
@@ -57,10 +57,10 @@ def board_tab(boards: Boards) -> BoardTab:
         type: str = ALL,
     ) -> tuple[object, ...]:
         """Return a board as HTML; programs read /api/board?place=PLACE, and all places at /api/boards."""
-        if not place:  # the page was not filled yet
+        if not task_key:  # the page was not filled yet
             return gr.skip(), gr.skip()
         try:
-            where, page = as_place(place), int(page or 1)
+            where, page = as_place(task_key), int(page or 1)
             view = View((search or "")[:MAX_SEARCH], origin, sort or "", page, size, type)
             return table_html(boards.board(where), where, view, shown or []), page
         except KBBenchError as error:
@@ -68,7 +68,7 @@ def board_tab(boards: Boards) -> BoardTab:
 
     def clicked(
         event: gr.SelectData,
-        place: str,
+        task_key: str,
         search: str,
         origin: str,
         sort: str,
@@ -81,19 +81,19 @@ def board_tab(boards: Boards) -> BoardTab:
         wanted = _clicked_view(event.value, sort, page)
         if wanted is None:
             return gr.skip(), gr.skip(), gr.skip()
-        return *find(place, search, origin, wanted[0], shown, wanted[1], size, type), wanted[0]
+        return *find(task_key, search, origin, wanted[0], shown, wanted[1], size, type), wanted[0]
 
-    def drawing(event: gr.SelectData, place: str) -> object:
-        return _plot_of_axes(boards, place, event.value) or gr.skip()
+    def drawing(event: gr.SelectData, task_key: str) -> object:
+        return _plot_of_axes(boards, task_key, event.value) or gr.skip()
 
-    def show(place: str, query: Mapping[str, str]) -> list[object]:
+    def show(task_key: str, query: Mapping[str, str]) -> list[object]:
         """Return the values of `outputs` for one place, with the view that the query requests."""
         try:
-            found = boards.board(where := as_place(place))
+            board = boards.board(where := as_place(task_key))
         except KBBenchError as error:
             problem = {table: board_problem(error), one_board: gr.Column(visible=True), more: "", plot: ""}
             return [problem.get(each, gr.skip()) for each in outputs]
-        return _board_values(boards, found, where, query)
+        return _board_values(boards, board, where, query)
 
     def show_overview() -> list[object]:
         shown = {one_board: gr.Column(visible=False), overview: overview_html(boards), place: None}
@@ -103,9 +103,9 @@ def board_tab(boards: Boards) -> BoardTab:
         places = boards.families().get(str(event.value), [])
         return show(str(places[0]), {}) if places else show_overview()
 
-    def pick_dataset(dataset: str, place: str) -> object:
+    def pick_dataset(dataset: str, task_key: str) -> object:
         """Go to another dataset, to the same subset and split of it if it has them."""
-        found = _same_setting(boards, dataset, place)
+        found = _same_setting(boards, dataset, task_key)
         return [gr.skip()] * len(outputs) if found is None else show(str(found), {})
 
     def start(query: Mapping[str, str]) -> list[object]:
@@ -143,12 +143,12 @@ def _table_and_plot() -> "tuple[gr.HTML, gr.CheckboxGroup, gr.HTML, gr.HTML]":
     return table, shown, more, plot
 
 
-def _plot_of_axes(boards: Boards, place: str, axes: object) -> str:
+def _plot_of_axes(boards: Boards, task_key: str, axes: object) -> str:
     """Return the plot of the chosen axes, a list of two names; an empty string if there is no such plot."""
     if not isinstance(axes, list) or len(axes) != 2:
         return ""
     try:
-        return plot_html(boards.board(as_place(place)), as_place(place), *map(str, axes))
+        return plot_html(boards.board(as_place(task_key)), as_place(task_key), *map(str, axes))
     except KBBenchError:
         return ""
 
@@ -181,14 +181,14 @@ def _choices(menu: list[str]) -> "tuple[gr.components.Component, ...]":
         )  # fmt: skip
 
 
-def _board_values(boards: Boards, found: Board, where: Place, query: Mapping[str, str]) -> list[object]:
+def _board_values(boards: Boards, board: Board, where: Place, query: Mapping[str, str]) -> list[object]:
     """Return the values of the tab's outputs for one board, with the view that the query requests."""
     import gradio as gr
 
-    view, columns = found.view(query), found.headings(query)
+    view, columns = board.view(query), board.headings(query)
     filters = [
         gr.Dropdown(choices, value=value, visible=len(choices) > 2)
-        for choices, value in ((types(found.rows), view.type), (sizes(found.rows), view.size))
+        for choices, value in ((types(board.rows), view.type), (sizes(board.rows), view.size))
     ]
     places = boards.families().get(benchmark(where.benchmark).facts.family, [])
     return [
@@ -200,18 +200,18 @@ def _board_values(boards: Boards, found: Board, where: Place, query: Mapping[str
         *filters,
         view.sort,
         view.page,
-        gr.CheckboxGroup([column.heading for column in found.columns], value=columns),
-        table_html(found, where, view, columns),
-        gr.HTML(below := more_html(boards, found, where), visible=bool(below)),
-        plot_html(found, where, query.get("x", ""), query.get("y", "")),
+        gr.CheckboxGroup([column.heading for column in board.columns], value=columns),
+        table_html(board, where, view, columns),
+        gr.HTML(below := more_html(boards, board, where), visible=bool(below)),
+        plot_html(board, where, query.get("x", ""), query.get("y", "")),
     ]
 
 
-def _same_setting(boards: Boards, dataset: str, place: str) -> Place | None:
-    """Return the place of a dataset with the subset and split of `place`, else its first; None without any."""
+def _same_setting(boards: Boards, dataset: str, task_key: str) -> Place | None:
+    """Return the place of a dataset with the subset and split of `task_key`, else its first; None without any."""
     places = [each for group in boards.families().values() for each in group if dataset_label(each) == dataset]
     try:
-        wanted = setting_label(as_place(place))
+        wanted = setting_label(as_place(task_key))
     except KBBenchError:
         wanted = ""
     return next((each for each in places if setting_label(each) == wanted), places[0] if places else None)

@@ -28,40 +28,40 @@ N_SUMMARY = 30
 N_KEYS = 12
 
 
-def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> str:
+def table_html(board: Board, task_key: Place, view: View, shown: Sequence[str]) -> str:
     """Return the page of a board that a view leaves."""
-    rows = found.chosen(view)
+    rows = board.chosen(view)
     visible, number, n_pages = page_of(rows, view.page)
-    kept = chosen_columns(found, shown)
+    kept = chosen_columns(board, shown)
     headings = [_heading(column, view.sort) for column in kept]
     start = (number - 1) * PAGE
     above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
-    visible = found.differences([*above, *visible])[len(above) :]
+    visible = board.differences([*above, *visible])[len(above) :]
     lines = [
         [
-            (head["css"], *cell, _bar(found, row) if column.metric == found.headline else None)
+            (head["css"], *cell, _bar(board, row) if column.metric == board.headline else None)
             for head, column, cell in zip(headings, kept, line, strict=True)
         ]
         for row, line in zip(visible, cells(visible, kept), strict=True)
     ]
     begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
-    words = f"{len(rows):,} of {n_systems(len(found.rows))}" if len(rows) < len(found.rows) else n_systems(len(rows))
+    words = f"{len(rows):,} of {n_systems(len(board.rows))}" if len(rows) < len(board.rows) else n_systems(len(rows))
     words += (
         ". Systems with the same # do not differ significantly from the first of them (5 % level)."
         if any(row.group for row in rows)
         else "."
     )
     columns = ",".join(column.heading for column in kept)
-    query = {"place": str(place), **view.address, "columns": columns}
+    query = {"place": str(task_key), **view.address, "columns": columns}
     return render_html(
         "board",
         headings=headings,
         rows=list(zip(visible, begins, lines, strict=True)),
-        place=str(place),
+        place=str(task_key),
         page=number,
         n_pages=n_pages,
         words=words,
-        axis=found.axis_words if rows else "",
+        axis=board.axis_words if rows else "",
         downloads={
             label: f"api/board?{urlencode({**query, 'format': form})}"
             for label, form in (("CSV", "csv"), ("LaTeX", "tex"), ("JSON", "json"))
@@ -69,39 +69,39 @@ def table_html(found: Board, place: Place, view: View, shown: Sequence[str]) -> 
     )
 
 
-def more_html(boards: Boards, found: Board, place: Place) -> str:
+def more_html(boards: Boards, board: Board, task_key: Place) -> str:
     """Return what is below a board: the summary over datasets, and the best systems by slice of the examples."""
-    names = [name for row in _best_stored(found)[:1] for name in boards.index.store.result(row.id)["slices"]]
-    slices = _slices(boards, found, place, names)
-    return render_html("board_more", summary=summary_html(boards, found, place), slices=slices, label=found.label)
+    names = [name for row in _best_stored(board)[:1] for name in boards.index.store.result(row.id)["slices"]]
+    slices = _slices(boards, board, task_key, names)
+    return render_html("board_more", summary=summary_html(boards, board, task_key), slices=slices, label=board.label)
 
 
-def summary_html(boards: Boards, found: Board, place: Place) -> str:
+def summary_html(boards: Boards, board: Board, task_key: Place) -> str:
     """Return the headline scores of systems on the datasets of a benchmark, and their mean where all are known.
 
     The datasets have the split and the metrics of this place; nothing where it is the only one.
     """
     alike = [
         each
-        for each in boards.related(place)
-        if each.split == place.split and boards.board(each).benchmark.metrics == found.benchmark.metrics
+        for each in boards.related(task_key)
+        if each.split == task_key.split and boards.board(each).benchmark.metrics == board.benchmark.metrics
     ]
     scores: dict[tuple[str, str], dict[Place, Row]] = {}
     for each in alike:
         for row in boards.board(each).rows:
-            if math.isfinite(row.figures.get(found.headline, BoardScore(math.nan)).value):
+            if math.isfinite(row.figures.get(board.headline, BoardScore(math.nan)).value):
                 scores.setdefault((row.system, row.badge), {}).setdefault(each, row)
     if len(alike) < 2 or not any(len(rows) > 1 for rows in scores.values()):
         return ""
-    sign = 1 if found.lower_is_better else -1
+    sign = 1 if board.lower_is_better else -1
     means = {
-        key: sum(row.figures[found.headline].value for row in rows.values()) / len(rows) for key, rows in scores.items()
+        key: sum(row.figures[board.headline].value for row in rows.values()) / len(rows) for key, rows in scores.items()
     }
     ranked = sorted(scores, key=lambda key: (-len(scores[key]), sign * means[key], key))[:N_SUMMARY]
     lines = [
         [
-            _link(*next((place, row) for place, row in scores[key].items())),
-            *(scores[key][each].figures[found.headline].text() if each in scores[key] else "" for each in alike),
+            _link(*next((task_key, row) for task_key, row in scores[key].items())),
+            *(scores[key][each].figures[board.headline].text() if each in scores[key] else "" for each in alike),
             f"{means[key]:.4f}" if len(scores[key]) == len(alike) else "",
         ]
         for key in ranked
@@ -113,8 +113,8 @@ def summary_html(boards: Boards, found: Board, place: Place) -> str:
     return table([*headings, "mean"], lines, note=note)
 
 
-def _link(place: Place, row: Row) -> str:
-    return Markup('<a href="{}">{}</a>').format(row_address(place, row), row.system)
+def _link(task_key: Place, row: Row) -> str:
+    return Markup('<a href="{}">{}</a>').format(row_address(task_key, row), row.system)
 
 
 def board_problem(error: KBBenchError) -> str:
@@ -122,10 +122,10 @@ def board_problem(error: KBBenchError) -> str:
     return render_html("words", text=error)
 
 
-def chosen_columns(found: Board, shown: Sequence[str]) -> list[BoardColumn]:
+def chosen_columns(board: Board, shown: Sequence[str]) -> list[BoardColumn]:
     """Return the columns with these headings, the systems' names among them; the default ones where none is named."""
-    wanted = {*shown, "system"} if isinstance(shown, Sequence) and shown else set(found.default_columns)
-    return [column for column in found.columns if column.heading in wanted]
+    wanted = {*shown, "system"} if isinstance(shown, Sequence) and shown else set(board.default_columns)
+    return [column for column in board.columns if column.heading in wanted]
 
 
 def n_systems(number: int) -> str:
@@ -137,51 +137,51 @@ def n_systems(number: int) -> str:
     return f"{number:,} system{'' if number == 1 else 's'}"
 
 
-def row_address(place: Place, row: Row) -> str:
+def row_address(task_key: Place, row: Row) -> str:
     """Return where a row's page is."""
-    return f"?{urlencode({'place': str(place), 'tab': 'row', 'row': row.id})}"
+    return f"?{urlencode({'place': str(task_key), 'tab': 'row', 'row': row.id})}"
 
 
-def plot_axes(found: Board) -> tuple[list[str], list[str]]:
+def plot_axes(board: Board) -> tuple[list[str], list[str]]:
     """Return the headings of the columns for the x and the y axis of a scatter plot, the default ones first."""
-    metrics = [each.heading for each in found.columns if each.metric and len(_values(found, each)) > 1]
-    metrics.sort(key=lambda heading: heading != found.label)
-    costs = [each.heading for each in found.columns if each.heading in COSTS and len(_values(found, each)) > 1]
+    metrics = [each.heading for each in board.columns if each.metric and len(_values(board, each)) > 1]
+    metrics.sort(key=lambda heading: heading != board.label)
+    costs = [each.heading for each in board.columns if each.heading in COSTS and len(_values(board, each)) > 1]
     return [*costs, *metrics[1:], *metrics[:1]], metrics
 
 
-def plot_html(found: Board, place: Place, x: str, y: str) -> str:
+def plot_html(board: Board, task_key: Place, x: str, y: str) -> str:
     """Return a scatter plot of two columns, by headings, with menus for its axes; nothing without two to choose.
 
     A board of very many systems shows the first ones and the Pareto front.
     """
-    x_choices, y_choices = plot_axes(found)
+    x_choices, y_choices = plot_axes(board)
     if not {*x_choices} - {*y_choices[:1]}:
         return ""
     x, y = x if x in x_choices else x_choices[0], y if y in y_choices else y_choices[0]
-    across, up = (next(column for column in found.columns if column.heading == each) for each in (x, y))
-    values, scores = _values(found, across), _values(found, up)
-    rows = [row for row in found.rows if row.id in values and row.id in scores]
+    across, up = (next(column for column in board.columns if column.heading == each) for each in (x, y))
+    values, scores = _values(board, across), _values(board, up)
+    rows = [row for row in board.rows if row.id in values and row.id in scores]
     points = [(-values[row.id] if across.descending else values[row.id], scores[row.id]) for row in rows]
     front = set(pareto_front(points, not up.descending))
     kept = [row for n, row in enumerate(rows) if n < N_DOTS or n in front]
-    dots = [Dot(values[row.id], row.figures[up.metric], row.system, row_address(place, row)) for row in kept]
+    dots = [Dot(values[row.id], row.figures[up.metric], row.system, row_address(task_key, row)) for row in kept]
     x_axis, y_axis = (COSTS.get(x, x), not across.descending), (y, not up.descending)
     drawn = scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
     axes = {"y": ("y axis", y, y_choices), "x": ("x axis", x, x_choices)}
     return render_html("plot", drawn=drawn, axes=axes, costs=x in COSTS)
 
 
-def _values(found: Board, column: BoardColumn) -> dict[str, float]:
+def _values(board: Board, column: BoardColumn) -> dict[str, float]:
     """Return the finite values of a column by row, those of costs positive."""
-    values = {row.id: column.order(row) for row in found.rows} if column.order else {}
+    values = {row.id: column.order(row) for row in board.rows} if column.order else {}
     least = 0.0 if column.heading in COSTS else -math.inf
     return {row: each for row, each in values.items() if isinstance(each, float) and least < each < math.inf}
 
 
-def _slices(boards: Boards, found: Board, place: Place, names: Sequence[str]) -> dict[str, str]:
+def _slices(boards: Boards, board: Board, task_key: Place, names: Sequence[str]) -> dict[str, str]:
     """Return slice -> a small picture for each of its keys, a line for each of the best systems."""
-    best = _best_stored(found)
+    best = _best_stored(board)
     results = [boards.index.store.result(row.id)["slices"] for row in best]
     drawn = {}
     for name in names:
@@ -189,25 +189,25 @@ def _slices(boards: Boards, found: Board, place: Place, names: Sequence[str]) ->
         if not 1 < len(keys) <= N_KEYS:
             continue
         panels = []
-        for key, figures in keys.items():
+        for key, scores in keys.items():
             values = {
-                row.system: (BoardScore.of(each[name][key][found.headline]), row_address(place, row))
+                row.system: (BoardScore.of(each[name][key][board.headline]), row_address(task_key, row))
                 for row, each in zip(best, results, strict=True)
-                if found.headline in each.get(name, {}).get(key, {})
+                if board.headline in each.get(name, {}).get(key, {})
             }
-            n = max((each["n_scored"] for each in figures.values()), default=0)
+            n = max((each["n_scored"] for each in scores.values()), default=0)
             panels.append(Panel(f"{key} (n = {n:,})", values))
-        drawn[name.replace("_", " ")] = multiples(panels, f"{found.label} by {name.replace('_', ' ')}")
+        drawn[name.replace("_", " ")] = multiples(panels, f"{board.label} by {name.replace('_', ' ')}")
     return drawn
 
 
-def _best_stored(found: Board) -> list[Row]:
-    return [row for row in found.rows if row.badge != "published"][:N_SYSTEMS]
+def _best_stored(board: Board) -> list[Row]:
+    return [row for row in board.rows if row.badge != "published"][:N_SYSTEMS]
 
 
-def _bar(found: Board, row: Row) -> object:
-    figure = row.figures.get(found.headline)
-    return found.axis.bar(figure) if found.axis and figure else None
+def _bar(board: Board, row: Row) -> object:
+    score = row.figures.get(board.headline)
+    return board.axis.bar(score) if board.axis and score else None
 
 
 def _heading(column: BoardColumn, sort: str) -> dict[str, str]:

@@ -117,35 +117,39 @@ class Boards:
         A benchmark that has none yet and takes submissions has its default place.
         """
         places = self.places()
-        with_rows = {place.benchmark for place in places}
-        empty = {place.benchmark: place for place in reversed(self.open_places()) if place.benchmark not in with_rows}
+        with_rows = {task_key.benchmark for task_key in places}
+        empty = {
+            task_key.benchmark: task_key
+            for task_key in reversed(self.open_places())
+            if task_key.benchmark not in with_rows
+        }
         found: dict[str, list[Place]] = {}
-        for place in [*places, *reversed(empty.values())]:
-            found.setdefault(benchmark(place.benchmark).facts.family, []).append(place)
+        for task_key in [*places, *reversed(empty.values())]:
+            found.setdefault(benchmark(task_key.benchmark).facts.family, []).append(task_key)
         return found
 
-    def board(self, place: Place, now: bool = False) -> Board:
+    def board(self, task_key: Place, now: bool = False) -> Board:
         """Return the board of a place; one without rows where nothing was stored or published.
 
         A board that takes longer than `PATIENCE_S` to make again is shown as it was meanwhile, unless it has to be as
         it is `now`.
         """
-        before = self._made.get(place)
-        return self._in_time(partial(self._board, place), None if now or before is None else before.board)
+        before = self._made.get(task_key)
+        return self._in_time(partial(self._board, task_key), None if now or before is None else before.board)
 
-    def row(self, place: Place, row_id: str, now: bool = False) -> Row | None:
+    def row(self, task_key: Place, row_id: str, now: bool = False) -> Row | None:
         """Return one row, or None where the place has none of that id."""
-        return next((row for row in self.board(place, now).rows if row.id == row_id), None)
+        return next((row for row in self.board(task_key, now).rows if row.id == row_id), None)
 
-    def related(self, place: Place) -> list[Place]:
+    def related(self, task_key: Place) -> list[Place]:
         """Return the places of the same family, kind of config and mode, among them this one.
 
         Configs that share their first word are of one kind, `noise_kg_4k` and `noise_table_1k` for example; where
         config names have one word only, all configs of the family are.
         """
-        kind = place.config.split("_")[0] if "_" in place.config else None
-        family = self.families().get(benchmark(place.benchmark).facts.family, [])
-        return [each for each in family if each.mode == place.mode and kind in (None, each.config.split("_")[0])]
+        kind = task_key.config.split("_")[0] if "_" in task_key.config else None
+        family = self.families().get(benchmark(task_key.benchmark).facts.family, [])
+        return [each for each in family if each.mode == task_key.mode and kind in (None, each.config.split("_")[0])]
 
     def requested_place(self, query: Mapping[str, str]) -> Place | None:
         """Return the place that an address requests, by name or by one of its rows; None where it names neither."""
@@ -161,8 +165,8 @@ class Boards:
             return next(found, None)
         with suppress(UsageError):
             record = self.index.store.record(row_id)
-            place = Place(record.benchmark, record.config, record.split, record.mode)
-            return place if self.row(place, row_id) else None
+            task_key = Place(record.benchmark, record.config, record.split, record.mode)
+            return task_key if self.row(task_key, row_id) else None
         return None
 
     def _in_time(self, make: Callable[[], _T], before: _T | None) -> _T:
@@ -191,23 +195,23 @@ class Boards:
             self._places = position, places(self.index)
         return self._places[1]
 
-    def _board(self, place: Place) -> Board:
+    def _board(self, task_key: Place) -> Board:
         self.index.update()
-        position, made = self.index.position(), self._made.get(place)  # others take events in too
+        position, made = self.index.position(), self._made.get(task_key)  # others take events in too
         if made is None or made.position != position:
             in_doubt = self.index.doubts()
-            of = [(row, in_doubt.get(row.record.id)) for row in self.index.rows(place, any_mode=True)]
-            made = _Made(position, of, made.board if made and made.of == of else self._make(place))
-            self._made[place] = made
+            of = [(row, in_doubt.get(row.record.id)) for row in self.index.rows(task_key, any_mode=True)]
+            made = _Made(position, of, made.board if made and made.of == of else self._make(task_key))
+            self._made[task_key] = made
         return made.board
 
-    def _make(self, place: Place) -> Board:
-        found = benchmark(place.benchmark)
-        rows = board(self.index, place)
-        metric = headline(found, rows)
-        differences = partial(with_differences, place=place, metric=metric, index=self.index)
-        there, first = filled(columns(found), rows), default_columns(found, rows)
-        return Board(found, rows, there, metric, first, differences)
+    def _make(self, task_key: Place) -> Board:
+        bench = benchmark(task_key.benchmark)
+        rows = board(self.index, task_key)
+        metric = headline(bench, rows)
+        differences = partial(with_differences, task_key=task_key, metric=metric, index=self.index)
+        there, first = filled(columns(bench), rows), default_columns(bench, rows)
+        return Board(bench, rows, there, metric, first, differences)
 
 
 class _Made(NamedTuple):
@@ -218,49 +222,49 @@ class _Made(NamedTuple):
     board: Board
 
 
-def dataset_label(place: Place) -> str:
+def dataset_label(task_key: Place) -> str:
     """Return what is chosen first of a place: its dataset, and of configs in several words the first one.
 
     >>> dataset_label(Place("mini-ska", "noise_kg_4k", "test", "typed")).partition(" · ")[2]
     'noise'
     """
-    return " · ".join(part for part in (benchmark(place.benchmark).title, _config_words(place)[0]) if part)
+    return " · ".join(part for part in (benchmark(task_key.benchmark).title, _config_words(task_key)[0]) if part)
 
 
-def setting_label(place: Place) -> str:
+def setting_label(task_key: Place) -> str:
     """Return what is chosen then: the rest of its config, its split, and its mode where that is not the default.
 
     >>> setting_label(Place("mini-ska", "noise_kg_4k", "test", "typed"))
     'kg 4k · test'
     """
-    mode = "" if place.mode == benchmark(place.benchmark).scoring.modes[0] else place.mode
-    return " · ".join(part for part in (_config_words(place)[1], place.split, mode) if part)
+    mode = "" if task_key.mode == benchmark(task_key.benchmark).scoring.modes[0] else task_key.mode
+    return " · ".join(part for part in (_config_words(task_key)[1], task_key.split, mode) if part)
 
 
-def _config_words(place: Place) -> tuple[str, str]:
-    if len(benchmark(place.benchmark).data.configs) == 1:
+def _config_words(task_key: Place) -> tuple[str, str]:
+    if len(benchmark(task_key.benchmark).data.configs) == 1:
         return "", ""
-    first, _, rest = place.config.partition("_")
+    first, _, rest = task_key.config.partition("_")
     return (first, rest.replace("_", " ")) if rest else ("", first)
 
 
-def places_apart(place: Place, places: Collection[Place]) -> str:
+def places_apart(task_key: Place, places: Collection[Place]) -> str:
     """Return the parts of a place in which it differs from others.
 
     >>> places_apart(Place("a", "b", "test", "m"), [Place("a", "b", "test", "m"), Place("a", "c", "test", "m")])
     'b'
     """
-    parts = zip(place[:3], zip(*places, strict=True), strict=False)
+    parts = zip(task_key[:3], zip(*places, strict=True), strict=False)
     return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
-def place_label(place: Place) -> str:
+def place_label(task_key: Place) -> str:
     """Return a place as a person reads it.
 
     >>> place_label(Place("mini-text2kg", "sentences", "test", "reference"))
     'Text2KGBench, mini · test'
     """
-    found = benchmark(place.benchmark)
-    config = place.config if len(found.data.configs) > 1 else ""
-    mode = "" if place.mode == found.scoring.modes[0] else place.mode
-    return " · ".join(part for part in (found.title, config, place.split, mode) if part)
+    bench = benchmark(task_key.benchmark)
+    config = task_key.config if len(bench.data.configs) > 1 else ""
+    mode = "" if task_key.mode == bench.scoring.modes[0] else task_key.mode
+    return " · ".join(part for part in (bench.title, config, task_key.split, mode) if part)

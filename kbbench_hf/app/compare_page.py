@@ -25,10 +25,10 @@ N_EXAMPLES = 10
 MAX_KEYS = 20
 
 
-def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
+def compare_html(boards: Boards, task_key: Place, ids: Sequence[str]) -> str:
     """Return rows of a place side by side; rows without scores per example are listed as untested."""
-    found = boards.board(place)
-    rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(place, str(each)))]
+    board = boards.board(task_key)
+    rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(task_key, str(each)))]
     if len(rows) < 2:
         return render_html("words", text="Choose two to five systems of the dataset that the Leaderboard tab shows.")
     store = boards.index.store
@@ -37,13 +37,13 @@ def compare_html(boards: Boards, place: Place, ids: Sequence[str]) -> str:
     return render_html(
         "compare",
         warnings=warnings_html(rows),
-        figures=score_table(found, rows),
+        figures=score_table(board, rows),
         untested=[row.system for row in rows if row.badge == "published"],
-        tests=test_table(store, found, scored) if tested else "",
-        differences=difference_table(store, found, scored) if len(rows) == len(scored) == 2 else "",
-        slices=slice_differences(store, found, scored) if tested else "",
-        disagreements=disagreement_table(store, found, scored) if tested else "",
-        examples=disagreement_examples(boards, found, place, scored) if tested else "",
+        tests=test_table(store, board, scored) if tested else "",
+        differences=difference_table(store, board, scored) if len(rows) == len(scored) == 2 else "",
+        slices=slice_differences(store, board, scored) if tested else "",
+        disagreements=disagreement_table(store, board, scored) if tested else "",
+        examples=disagreement_examples(boards, board, task_key, scored) if tested else "",
     )
 
 
@@ -52,24 +52,24 @@ def warnings_html(rows: Sequence[Row]) -> str:
     return render_html("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
 
 
-def score_table(found: Board, rows: Sequence[Row]) -> str:
+def score_table(board: Board, rows: Sequence[Row]) -> str:
     """Return the scores of all rows with their intervals, and the headline metric as bars."""
     lines = [
-        [_label(found, metric), *(_with_ends(row.figures.get(metric)) for row in rows)]
-        for metric in found.benchmark.metrics
+        [_label(board, metric), *(_with_ends(row.figures.get(metric)) for row in rows)]
+        for metric in board.benchmark.metrics
         if any(metric in row.figures for row in rows)
     ]
-    drawn = {row.system: (row.figures[found.headline], "") for row in rows if found.headline in row.figures}
-    return multiples([Panel(_label(found, found.headline), drawn)], found.label) + table(
+    drawn = {row.system: (row.figures[board.headline], "") for row in rows if board.headline in row.figures}
+    return multiples([Panel(_label(board, board.headline), drawn)], board.label) + table(
         ["metric", *(row.system for row in rows)], lines, "Scores"
     )
 
 
-def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
+def test_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
     """Return the paired tests of all pairs of rows, and the minimum detectable difference."""
-    values = {row.id: store.values(row.id, found.headline) for row in rows}
+    values = {row.id: store.values(row.id, board.headline) for row in rows}
     pairs = {f"{a.id} {b.id}": (a, b) for a, b in combinations(rows, 2)}
-    shown = adjusted_tests(lambda pair, level: _paired(store, found, found.headline, *pairs[pair], level), list(pairs))
+    shown = adjusted_tests(lambda pair, level: _paired(store, board, board.headline, *pairs[pair], level), list(pairs))
     tests = [each.test for each in shown.values()]
     lines = [
         [f"{a.system} - {b.system}", f"{test.difference:+z.4f}", _signed(test.ci95),
@@ -83,7 +83,7 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     )
     headings = [
         "systems",
-        f"difference in {found.label}",
+        f"difference in {board.label}",
         "95 % interval",
         "p (Holm)" if len(pairs) > 1 else "p",
         "wins / ties / losses",
@@ -97,25 +97,25 @@ def test_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
     )
 
 
-def difference_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
+def difference_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
     """Return the difference of two rows in every metric with its test: the headline's alone, the others adjusted."""
     a, b = rows
-    metrics = [each for each in found.benchmark.metrics if each in a.figures and each in b.figures]
-    metrics = [each for each in metrics if math.isfinite(_paired(store, found, each, a, b).difference)]
-    headline = [each for each in metrics if each == found.headline]
+    metrics = [each for each in board.benchmark.metrics if each in a.figures and each in b.figures]
+    metrics = [each for each in metrics if math.isfinite(_paired(store, board, each, a, b).difference)]
+    headline = [each for each in metrics if each == board.headline]
     shown: dict[str, ShownTest] = {}
     for family in (headline, [each for each in metrics if each not in headline]):
-        shown |= adjusted_tests(lambda metric, level: _paired(store, found, metric, a, b, level), family)
+        shown |= adjusted_tests(lambda metric, level: _paired(store, board, metric, a, b, level), family)
     tests = {metric: shown[metric].test for metric in metrics}
     lines = [
-        [_label(found, metric), f"{test.difference:+z.4f}", _signed(test.ci95), test_words(shown[metric].p)]
+        [_label(board, metric), f"{test.difference:+z.4f}", _signed(test.ci95), test_words(shown[metric].p)]
         for metric, test in tests.items()
     ]
-    unbounded = found.benchmark.scoring.unbounded
+    unbounded = board.benchmark.scoring.unbounded
     bars = _bars([test._replace(difference=math.nan) if m in unbounded else test for m, test in tests.items()])
     caption = f"Differences, {a.system} - {b.system}"
     note = (
-        f"p of {found.label} is unadjusted; the others and their intervals are Holm-adjusted over "
+        f"p of {board.label} is unadjusted; the others and their intervals are Holm-adjusted over "
         f"{len(metrics) - len(headline)} metrics."
     )
     return table(["metric", "difference", "95 % interval", "p"], lines, caption, note=note, bars=bars)
@@ -131,10 +131,10 @@ def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
     }
 
 
-def slice_differences(store: Store, found: Board, rows: Sequence[Row]) -> str:
+def slice_differences(store: Store, board: Board, rows: Sequence[Row]) -> str:
     """Return the differences of the first row to every other one in each key of each slice, on one axis."""
     first, *others = rows
-    values = {row.id: store.values(row.id, found.headline) for row in rows}
+    values = {row.id: store.values(row.id, board.headline) for row in rows}
     panels = []
     for name, all_keys in slices(store, rows).items():
         keys = np.asarray(all_keys)
@@ -149,27 +149,27 @@ def slice_differences(store: Store, found: Board, rows: Sequence[Row]) -> str:
             against = f": {first.system} - {other.system}" if len(others) > 1 else ""
             panels.append(Panel(f"{name.replace('_', ' ')}{against}", drawn))
     minus = " and ".join(other.system for other in others)
-    axis = around_zero([figure for panel in panels for figure, _ in panel.figures.values()])
-    return multiples(panels, f"Difference in {found.label}, {first.system} minus {minus}", axis)
+    axis = around_zero([score for panel in panels for score, _ in panel.figures.values()])
+    return multiples(panels, f"Difference in {board.label}, {first.system} minus {minus}", axis)
 
 
-def disagreement_table(store: Store, found: Board, rows: Sequence[Row]) -> str:
+def disagreement_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
     """Return the examples on which the headline scores of the rows differ most."""
-    lines = [[each, *scores.values()] for each, scores in disagreements(store, found, rows, N_DISAGREEMENTS).items()]
-    return table(["id", *(row.system for row in rows)], lines, f"Largest differences in {found.label}")
+    lines = [[each, *scores.values()] for each, scores in disagreements(store, board, rows, N_DISAGREEMENTS).items()]
+    return table(["id", *(row.system for row in rows)], lines, f"Largest differences in {board.label}")
 
 
-def disagreement_examples(boards: Boards, found: Board, place: Place, rows: Sequence[Row]) -> str:
+def disagreement_examples(boards: Boards, board: Board, task_key: Place, rows: Sequence[Row]) -> str:
     """Return the first of these examples in full, with every answer marked, or the reason why not."""
-    if why := why_no_answers(boards, place, rows):
+    if why := why_no_answers(boards, task_key, rows):
         return render_html("words", text=why)
-    chosen = disagreements(boards.index.store, found, rows, N_EXAMPLES)
-    return examples_html(examples_of(boards, place, rows, chosen), "The first of these in full", found.label)
+    chosen = disagreements(boards.index.store, board, rows, N_EXAMPLES)
+    return examples_html(examples_of(boards, task_key, rows, chosen), "The first of these in full", board.label)
 
 
-def disagreements(store: Store, found: Board, rows: Sequence[Row], n: int) -> dict[Id, Mapping[str, str]]:
+def disagreements(store: Store, board: Board, rows: Sequence[Row], n: int) -> dict[Id, Mapping[str, str]]:
     """Return the examples on which the rows differ most: id -> system -> score, the widest difference first."""
-    columns = [store.values(row.id, found.headline).tolist() for row in rows]
+    columns = [store.values(row.id, board.headline).tolist() for row in rows]
     spread = sorted(
         ((max(values) - min(values), position) for position, values in enumerate(zip(*columns, strict=True))),
         reverse=True,
@@ -182,16 +182,16 @@ def disagreements(store: Store, found: Board, rows: Sequence[Row], n: int) -> di
     }
 
 
-def _paired(store: Store, found: Board, metric: str, a: Row, b: Row, level: float = ALPHA) -> PairedTest:
-    group_by = found.benchmark.scoring.group_by
+def _paired(store: Store, board: Board, metric: str, a: Row, b: Row, level: float = ALPHA) -> PairedTest:
+    group_by = board.benchmark.scoring.group_by
     groups = store.slices(a.id).get(group_by) if group_by else None
     return paired_test(store.values(a.id, metric), store.values(b.id, metric), groups, level=level)
 
 
 def _bars(tests: Sequence[PairedTest]) -> list[ChartBar | None]:
-    figures = [BoardScore(test.difference, *test.ci95) for test in tests]
-    axis = around_zero(figures)
-    return [axis.bar(each) if axis else None for each in figures]
+    scores = [BoardScore(test.difference, *test.ci95) for test in tests]
+    axis = around_zero(scores)
+    return [axis.bar(each) if axis else None for each in scores]
 
 
 def _mean_difference(differences: np.ndarray) -> BoardScore:
@@ -199,13 +199,13 @@ def _mean_difference(differences: np.ndarray) -> BoardScore:
     return BoardScore(found.value, *found.ci95)
 
 
-def _label(found: Board, metric: str) -> str:
-    return f"{found.benchmark.metrics[metric]} {'↓' if metric in found.benchmark.scoring.lower_is_better else '↑'}"
+def _label(board: Board, metric: str) -> str:
+    return f"{board.benchmark.metrics[metric]} {'↓' if metric in board.benchmark.scoring.lower_is_better else '↑'}"
 
 
 def _signed(ends: tuple[float, float]) -> str:
     return f"{ends[0]:+z.4f} to {ends[1]:+z.4f}" if math.isfinite(ends[1] - ends[0]) else ""
 
 
-def _with_ends(figure: BoardScore | None) -> str:
-    return f"{figure.text()} {figure.interval()}".strip() if figure else ""
+def _with_ends(score: BoardScore | None) -> str:
+    return f"{score.text()} {score.interval()}".strip() if score else ""

@@ -36,14 +36,14 @@ class Axis:
         """Both ends, as they are read."""
         return f"{self.low:g}–{self.high:g}"
 
-    def bar(self, figure: BoardScore) -> "ChartBar | None":
+    def bar(self, score: BoardScore) -> "ChartBar | None":
         """Return a figure as it is drawn; None where it has no value. Without an interval it is a hollow dot."""
-        if not math.isfinite(figure.value):
+        if not math.isfinite(score.value):
             return None
-        known = math.isfinite(figure.high - figure.low)
-        ends = (figure.low, figure.high) if known else (figure.value, figure.value)
+        known = math.isfinite(score.high - score.low)
+        ends = (score.low, score.high) if known else (score.value, score.value)
         zero = self.at(0) if self.low < 0 < self.high else ""
-        return ChartBar(self.at(ends[0]), self.at(figure.value), self.at(ends[1]), known, zero)
+        return ChartBar(self.at(ends[0]), self.at(score.value), self.at(ends[1]), known, zero)
 
 
 class ChartBar(NamedTuple):
@@ -58,13 +58,13 @@ class ChartBar(NamedTuple):
     """Where 0 stands, where the axis goes beyond it on both sides."""
 
 
-def axis_of(figures: Iterable[BoardScore]) -> Axis | None:
+def axis_of(scores: Iterable[BoardScore]) -> Axis | None:
     """Return an axis on which all figures and intervals have room, with round ends; None where there are no figures.
 
     >>> axis_of([BoardScore(0.63, 0.49, 0.75), BoardScore(0.4, 0.27, 0.55)])
     Axis(low=0.2, high=0.8)
     """
-    ends = [each for figure in figures for each in (figure.value, figure.low, figure.high) if math.isfinite(each)]
+    ends = [each for score in scores for each in (score.value, score.low, score.high) if math.isfinite(each)]
     if not ends:
         return None
     low, high = min(ends), max(ends)

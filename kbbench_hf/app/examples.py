@@ -37,10 +37,10 @@ class ShownExample:
 
 
 def examples_of(
-    boards: Boards, place: Place, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
+    boards: Boards, task_key: Place, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
 ) -> list[ShownExample]:
     """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
-    task = _at_hand(place, rows[0].id, boards)
+    task = _at_hand(task_key, rows[0].id, boards)
     answers = {row.system: _answers(boards, row, task) for row in rows}
     by_id = {each["id"]: each for each in task.examples.rows} if task else {}
     explain = task.benchmark.showing.explain if task else None
@@ -60,23 +60,23 @@ def examples_of(
     ]
 
 
-def why_no_answers(boards: Boards, place: Place, rows: Sequence[Row]) -> str:
+def why_no_answers(boards: Boards, task_key: Place, rows: Sequence[Row]) -> str:
     """Return why what rows answered is not shown nor handed on; empty where it is."""
-    if why := why_hidden(place):
+    if why := why_hidden(task_key):
         return why
     kept = all(boards.index.store.has_predictions(row.id) for row in rows)
     return "" if kept else "Only scores are kept: the source states no licence to hand its answers on."
 
 
-def why_hidden(place: Place) -> str:
+def why_hidden(task_key: Place) -> str:
     """Return why no example of a place may be shown; empty where they may.
 
     Answers are kept from browsers with the gold: right ones are the gold.
     """
-    if not benchmark(place.benchmark).facts.redistributable:
+    if not benchmark(task_key.benchmark).facts.redistributable:
         return "The source states no licence under which examples could be shown: scores only."
-    downloaded = downloaded_dataset(place.benchmark)
-    folder = at_hand(place.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
+    downloaded = downloaded_dataset(task_key.benchmark)
+    folder = at_hand(task_key.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
     if folder is not None and folder.is_private:
         return "This split is private: its examples, gold and answers are not shown."
     return ""
@@ -88,20 +88,20 @@ def _answers(boards: Boards, row: Row, task: EvalTask | None) -> dict[Id, object
     return {each["id"]: each.get(field) for each in store.predictions(row.id)}  # type: ignore[misc]
 
 
-def _at_hand(place: Place, row_id: str, boards: Boards) -> EvalTask | None:
+def _at_hand(task_key: Place, row_id: str, boards: Boards) -> EvalTask | None:
     """Return the examples that a row was scored on, where they are here and still the same."""
     store = boards.index.store
     revision = store.record(row_id).dataset_revision
-    if at_hand(place.benchmark) is None and downloaded_dataset(place.benchmark) is None:
+    if at_hand(task_key.benchmark) is None and downloaded_dataset(task_key.benchmark) is None:
         return None
-    task = _loaded(place, revision)
+    task = _loaded(task_key, revision)
     folder = store.annotations(row_id)
     return add_annotations(task, folder) if task and folder else task
 
 
 @lru_cache(maxsize=4)
-def _loaded(place: Place, revision: str) -> EvalTask | None:
-    task = load_examples(*place)
+def _loaded(task_key: Place, revision: str) -> EvalTask | None:
+    task = load_examples(*task_key)
     return task if task.revision == revision else None
 
 

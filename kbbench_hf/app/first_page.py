@@ -52,54 +52,54 @@ def first_html(boards: Boards, query: Mapping[str, str]) -> str:
     Raises:
         KBBenchError: the address names what does not exist; the scripts' page says so.
     """
-    tab, place = requested_tab(query), boards.requested_place(query)
+    tab, task_key = requested_tab(query), boards.requested_place(query)
     rows = query.get("compare", "").split(",")[:MOST]
     if tab == "row" and query.get("row"):
-        return _page(tab, place, row_html(boards, place, query["row"]))
-    if tab == "compare" and place and any(boards.row(place, row) for row in rows):
-        return _page(tab, place, compare_html(boards, place, rows))
+        return _page(tab, task_key, row_html(boards, task_key, query["row"]))
+    if tab == "compare" and task_key and any(boards.row(task_key, row) for row in rows):
+        return _page(tab, task_key, compare_html(boards, task_key, rows))
     if tab != "board":
         return ""
     families = {name: str(places[0]) for name, places in boards.families().items()}
     if "place" not in query:
         return _page(tab, None, overview_html(boards), until="#overview", families=families, family="", chosen={})
-    place = as_place(query["place"])
-    found = boards.board(place)
-    view, family = found.view(query), benchmark(place.benchmark).facts.family
+    task_key = as_place(query["place"])
+    board = boards.board(task_key)
+    view, family = board.view(query), benchmark(task_key.benchmark).facts.family
     shown = {
-        "Dataset": dataset_label(place),
-        "Subset and split": setting_label(place),
+        "Dataset": dataset_label(task_key),
+        "Subset and split": setting_label(task_key),
         "Search": view.search,
         "Origin": ORIGINS[view.origin],
-        **({"Type": view.type} if len(types(found.rows)) > 2 else {}),
-        **({"Size": view.size} if len(sizes(found.rows)) > 2 else {}),
+        **({"Type": view.type} if len(types(board.rows)) > 2 else {}),
+        **({"Size": view.size} if len(sizes(board.rows)) > 2 else {}),
     }
-    html = table_html(found, place, view, found.headings(query))
-    return _page(tab, place, html, families=families, family=family, chosen=shown)
+    html = table_html(board, task_key, view, board.headings(query))
+    return _page(tab, task_key, html, families=families, family=family, chosen=shown)
 
 
-def _page(tab: str, place: Place | None, content: str, until: str = "", **values: object) -> str:
+def _page(tab: str, task_key: Place | None, content: str, until: str = "", **values: object) -> str:
     until = until or FILLED_BY_SCRIPTS[tab]
     return render_html(
-        "first", labels=LABELS, lead=LEAD, tab=tab, place=str(place or ""), until=until, content=content, **values
+        "first", labels=LABELS, lead=LEAD, tab=tab, place=str(task_key or ""), until=until, content=content, **values
     )
 
 
 def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
     """Return the title and the description that other sites show with a link to what an address requests."""
-    tab, place = requested_tab(query), boards.requested_place(query)
-    if tab not in FILLED_BY_SCRIPTS or place is None:
+    tab, task_key = requested_tab(query), boards.requested_place(query)
+    if tab not in FILLED_BY_SCRIPTS or task_key is None:
         return NO_PREVIEW
-    found, where = boards.board(place), place_label(place)
-    if tab == "row" and (row := boards.row(place, query.get("row", ""))):
-        figure = row.figures.get(found.headline)
-        interval = f", 95 % interval {figure.interval()}" if figure and figure.interval() else ""
-        return f"{row.system} on {where}", f"{found.label} {figure.text()}{interval}." if figure else LEAD
-    if tab != "row" and found.rows:
-        first = found.rows[0]
-        best = first.figures[found.headline].text() if found.headline in first.figures else ""
-        systems = n_systems(len(found.rows))
-        return f"{where} · {TITLE}", f"{systems}, ranked by {found.label}; first: {first.system} {best}".strip() + "."
+    board, where = boards.board(task_key), place_label(task_key)
+    if tab == "row" and (row := boards.row(task_key, query.get("row", ""))):
+        score = row.figures.get(board.headline)
+        interval = f", 95 % interval {score.interval()}" if score and score.interval() else ""
+        return f"{row.system} on {where}", f"{board.label} {score.text()}{interval}." if score else LEAD
+    if tab != "row" and board.rows:
+        first = board.rows[0]
+        best = first.figures[board.headline].text() if board.headline in first.figures else ""
+        systems = n_systems(len(board.rows))
+        return f"{where} · {TITLE}", f"{systems}, ranked by {board.label}; first: {first.system} {best}".strip() + "."
     return NO_PREVIEW
 
 

@@ -97,11 +97,11 @@ class Panel(NamedTuple):
 
 def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> str:
     """Return the panels side by side on a shared axis; empty without scores."""
-    axis = axis or axis_of(figure for panel in panels for figure, _ in panel.figures.values())
+    axis = axis or axis_of(score for panel in panels for score, _ in panel.figures.values())
     if axis is None:
         return ""
     drawn = [
-        (panel.title, [(name, figure, axis.bar(figure), href) for name, (figure, href) in panel.figures.items()])
+        (panel.title, [(name, score, axis.bar(score), href) for name, (score, href) in panel.figures.items()])
         for panel in panels
         if panel.figures
     ]

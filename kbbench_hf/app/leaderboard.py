@@ -128,32 +128,32 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
             with gr.Tab(LABELS["about"], id="about"):
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
-        def opened(event: gr.SelectData, place: str, before: list[str]) -> object:
+        def opened(event: gr.SelectData, task_key: str, before: list[str]) -> object:
             """Open a row that was clicked on, or the comparison of the ticked ones; without two ticks as it was."""
             what, value = event.value if isinstance(event.value, list) and len(event.value) == 2 else ("", "")
             if what == "row":
                 return str(value), gr.skip(), gr.Tabs(selected="row")
             if what == "compare" and isinstance(value, list):
-                return gr.skip(), fill_compare(place, value[:MOST] or before), gr.Tabs(selected="compare")
+                return gr.skip(), fill_compare(task_key, value[:MOST] or before), gr.Tabs(selected="compare")
             return gr.skip(), gr.skip(), gr.skip()
 
-        def show_row(place: str, row: str | None) -> str:
-            return row_html(boards, _place(place), row or "")
+        def show_row(task_key: str, row: str | None) -> str:
+            return row_html(boards, _place(task_key), row or "")
 
-        def fill_compare(place: str, values: list[str]) -> object:
+        def fill_compare(task_key: str, values: list[str]) -> object:
             """Return the menu of the best rows and the chosen ones, with these values or else the first two rows."""
-            where = _place(place)
+            where = _place(task_key)
             rows = boards.board(where).rows if where else []
             there = [each for n, each in enumerate(rows) if n < N_CHOICES or each.id in values]
             known = [each.id for each in there]
             choices = [(f"{each.system} ({ORIGINS[each.badge]})", each.id) for each in there]
             return gr.Dropdown(choices, value=[value for value in values if value in known] or known[:2])
 
-        def open_compare(place: str, values: list[str]) -> object:
-            return fill_compare(place, values), gr.skip() if _place(place) else render_html("words", text=NOTHING)
+        def open_compare(task_key: str, values: list[str]) -> object:
+            return fill_compare(task_key, values), gr.skip() if _place(task_key) else render_html("words", text=NOTHING)
 
-        def compare(place: str, values: list[str]) -> object:
-            where = _place(place)
+        def compare(task_key: str, values: list[str]) -> object:
+            where = _place(task_key)
             return compare_html(boards, where, list(map(str, values))) if where else gr.skip()
 
         def start(request: gr.Request) -> object:

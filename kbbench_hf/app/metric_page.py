@@ -70,7 +70,7 @@ def page(name: str) -> "gr.Blocks":
         button = gr.Button("Compute", variant="primary")
         answer = markup("", "answer")
         with gr.Accordion("As JSON", open=False):
-            figures = gr.JSON(label="result")
+            scores = gr.JSON(label="result")
         with gr.Accordion("About this metric", open=False):
             gr.Markdown(card)
 
@@ -79,8 +79,8 @@ def page(name: str) -> "gr.Blocks":
             return explained(name, found, predictions, references, mode), found
 
         inputs = [predictions, references, mode]
-        button.click(computed, inputs, [answer, figures], api_name="compute")
-        app.load(computed, inputs, [answer, figures], api_visibility="private")
+        button.click(computed, inputs, [answer, scores], api_name="compute")
+        app.load(computed, inputs, [answer, scores], api_visibility="private")
     return app
 
 
@@ -125,30 +125,30 @@ def read(text: str, what: str) -> list[Any]:
     return whole if isinstance(whole, list) else [_value(line.strip()) for line in text.splitlines() if line.strip()]
 
 
-def explained(name: str, figures: Row, predictions: str, references: str, mode: str | None) -> str:
+def explained(name: str, scores: Row, predictions: str, references: str, mode: str | None) -> str:
     """Return the scores as HTML: each with its interval and explanation, the warnings, and the scores by example."""
-    if "error" in figures:
-        return render_html("words", text=figures["error"])
-    headline, values = page_of(name).headline, [metric for metric in figures if f"{metric}_ci95_low" in figures]
-    others = {key: value for key, value in figures.items() if key not in values and "_ci95_" not in key}
+    if "error" in scores:
+        return render_html("words", text=scores["error"])
+    headline, values = page_of(name).headline, [metric for metric in scores if f"{metric}_ci95_low" in scores]
+    others = {key: value for key, value in scores.items() if key not in values and "_ci95_" not in key}
     counts = [f"{key} {value:,.0f}" for key, value in others.items() if isinstance(value, float) and value > 0]
     parts = [
-        _table(name, figures, [metric for metric in values if metric in headline]),
-        *(render_html("words", text=f"{each['message']} {each['remedy']}") for each in figures.get("warnings", [])),
+        _table(name, scores, [metric for metric in values if metric in headline]),
+        *(render_html("words", text=f"{each['message']} {each['remedy']}") for each in scores.get("warnings", [])),
         render_html("words", text=", ".join(counts)),
         _each(name, read(predictions, "predictions"), read(references, "references"), mode),
-        _table(name, figures, [metric for metric in values if metric not in headline], "Other metrics"),
+        _table(name, scores, [metric for metric in values if metric not in headline], "Other metrics"),
     ]
     return "".join(parts)
 
 
-def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -> str:
+def _table(name: str, scores: Row, metrics: Sequence[str], caption: str = "") -> str:
     says = page_of(name).says
     rows = [
         (
             f"{metric}: {says.get(metric, '')}",
-            _score_text(figures[metric]),
-            _interval(figures[f"{metric}_ci95_low"], figures[f"{metric}_ci95_high"]),
+            _score_text(scores[metric]),
+            _interval(scores[f"{metric}_ci95_low"], scores[f"{metric}_ci95_high"]),
         )
         for metric in metrics
     ]
@@ -158,8 +158,8 @@ def _table(name: str, figures: Row, metrics: Sequence[str], caption: str = "") -
 def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
     said, rows = page_of(name), []
     for number, prediction in enumerate(predictions[:MAX_EXAMPLES_SHOWN], start=1):
-        figures = _module_scores(name, [prediction], [references[number - 1]], mode)
-        rows.append((number, _short(prediction), *(_score_text(figures[metric]) for metric in said.headline)))
+        scores = _module_scores(name, [prediction], [references[number - 1]], mode)
+        rows.append((number, _short(prediction), *(_score_text(scores[metric]) for metric in said.headline)))
     note = f"The first {len(rows)} of {len(predictions):,}." if len(predictions) > len(rows) else ""
     headings = ["example", "prediction", *said.headline]
     return table(headings, rows, "Scores by example", note=note, text_columns=(0, 1), wrapped=(1,))
@@ -178,8 +178,8 @@ def _module_scores(name: str, predictions: list[Any], references: list[Any], mod
         )
     module, chosen = _module(name), {"mode": mode} if mode else {}
     given = encode(module, predictions, references)  # `compute` writes a file, which threads cannot share
-    figures: Row = module._compute(**given, return_ci=True, return_warnings=True, **chosen)
-    return figures
+    scores: Row = module._compute(**given, return_ci=True, return_warnings=True, **chosen)
+    return scores
 
 
 def _value(text: str) -> Any:

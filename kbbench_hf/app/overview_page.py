@@ -48,9 +48,9 @@ def overview_html(boards: Boards) -> str:
 
 def line_of(boards: Boards, places: list[Place]) -> BenchmarkLine:
     """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
-    found = {place: boards.board(place) for place in places}
-    place = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
-    here = _systems(found[place])
+    found = {task_key: boards.board(task_key) for task_key in places}
+    task_key = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
+    here = _systems(found[task_key])
     leaders = here.rows[:N_LEADERS]
     axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
     others = len(places) - 1
@@ -58,33 +58,33 @@ def line_of(boards: Boards, places: list[Place]) -> BenchmarkLine:
     stored = sum(row.badge != "published" for row in here.rows)
     scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
     return BenchmarkLine(
-        place_label(place),
-        f"?place={place}",
+        place_label(task_key),
+        f"?place={task_key}",
         f"{n_systems(len(here.rows))}{scored}{more}",
         f"{here.label} {'↓' if here.lower_is_better else '↑'}" if leaders else "",
         axis.ends if axis else "",
         [
-            Leader(row.system, row_address(place, row), figure, axis.bar(figure) if axis else None, row.badge)
+            Leader(row.system, row_address(task_key, row), score, axis.bar(score) if axis else None, row.badge)
             for row in leaders
-            if (figure := row.figures.get(here.headline))
+            if (score := row.figures.get(here.headline))
         ],
         significant(here),
     )
 
 
-def _systems(found: Board) -> Board:
+def _systems(board: Board) -> Board:
     """Return a board without the row of the gold itself."""
-    gold = found.benchmark.showing.gold
-    return replace(found, rows=[row for row in found.rows if row.badge != "published" or row.system != gold])
+    gold = board.benchmark.showing.gold
+    return replace(board, rows=[row for row in board.rows if row.badge != "published" or row.system != gold])
 
 
-def significant(found: Board) -> str:
+def significant(board: Board) -> str:
     """Return what the tests say of a board's best rows, in a sentence; empty where all scores are from papers."""
-    stored = [row for row in found.rows if row.group is not None]
+    stored = [row for row in board.rows if row.group is not None]
     if not stored:
-        return "" if found.rows else "No system yet: submit the first one."
+        return "" if board.rows else "No system yet: submit the first one."
     first = [row for row in stored if row.group == 1]
-    ahead = found.rows.index(first[0])
+    ahead = board.rows.index(first[0])
     above = f" Ranked above, untested: {n_systems(ahead)} from papers." if ahead else ""
     if len(stored) == 1:
         return f"One system was scored here: {first[0].system}.{above}"
@@ -92,7 +92,7 @@ def significant(found: Board) -> str:
         others = "the other one does" if len(stored) == 2 else f"all {len(stored) - 1} others that were tested do"
         return f"{first[0].system} ranks first; {others} not differ significantly from it.{above}"
     if len(first) == 1:
-        return f"{first[0].system} is better than every other system scored here{_by(found, first[0], stored)}.{above}"
+        return f"{first[0].system} is better than every other system scored here{_by(board, first[0], stored)}.{above}"
     n_alike = len(first) - 1
     return (
         f"{first[0].system} ranks first; {n_alike} other{' does' if n_alike == 1 else 's do'} not differ "
@@ -100,14 +100,14 @@ def significant(found: Board) -> str:
     )
 
 
-def _by(found: Board, first: Row, stored: list[Row]) -> str:
+def _by(board: Board, first: Row, stored: list[Row]) -> str:
     """Return the test of the first two, if it was made."""
-    second = found.differences([first, stored[1]])[1]
+    second = board.differences([first, stored[1]])[1]
     return (
         f" ({p_text(second.above.p_value)} against the next)" if second.above and second.above.p_value < ALPHA else ""
     )
 
 
 def _by_benchmark(places: list[Place]) -> list[list[Place]]:
-    names = dict.fromkeys(place.benchmark for place in places)
-    return [[place for place in places if place.benchmark == name] for name in names]
+    names = dict.fromkeys(task_key.benchmark for task_key in places)
+    return [[task_key for task_key in places if task_key.benchmark == name] for name in names]

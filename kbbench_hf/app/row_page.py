@@ -25,15 +25,15 @@ MAX_KEYS = 40
 """A slice with more keys than this is in the result's file only."""
 
 
-def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
+def row_html(boards: Boards, task_key: Place | None, row_id: str) -> str:
     """Return the page of the row with exactly this id, on any board, or a notice that there is none."""
     if not row_id:
         return render_html("words", text=NO_SYSTEM)
-    found_at = place if place and boards.row(place, row_id) else boards.place_of(row_id)
+    found_at = task_key if task_key and boards.row(task_key, row_id) else boards.place_of(row_id)
     row = boards.row(found_at, row_id) if found_at else None
     if found_at is None or row is None:
         return render_html("no_row", row=row_id[:80])
-    found = boards.board(found_at)
+    board = boards.board(found_at)
     stored = row.badge != "published"
     result = boards.index.store.result(row.id) if stored else None
     others = same_system(boards, found_at, row)
@@ -41,21 +41,21 @@ def row_html(boards: Boards, place: Place | None, row_id: str) -> str:
         "row",
         head=head_html(row, found_at),
         state=boards.outbox.state(row.id) if boards.outbox and stored else "",
-        rank=rank_words(found, row),
-        links=neighbours(found, found_at, row),
+        rank=rank_words(board, row),
+        links=neighbours(board, found_at, row),
         board=f"?place={found_at}",
-        figures=score_table(found.benchmark, row, result),
-        elsewhere=other_places_table(found, others) if len(others) > 1 else "",
-        slices=slices_html(found, row, result),
-        examples=worst_examples(boards, found, found_at, row) if stored else "",
+        figures=score_table(board.benchmark, row, result),
+        elsewhere=other_places_table(board, others) if len(others) > 1 else "",
+        slices=slices_html(board, row, result),
+        examples=worst_examples(boards, board, found_at, row) if stored else "",
         command=command_text(found_at, row) if stored else "",
         provenance=provenance_text(boards, row.id) if stored else "",
         downloads=downloads(boards, found_at, row),
-        citation=citation(found_at, row, found.benchmark),
+        citation=citation(found_at, row, board.benchmark),
     )
 
 
-def head_html(row: Row, place: Place) -> str:
+def head_html(row: Row, task_key: Place) -> str:
     """Return the row's name, its facts and its notes."""
     submitter = f"submitted by {row.submitter}" if row.submitter else ""
     size = f"{row.parameters_b:g} B parameters" if row.parameters_b else ""
@@ -63,20 +63,20 @@ def head_html(row: Row, place: Place) -> str:
     cost = f"{row.cost_per_1000_usd:g} US dollars per 1,000 examples" if row.cost_per_1000_usd else ""
     latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
     origin = ORIGINS[row.badge]
-    facts = [place_label(place), origin, submitter, row.stored[:10], row.type, size, row.licence, annotated]
+    facts = [place_label(task_key), origin, submitter, row.stored[:10], row.type, size, row.licence, annotated]
     return render_html("row_head", row=row, facts=[*facts, latency, cost])
 
 
-def rank_words(found: Board, row: Row) -> str:
+def rank_words(board: Board, row: Row) -> str:
     """Return the rank of a row on its board, and whether it differs significantly from the first of its group."""
-    position = next(n for n, each in enumerate(found.rows, 1) if each.id == row.id)
-    figure = row.figures.get(found.headline)
-    if figure is None or math.isnan(figure.value):
+    position = next(n for n, each in enumerate(board.rows, 1) if each.id == row.id)
+    score = row.figures.get(board.headline)
+    if score is None or math.isnan(score.value):
         return ""
-    words = f"{found.label} {figure.text()}: rank {position} of {n_systems(len(found.rows))}"
+    words = f"{board.label} {score.text()}: rank {position} of {n_systems(len(board.rows))}"
     if row.group is None:
         return f"{words}. Not tested against others." if row.badge == "published" else f"{words}."
-    group = [each for each in found.rows if each.group == row.group]
+    group = [each for each in board.rows if each.group == row.group]
     if len(group) == 1:
         return f"{words}, alone in rank group {row.group}."
     if group[0].id == row.id:
@@ -85,20 +85,22 @@ def rank_words(found: Board, row: Row) -> str:
     return f"{words}, in rank group {row.group}: not significantly different from {group[0].system}."
 
 
-def neighbours(found: Board, place: Place, row: Row) -> list[tuple[str, str]]:
+def neighbours(board: Board, task_key: Place, row: Row) -> list[tuple[str, str]]:
     """Return the links of a row: the rows above and below, and comparisons."""
-    position = next(n for n, each in enumerate(found.rows) if each.id == row.id)
+    position = next(n for n, each in enumerate(board.rows) if each.id == row.id)
     near = {
-        "above": found.rows[position - 1] if position else None,
-        "below": next(iter(found.rows[position + 1 :]), None),
+        "above": board.rows[position - 1] if position else None,
+        "below": next(iter(board.rows[position + 1 :]), None),
     }
-    links = [(f"{where.capitalize()}: {each.system}", row_address(place, each)) for where, each in near.items() if each]
-    rivals = {"the best": found.rows[0], "the row above": near["above"], "the row below": near["below"]}
+    links = [
+        (f"{where.capitalize()}: {each.system}", row_address(task_key, each)) for where, each in near.items() if each
+    ]
+    rivals = {"the best": board.rows[0], "the row above": near["above"], "the row below": near["below"]}
     seen = {row.id}
     for words, other in rivals.items():
         if other is not None and other.id not in seen:
             seen.add(other.id)
-            links.append((f"Compare with {words}", f"?place={place}&tab=compare&compare={row.id},{other.id}"))
+            links.append((f"Compare with {words}", f"?place={task_key}&tab=compare&compare={row.id},{other.id}"))
     return links
 
 
@@ -119,60 +121,60 @@ def score_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     return table(["metric", "value", "95 % interval", "examples"], lines, "Scores", bars=list(bars.values()))
 
 
-def slices_html(found: Board, row: Row, result: PlainResult | None) -> str:
+def slices_html(board: Board, row: Row, result: PlainResult | None) -> str:
     """Return the headline score by slice of the examples, a panel for each slice."""
     parts: dict[str, dict[str, BoardScore]] = {
-        name: {key: part[found.headline] for key, part in keys.items() if found.headline in part}
+        name: {key: part[board.headline] for key, part in keys.items() if board.headline in part}
         for name, keys in row.slices.items()
     }
     for name, scored in (result["slices"] if result else {}).items():
         parts[name] = {
-            f"{key} (n = {part[found.headline]['n_scored']:,})": BoardScore.of(part[found.headline])
+            f"{key} (n = {part[board.headline]['n_scored']:,})": BoardScore.of(part[board.headline])
             for key, part in scored.items()
-            if found.headline in part
+            if board.headline in part
         }
     panels = [
         Panel(name.replace("_", " "), {key: (each, "") for key, each in keys.items()})
         for name, keys in parts.items()
         if 1 < len(keys) <= MAX_KEYS
     ]
-    return multiples(panels, f"{found.label} by slice")
+    return multiples(panels, f"{board.label} by slice")
 
 
-def same_system(boards: Boards, place: Place, row: Row) -> dict[Place, Row]:
+def same_system(boards: Boards, task_key: Place, row: Row) -> dict[Place, Row]:
     """Return the rows of the same name and origin in the related places, this one among them."""
     found = {}
-    for each in boards.related(place):
-        rows = [row] if each == place else boards.board(each).rows
+    for each in boards.related(task_key):
+        rows = [row] if each == task_key else boards.board(each).rows
         if same := [other for other in rows if (other.system, other.badge) == (row.system, row.badge)]:
             found[each] = same[0]
     return found
 
 
-def other_places_table(found: Board, others: Mapping[Place, Row]) -> str:
+def other_places_table(board: Board, others: Mapping[Place, Row]) -> str:
     """Return the headline scores of a system in this and in other places, on one axis."""
-    figures = {
-        places_apart(place, others): (row.figures[found.headline], row_address(place, row))
-        for place, row in others.items()
-        if found.headline in row.figures
+    scores = {
+        places_apart(task_key, others): (row.figures[board.headline], row_address(task_key, row))
+        for task_key, row in others.items()
+        if board.headline in row.figures
     }
-    return multiples([Panel("Other results of this system", figures)], found.label) if len(figures) > 1 else ""
+    return multiples([Panel("Other results of this system", scores)], board.label) if len(scores) > 1 else ""
 
 
-def worst_examples(boards: Boards, found: Board, place: Place, row: Row) -> str:
+def worst_examples(boards: Boards, board: Board, task_key: Place, row: Row) -> str:
     """Return examples from the lowest headline score to the highest, with the answers marked, or why there are none."""
-    if why := why_no_answers(boards, place, [row]):
+    if why := why_no_answers(boards, task_key, [row]):
         return render_html("words", text=why)
     store = boards.index.store
-    values, ids = store.values(row.id, found.headline), store.ids(row.id)
-    sign = -1 if found.lower_is_better else 1
+    values, ids = store.values(row.id, board.headline), store.ids(row.id)
+    sign = -1 if board.lower_is_better else 1
     scored = sorted((sign * value, position) for position, value in enumerate(values) if not math.isnan(value))
     chosen: dict[Id, Mapping[str, str]] = {
         ids[position]: {row.system: f"{values[position]:.4f}"}
         for position in sample_positions([n for _, n in scored], N_EXAMPLES)
     }
-    title = f"Sample of {len(chosen)} of {len(values):,} examples, sorted by {found.label} (worst first)"
-    return examples_html(examples_of(boards, place, [row], chosen), title, found.label)
+    title = f"Sample of {len(chosen)} of {len(values):,} examples, sorted by {board.label} (worst first)"
+    return examples_html(examples_of(boards, task_key, [row], chosen), title, board.label)
 
 
 def examples_html(shown: list[ShownExample], title: str, label: str) -> str:
@@ -189,30 +191,30 @@ def provenance_text(boards: Boards, row_id: str) -> str:
     return json.dumps({**record, "versions": versions}, indent=2, ensure_ascii=False)
 
 
-def command_text(place: Place, row: Row) -> str:
+def command_text(task_key: Place, row: Row) -> str:
     """Return the commands that reproduce the scores from the stored predictions."""
     annotations = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
         f"# predictions.jsonl.gz: the download above; submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n"
         f"{annotations}pip install kbbench-hf\n"
-        f"kbbench score predictions.jsonl.gz --benchmark {place.benchmark}/{place.config} "
-        f"--split {place.split} --mode {place.mode}"
+        f"kbbench score predictions.jsonl.gz --benchmark {task_key.benchmark}/{task_key.config} "
+        f"--split {task_key.split} --mode {task_key.mode}"
     )
 
 
-def downloads(boards: Boards, place: Place, row: Row) -> list[tuple[str, str]]:
+def downloads(boards: Boards, task_key: Place, row: Row) -> list[tuple[str, str]]:
     """Return the downloads of a row: name -> address."""
     files = [("Row as JSON", f"api/rows/{row.id}")]
-    if row.badge != "published" and not why_no_answers(boards, place, [row]):
+    if row.badge != "published" and not why_no_answers(boards, task_key, [row]):
         files.append(("Predictions (.jsonl.gz)", f"api/rows/{row.id}/predictions.jsonl.gz"))
     return files
 
 
-def citation(place: Place, row: Row, of: Benchmark) -> str:
+def citation(task_key: Place, row: Row, of: Benchmark) -> str:
     """Return how to cite a row and the benchmark, as BibTeX."""
     name = row.system.replace("{", "").replace("}", "").replace("\\", "")
     fields = {
-        "title": f"{name} on {place_label(place)}",
+        "title": f"{name} on {place_label(task_key)}",
         "author": row.submitter,
         "year": row.stored[:4],
         "note": f"kbbench leaderboard, row {row.id}",
@@ -231,11 +233,11 @@ def test_words(p_value: float) -> str:
     return f"{'✓' if p_value < ALPHA else '≈'} {p_text(p_value)}"
 
 
-def _bars(of: Benchmark, figures: Mapping[str, BoardScore]) -> dict[str, ChartBar | None]:
+def _bars(of: Benchmark, scores: Mapping[str, BoardScore]) -> dict[str, ChartBar | None]:
     """Return the bar of each score from 0 to 1; unbounded metrics have none."""
     whole = axis_of([BoardScore(0.0), BoardScore(1.0)])
     return {
-        name: whole.bar(each) if whole and name not in of.scoring.unbounded else None for name, each in figures.items()
+        name: whole.bar(each) if whole and name not in of.scoring.unbounded else None for name, each in scores.items()
     }
 
 

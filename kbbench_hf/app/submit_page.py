@@ -57,28 +57,30 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     quotas, store = Quotas(boards.index), boards.index.store
     mine, own_rows = _own_rows(boards, quotas, [link, licence, size, latency, cost, notes])
 
-    def choose(place: str | None, on_board: str, seen: str, profile: gr.OAuthProfile | None) -> object:
+    def choose(task_key: str | None, on_board: str, seen: str, profile: gr.OAuthProfile | None) -> object:
         """Choose the place of the board where it is another one than last time, and keep what was chosen otherwise."""
         places = boards.open_places()
         with suppress(KBBenchError):
             where = as_place(on_board)
             if on_board != seen and where.benchmark in {each.benchmark for each in places}:
-                place = on_board
+                task_key = on_board
                 places += [where] * (where not in places)  # another split, or another mode
         choices = [(place_label(each), str(each)) for each in places]
-        form = describe(place) if place else (closed_text(on_board), gr.File(label=PREDICTIONS))
-        return gr.Dropdown(choices, value=place or None), *form, *_own_rows_menu(boards, profile), on_board
+        form = describe(task_key) if task_key else (closed_text(on_board), gr.File(label=PREDICTIONS))
+        return gr.Dropdown(choices, value=task_key or None), *form, *_own_rows_menu(boards, profile), on_board
 
-    def describe(place: str) -> tuple[str, object]:
-        return _format(place), gr.File(label=ANNOTATED if _takes_annotations(place) else PREDICTIONS)
+    def describe(task_key: str) -> tuple[str, object]:
+        return _format(task_key), gr.File(label=ANNOTATED if _takes_annotations(task_key) else PREDICTIONS)
 
-    async def check(place: str, files: list[str] | None, request: gr.Request, profile: gr.OAuthProfile | None) -> str:
+    async def check(
+        task_key: str, files: list[str] | None, request: gr.Request, profile: gr.OAuthProfile | None
+    ) -> str:
         """Check and score one file of predictions, with its annotations if any; nothing is stored."""
         if not files:
             return ""
         try:
             who = profile.username if profile else f"session {request.session_hash}"
-            upload = _upload(place, files)
+            upload = _upload(task_key, files)
             remedy = SIGN_IN
             if no_login:
                 command = _command("validate", upload)
@@ -89,7 +91,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
 
     async def submit(
         profile: gr.OAuthProfile | None,
-        place: str,
+        task_key: str,
         files: list[str] | None,
         name: str,
         link: str | None = None,
@@ -106,12 +108,12 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             return "**Not stored:** there is no file. Choose one above."
         try:
             if profile is None:
-                command = _command("submit", _upload(place, files), name or "SYSTEM")
+                command = _command("submit", _upload(task_key, files), name or "SYSTEM")
                 raise UsageError(
                     f"Sign-in is not available here: {no_login}.\n"
                     f"To store the file on a board of your own and show it:\n  {command}\n  kbbench serve"
                 )
-            system, upload = described_system(name, link, licence, size, latency, cost, notes), _upload(place, files)
+            system, upload = described_system(name, link, licence, size, latency, cost, notes), _upload(task_key, files)
             with quotas.storing(profile.username):
                 read = await checks.check(upload, profile.username, logged_in=True)
                 stored = await asyncio.to_thread(
@@ -231,9 +233,9 @@ def described_system(
     return checked_system(System(name or "", link or "", licence or "", notes=notes or "", **given))
 
 
-def closed_text(place: str) -> str:
+def closed_text(task_key: str) -> str:
     """Return what is shown where nothing is chosen, and why the board that was open last takes no submissions."""
-    choose, name = "Choose the benchmark that your file answers.", place.partition("/")[0]
+    choose, name = "Choose the benchmark that your file answers.", task_key.partition("/")[0]
     try:
         title = benchmark(name).title
     except KBBenchError:
@@ -246,11 +248,11 @@ def closed_text(place: str) -> str:
 
 def _command(verb: str, upload: Upload, name: str = "") -> str:
     """Return the command that does with an upload on the visitor's machine what is not done here."""
-    place, found = upload.place, benchmark(upload.place.benchmark)
-    dataset = "/".join(place[: 1 + (place.config != found.data.configs[0])])
+    task_key, bench = upload.place, benchmark(upload.place.benchmark)
+    dataset = "/".join(task_key[: 1 + (task_key.config != bench.data.configs[0])])
     words = ["kbbench", verb, Path(upload.file).name, "--benchmark", dataset]
-    words += ["--split", place.split] * (place.split != found.data.default_split)
-    words += ["--mode", place.mode] * (place.mode != found.scoring.modes[0])
+    words += ["--split", task_key.split] * (task_key.split != bench.data.default_split)
+    words += ["--mode", task_key.mode] * (task_key.mode != bench.scoring.modes[0])
     return shlex.join(words + (["--name", name] if name else []))
 
 
@@ -265,27 +267,27 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
     return [str(each["preferred_username"]) for each in known if each.get("preferred_username")]
 
 
-def receipt_text(boards: Boards, place: Place, stored: Receipt) -> str:
+def receipt_text(boards: Boards, task_key: Place, stored: Receipt) -> str:
     """Return the receipt of a stored row: its id, its state on the Hub, and the notes that the board shows."""
     state = "It was there already." if stored.existed else "It is on the board now."
     state = "It was there already; its description is now yours." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
-    row = boards.row(place, stored.id, now=True)
+    row = boards.row(task_key, stored.id, now=True)
     notes = "".join(f"\n\n⚠ Note on the board: {_escape_markdown(each.reason)}" for each in (row.flags if row else ()))
     return f"**Stored** as `{stored.id}`. {state}{safe}{notes}"
 
 
 def _own_label(record: Record, withdrawn: bool) -> str:
-    place = Place(record.benchmark, record.config, record.split, record.mode)
+    task_key = Place(record.benchmark, record.config, record.split, record.mode)
     try:
-        where = place_label(place)
+        where = place_label(task_key)
     except KBBenchError:  # a benchmark that is no longer installed
-        where = str(place)
+        where = str(task_key)
     return f"{record.system.name} · {where}{' (withdrawn)' if withdrawn else ''}"
 
 
-def _upload(place: str | None, files: Sequence[str]) -> Upload:
-    where, paths = as_place(place or ""), [Path(each) for each in files]
+def _upload(task_key: str | None, files: Sequence[str]) -> Upload:
+    where, paths = as_place(task_key or ""), [Path(each) for each in files]
     annotations = [path for path in paths if path.suffix == ".parquet"]
     predictions = [path for path in paths if path not in annotations]
     if len(predictions) != 1:
@@ -294,9 +296,9 @@ def _upload(place: str | None, files: Sequence[str]) -> Upload:
     return Upload(str(predictions[0]), where, [str(each) for each in annotations])
 
 
-def _takes_annotations(place: str) -> bool:
+def _takes_annotations(task_key: str) -> bool:
     try:
-        return benchmark(as_place(place).benchmark).scoring.annotations is not None
+        return benchmark(as_place(task_key).benchmark).scoring.annotations is not None
     except KBBenchError:
         return False
 
@@ -305,9 +307,9 @@ def preview_text(read: Preview) -> str:
     """Return what a submission would get, as Markdown."""
     counters = read.result.counters
     lines = ["**Accepted.** Its scores:", "", "| metric | value | 95 % interval |", "|---|---|---|"]
-    for metric, figure in read.result.scores.items():
+    for metric, score in read.result.scores.items():
         label = read.benchmark.metrics.get(metric, metric)
-        lines.append(f"| {label} | {number(figure.value)} | {interval(figure.ci95)} |")
+        lines.append(f"| {label} | {number(score.value)} | {interval(score.ci95)} |")
     n = f"{counters['n_examples']:,}"
     warnings = [f"\n⚠ {_escape_markdown(str(warning))}" for warning in read.result.warnings]
     return "\n".join([*lines, "", f"All {n} examples have a prediction.", *warnings])
@@ -322,10 +324,10 @@ def _failure(what: str, error: KBBenchError) -> str:
     return f"**{what}.**\n\n~~~text\n{str(error).replace('~~~', '~ ~ ~')}\n~~~"
 
 
-def _format(place: str) -> str:
+def _format(task_key: str) -> str:
     """Return an example of a line of predictions, with the id of the place's first example where its data is here."""
     try:
-        where = as_place(place)
+        where = as_place(task_key)
         line = json.loads(benchmark(where.benchmark).scoring.answer.example)
     except KBBenchError:
         return ""

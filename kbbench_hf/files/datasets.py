@@ -161,11 +161,11 @@ def _is_entry(name: str, facts: object) -> bool:
     return name.count("/") == 2 and isinstance(facts, dict) and {"sha256", "rows"} <= facts.keys()
 
 
-def built(name: str, place: Path = Path(NAMESPACE)) -> DatasetFolder | None:
+def built(name: str, path: Path = Path(NAMESPACE)) -> DatasetFolder | None:
     """Return a finished dataset in `./kbbench`, or None; a name with a slash is none."""
-    if "/" in name or name in ("", ".", "..") or not (place / name / MANIFEST).is_file():
+    if "/" in name or name in ("", ".", "..") or not (path / name / MANIFEST).is_file():
         return None
-    return DatasetFolder(place / name)
+    return DatasetFolder(path / name)
 
 
 def check_replaceable(out: Path) -> None:

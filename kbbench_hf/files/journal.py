@@ -147,12 +147,12 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _note(self, record: Mapping[str, Any], place: _Place) -> None:
+    def _note(self, record: Mapping[str, Any], segment: _Place) -> None:
         key = record["key"]
         if record.get("error") is not None and not record.get("settled"):
-            self._failed[key] = place
+            self._failed[key] = segment
         else:
-            self._done.setdefault(key, place)
+            self._done.setdefault(key, segment)
 
 
 def _encode(record: Mapping[str, object]) -> bytes:

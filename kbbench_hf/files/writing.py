@@ -71,55 +71,55 @@ def write_new(file: Path, data: bytes) -> bool:
 
 
 @contextmanager
-def whole_folder(place: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder that replaces `place` at the end of the block."""
-    place = place.resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    partial, old = _beside(place), _beside(place)
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder that replaces `path` at the end of the block."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial, old = _beside(path), _beside(path)
     partial.mkdir()
     try:
         yield partial
         _sync_all(partial)
-        if place.exists():
-            place.rename(old)
+        if path.exists():
+            path.rename(old)
         try:
-            partial.rename(place)
+            partial.rename(path)
         except OSError:
             if old.exists():
-                old.rename(place)
+                old.rename(path)
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    sync_folder(place.parent)
+    sync_folder(path.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
-def new_folder(place: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Yield an empty temporary folder that is renamed to `place`, a new or empty folder, at the end of the block.
+def new_folder(path: Path, partial: Path | None = None) -> Iterator[Path]:
+    """Yield an empty temporary folder that is renamed to `path`, a new or empty folder, at the end of the block.
 
-    It is `partial`, on the same disk; beside `place` where that is None.
+    It is `partial`, on the same disk; beside `path` where that is None.
 
     Raises:
-        FileExistsError: `place` has content, which is unchanged.
+        FileExistsError: `path` has content, which is unchanged.
     """
-    partial = partial or _beside(place)
+    partial = partial or _beside(path)
     partial.mkdir(parents=True)
     try:
         yield partial
         _sync_all(partial)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):  # an empty folder, which not every system's rename replaces
-            place.rmdir()
+            path.rmdir()
         try:
-            partial.rename(place)
+            partial.rename(path)
         except OSError:
-            if place.exists():
-                raise FileExistsError(EEXIST, "the path exists", str(place)) from None
+            if path.exists():
+                raise FileExistsError(EEXIST, "the path exists", str(path)) from None
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    sync_folder(place.parent)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -148,5 +148,5 @@ def _sync_all(folder: Path) -> None:
     sync_folder(folder)
 
 
-def _beside(place: Path) -> Path:
-    return place.with_name(f".{place.name}.partial-{uuid4().hex[:12]}")
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial-{uuid4().hex[:12]}")

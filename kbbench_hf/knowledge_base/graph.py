@@ -313,9 +313,9 @@ def _group_rows_by_key(keys: Integers, row_pointers: Integers, n_rows: int, n_ke
     repeated = indices[1:] == indices[:-1]
     repeated[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False
     if repeated.any():
-        kept = np.concatenate([[True], ~repeated])
-        indptr = np.concatenate([np.zeros(1, indptr.dtype), np.cumsum(kept, dtype=indptr.dtype)])[indptr]
-        indices = indices[kept]
+        keep = np.concatenate([[True], ~repeated])
+        indptr = np.concatenate([np.zeros(1, indptr.dtype), np.cumsum(keep, dtype=indptr.dtype)])[indptr]
+        indices = indices[keep]
     return indptr, indices
 
 

@@ -52,8 +52,8 @@ class MetapathWalk:
         nodes = start.astype(np.int64)
         for hop in self.hops:
             type_id = graph.type_id(hop.node_type)
-            found = np.unique(graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
-            nodes = found[graph.type_ids[found] == type_id].astype(np.int64)
+            result = np.unique(graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
+            nodes = result[graph.type_ids[result] == type_id].astype(np.int64)
             if hop.negated:
                 nodes = np.setdiff1d(graph.of_type(hop.node_type), nodes, assume_unique=True)
         return nodes

@@ -166,11 +166,11 @@ class Checks:
                 "answers."
             ) from None
 
-    async def _fetch(self, place: Place) -> None:
+    async def _fetch(self, task_key: Place) -> None:
         """Have the examples here: a check has no time to fetch them."""
-        if place not in self._here and not at_hand(place.benchmark):
-            await asyncio.to_thread(load_examples, *place)
-        self._here.add(place)
+        if task_key not in self._here and not at_hand(task_key.benchmark):
+            await asyncio.to_thread(load_examples, *task_key)
+        self._here.add(task_key)
 
     async def _turn(self, limits: UploadLimits, upload: Upload, who: str, size: int) -> Preview:
         async with self._lanes[limits].turn(who, size):

@@ -118,13 +118,13 @@ class Index:
         with self.file.connection() as db:
             return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
 
-    def rows(self, place: Place, any_mode: bool = False) -> list[StoredRow]:
+    def rows(self, task_key: Place, any_mode: bool = False) -> list[StoredRow]:
         """Return the shown rows of a place, oldest first."""
         query = """SELECT id, changed FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND (mode = ? OR ?) AND shown AND returned
             ORDER BY stored"""
         with self.file.connection() as db:
-            return self._rows(db, db.execute(query, (*place, any_mode)).fetchall())
+            return self._rows(db, db.execute(query, (*task_key, any_mode)).fetchall())
 
     def doubts(self) -> dict[str, list[Doubt]]:
         """Return what is doubtful about the names of the shown rows of all places; most have no doubts."""

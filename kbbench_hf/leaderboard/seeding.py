@@ -41,14 +41,14 @@ def shipped_seeds() -> Iterator[Seed]:
 def released_seeds() -> Iterator[Seed]:
     """Yield the answers of published systems that the datasets built here bring with them, each with its source."""
     for dataset in importable_names():
-        folder, found = at_hand(dataset), benchmark(dataset)
-        if folder is None or folder.path == found.data.shipped:
+        folder, bench = at_hand(dataset), benchmark(dataset)
+        if folder is None or folder.path == bench.data.shipped:
             continue
-        for config in found.data.configs:
-            for split in found.data.splits:
-                place = Place(dataset, config, split, found.scoring.modes[0])
-                for system, file in published_answers(place).items():
-                    yield Seed(place, file, _released(system, place), "released", not found.facts.redistributable)
+        for config in bench.data.configs:
+            for split in bench.data.splits:
+                task_key = Place(dataset, config, split, bench.scoring.modes[0])
+                for system, file in published_answers(task_key).items():
+                    yield Seed(task_key, file, _released(system, task_key), "released", not bench.facts.redistributable)
 
 
 def run_seed(folder: Path, name: str | None = None) -> Seed:
@@ -92,18 +92,18 @@ def _scored(task: EvalTask, seed: Seed) -> Preview:
 
 
 def _default_place(dataset: str) -> Place:
-    found = benchmark(dataset)
-    return Place(dataset, found.data.configs[0], found.data.default_split, found.scoring.modes[0])
+    bench = benchmark(dataset)
+    return Place(dataset, bench.data.configs[0], bench.data.default_split, bench.scoring.modes[0])
 
 
-def _released(name: str, place: Place) -> System:
+def _released(name: str, task_key: Place) -> System:
     """Return what is known of a published system: where its answers and figures are from, and under which licence."""
-    found = benchmark(place.benchmark)
-    rows = [row for mode in found.scoring.modes for row in published_rows(*place[:3], mode) if row.system == name]
+    bench = benchmark(task_key.benchmark)
+    rows = [row for mode in bench.scoring.modes for row in published_rows(*task_key[:3], mode) if row.system == name]
     sources = [source for row in rows for source in row.sources if source.kind in ("released", "recomputed")]
-    link = sources[0].url if sources else found.facts.homepage or found.facts.paper
+    link = sources[0].url if sources else bench.facts.homepage or bench.facts.paper
     notes = f"Released answers, scored here. {sources[0]}" if sources else "Released answers, scored here."
-    licence = found.facts.license if found.facts.redistributable else "none stated"
+    licence = bench.facts.license if bench.facts.redistributable else "none stated"
     return System(name, link, licence, notes=notes[:MAX_NOTES])
 
 

@@ -131,22 +131,22 @@ class Row:
         return ", ".join(sorted({name.partition("@")[0] for name in named}))
 
 
-def board(index: Index, place: Place) -> list[Row]:
+def board(index: Index, task_key: Place) -> list[Row]:
     """Return the rows of a place, best first by the headline metric; rows without a finite headline come last."""
     index.update()
-    found = benchmark(place.benchmark)
-    stored = index.rows(place, any_mode=True)
+    bench = benchmark(task_key.benchmark)
+    stored = index.rows(task_key, any_mode=True)
     flagged = flags(index.doubts(), stored) if stored else {}
-    rows = [_stored(each, found.headline) for each in stored if each.record.mode == place.mode]
+    rows = [_stored(each, bench.headline) for each in stored if each.record.mode == task_key.mode]
     rows = [replace(row, flags=flagged[row.id]) if row.id in flagged else row for row in rows]
-    rows += [_published(each) for each in published_systems(place)]
-    metric = headline(found, rows)
-    sign = 1 if metric in found.scoring.lower_is_better else -1
+    rows += [_published(each) for each in published_systems(task_key)]
+    metric = headline(bench, rows)
+    sign = 1 if metric in bench.scoring.lower_is_better else -1
     rows.sort(key=lambda row: (_order(row, metric, sign), row.system, row.id))
-    return _with_groups(rows, index, found, metric)
+    return _with_groups(rows, index, bench, metric)
 
 
-def with_differences(rows: Sequence[Row], place: Place, metric: str, index: Index, most: int = TESTED) -> list[Row]:
+def with_differences(rows: Sequence[Row], task_key: Place, metric: str, index: Index, most: int = TESTED) -> list[Row]:
     """Return rows with the difference of each to the one above it, in the order in which they are given.
 
     The first `most` are tested too, where both have scores per example and annotations that were made alike.
@@ -154,7 +154,9 @@ def with_differences(rows: Sequence[Row], place: Place, metric: str, index: Inde
     pairs = list(pairwise(rows))
     wanted = {(upper.id, lower.id) for upper, lower in pairs[: most - 1] if _testable(upper, lower, metric)}
     found = list(rows[:1])
-    with _tests(sorted({each for pair in wanted for each in pair}), index, benchmark(place.benchmark), metric) as test:
+    with _tests(
+        sorted({each for pair in wanted for each in pair}), index, benchmark(task_key.benchmark), metric
+    ) as test:
         for upper, lower in pairs:
             both = _has(upper, metric) and _has(lower, metric)
             ends = (upper.figures[metric], lower.figures[metric]) if both else ()
@@ -171,20 +173,20 @@ def places(index: Index) -> list[Place]:
     found = set(index.places())
     for name, config, split, mode in published_places():
         if name in known and config in known[name].data.configs:
-            place = Place(name, config, split, mode or known[name].scoring.modes[0])
-            found.update([place] if published_systems(place) else [])
+            task_key = Place(name, config, split, mode or known[name].scoring.modes[0])
+            found.update([task_key] if published_systems(task_key) else [])
     names = list(known)
 
-    def order(place: Place) -> tuple[int, ...]:
-        of = known[place.benchmark]
+    def order(task_key: Place) -> tuple[int, ...]:
+        of = known[task_key.benchmark]
         return (
-            names.index(place.benchmark),
-            of.data.configs.index(place.config),
-            -1 if place.split == of.data.default_split else of.data.splits.index(place.split),
-            of.scoring.modes.index(place.mode),
+            names.index(task_key.benchmark),
+            of.data.configs.index(task_key.config),
+            -1 if task_key.split == of.data.default_split else of.data.splits.index(task_key.split),
+            of.scoring.modes.index(task_key.mode),
         )
 
-    return sorted((place for place in found if place.benchmark in known), key=order)
+    return sorted((task_key for task_key in found if task_key.benchmark in known), key=order)
 
 
 def headline(of: Benchmark, rows: Sequence[Row]) -> str:
@@ -268,7 +270,7 @@ def _stored(row: StoredRow, headline: str) -> Row:
     return Row(
         id=record.id,
         system=said.pop("name"),
-        figures={metric: BoardScore.of(figure) for metric, figure in result["scores"].items()},
+        figures={metric: BoardScore.of(score) for metric, score in result["scores"].items()},
         badge="own run" if record.origin == "own" else "re-scored",
         parse_failure_rate=counters.get("n_parse_failures", 0) / n,
         coverage=1 - counters.get("n_missing", 0) / n,

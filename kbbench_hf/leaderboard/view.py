@@ -128,15 +128,15 @@ def filled(all_columns: Sequence[BoardColumn], rows: Sequence[Row]) -> list[Boar
 def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
     """Return the headings shown at first: the first figures, and what a reader asks next, as far as rows have it."""
     there = [column.heading for column in filled(columns(benchmark), rows)]
-    figures = [label for label in benchmark.metrics.values() if label in there][:N_FIGURES]
+    scores = [label for label in benchmark.metrics.values() if label in there][:N_FIGURES]
     metrics = {label: metric for metric, label in benchmark.metrics.items()}
     for row in rows:  # no row stands there without a figure
         has = [label for label in there if metrics.get(label) in row.figures]
-        figures += has[:1] if not set(has) & set(figures) else []
+        scores += has[:1] if not set(has) & set(scores) else []
     shown = {
         "#",
         "system",
-        *figures,
+        *scores,
         "vs previous row",
         "type",
         "size, B",
@@ -236,8 +236,8 @@ def _source(row: Row) -> list[str]:
 def _cell_values(column: BoardColumn, row: Row) -> list[str | Decimal]:
     """Return the values of a cell as a program reads them; empty where there is none."""
     if column.metric:
-        figure = row.figures.get(column.metric, BoardScore(math.nan))
-        return [_rounded(each, figure.digits) for each in (figure.value, figure.low, figure.high)]
+        score = row.figures.get(column.metric, BoardScore(math.nan))
+        return [_rounded(each, score.digits) for each in (score.value, score.low, score.high)]
     if column.beside is _test:
         gap, p_value = math.nan if row.gap is None else row.gap, row.above.p_value if row.above else math.nan
         return [
@@ -314,8 +314,8 @@ def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
     return (min if lower else max)(values, default=math.nan)
 
 
-def _latex_score(figure: BoardScore | None, best: float) -> str:
-    if figure is None or math.isnan(figure.value):
+def _latex_score(score: BoardScore | None, best: float) -> str:
+    if score is None or math.isnan(score.value):
         return "--"
-    text = figure.text(3)
-    return bold(text) if figure.value == best else text
+    text = score.text(3)
+    return bold(text) if score.value == best else text

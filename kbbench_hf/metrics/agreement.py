@@ -33,13 +33,13 @@ def agreement(truth: ArrayLike, verdicts: ArrayLike) -> Agreement:
     >>> agreement([True, True, True, False], [True] * 4)[2:]
     (0.75, 0.5, 0.0)
     """
-    wanted, found = np.asarray(truth, dtype=np.bool_), np.asarray(verdicts, dtype=np.bool_)
+    wanted, result = np.asarray(truth, dtype=np.bool_), np.asarray(verdicts, dtype=np.bool_)
     if not len(wanted):
         return Agreement(0, np.nan, np.nan, np.nan, np.nan)
-    n, yes, right = len(wanted), int(wanted.sum()), int((wanted == found).sum())
+    n, yes, right = len(wanted), int(wanted.sum()), int((wanted == result).sum())
     if yes in (0, n):
         return Agreement(n, yes / n, right / n, np.nan, np.nan)
-    true_yes, says = int((wanted & found).sum()), int(found.sum())
+    true_yes, says = int((wanted & result).sum()), int(result.sum())
     true_no = right - true_yes
     chance = yes * says + (n - yes) * (n - says)  # n² times the agreement by chance
     balanced = (true_yes / yes + true_no / (n - yes)) / 2

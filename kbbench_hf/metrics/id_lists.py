@@ -41,8 +41,8 @@ class IdLists:
         [0, 2, 2]
         """
         if isinstance(lists, np.ndarray) and lists.ndim == 2 and lists.dtype.kind in "iu":
-            kept = lists != -1 if lists.dtype.kind == "i" else np.ones(lists.shape, dtype=bool)
-            lengths, ids = kept.sum(axis=1), lists[kept].astype(np.int64)
+            keep = lists != -1 if lists.dtype.kind == "i" else np.ones(lists.shape, dtype=bool)
+            lengths, ids = keep.sum(axis=1), lists[keep].astype(np.int64)
         else:
             lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
             ids = _integers(lists)

@@ -80,11 +80,11 @@ def resampled_means(columns: Sequence[Column], seed: int = SEED) -> NDArray[np.f
     [1.0, 1.0, 1.0]
     """
     examples = {
-        each: place for place, each in enumerate(sorted({id_ for column in columns for id_ in column}, key=str))
+        each: position for position, each in enumerate(sorted({id_ for column in columns for id_ in column}, key=str))
     }
     values = np.full((len(examples), len(columns)), np.nan)
-    for place, column in enumerate(columns):
-        values[[examples[each] for each in column], place] = list(column.values())
+    for position, column in enumerate(columns):
+        values[[examples[each] for each in column], position] = list(column.values())
     there = ~np.isnan(values)
     shares = np.full(len(examples), 1 / max(1, len(examples)))
     weights = np.random.default_rng(seed).multinomial(len(examples), shares, size=DRAWS).astype(np.float64)
@@ -147,5 +147,5 @@ def rank_correlation(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
     x, y = (rankdata(side, axis=-1) for side in (np.asarray(a), np.asarray(b)))
     x, y = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):
-        found: NDArray[np.float64] = (x * y).sum(axis=-1) / np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
-    return found
+        result: NDArray[np.float64] = (x * y).sum(axis=-1) / np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
+    return result

@@ -70,7 +70,7 @@ def bradley_terry(votes: Sequence[tuple[str, str, Vote]]) -> Mapping[str, float]
     names = sorted({name for a, b, _ in votes for name in (a, b)})
     if not names:
         return {}
-    row = {name: place for place, name in enumerate(names)}
+    row = {name: position for position, name in enumerate(names)}
     first, second = (np.array([row[pair[side]] for pair in votes]) for side in (0, 1))
     won = np.array([("a", "b", "tie").index(each) for _, _, each in votes])
 

@@ -122,13 +122,13 @@ def _parse_labeled(text: str, split: Split) -> list[str] | None:
         label for label in _LABEL.finditer(text) if not _IF.search(text, max(0, label.start() - 120), label.start())
     ]
     answers: list[str] | None = None
-    for place in reversed(range(len(labels))):
-        label = labels[place]
+    for position in reversed(range(len(labels))):
+        label = labels[position]
         if answers is None:
             answers = _answers_under(text, label, split)
             continue
         line, end = _line_after(text, label)
-        follows = labels[place + 1]
+        follows = labels[position + 1]
         if not line or line.endswith((":", "：")) or "\n" not in text[end : follows.start() + 1]:
             continue
         is_next = not text[end : follows.start()].strip(" \t\n>#*_-–•")

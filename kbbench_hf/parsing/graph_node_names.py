@@ -106,11 +106,11 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
                     yield inner, name
             yield from _named_nodes(each, source, normalize_key(inner), depth + 1)
     elif isinstance(value, list):
-        for place, each in enumerate(value):
+        for position, each in enumerate(value):
             if isinstance(each, dict) and _NODES.search(key):
                 members = normalize_members(each)
                 if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, source)):
-                    yield str(place), name  # links refer to the place in the list
+                    yield str(position), name  # links refer to the place in the list
             elif (
                 isinstance(each, list)
                 and _NODES.search(key)

@@ -192,11 +192,11 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
         roles = assign_roles(cells)
         if roles.keys() == {0, 1, 2} and len(cells) <= 8:
             columns, ruled, subject = {role: cells.index(name) for role, name in roles.items()}, False, ""
-            flags = {place: name for place, name in enumerate(cells) if place not in columns.values()}
+            flags = {position: name for position, name in enumerate(cells) if position not in columns.values()}
         elif columns and max(columns.values()) < len(cells):
             parts = [strip_marks(cells[columns[role]]) for role in range(3)]
             parts[0] = subject = parts[0] or subject  # a blank cell below a subject stands for it
-            denied = any(place < len(cells) and is_denied(name, cells[place]) for place, name in flags.items())
+            denied = any(position < len(cells) and is_denied(name, cells[position]) for position, name in flags.items())
             if (
                 all(parts)
                 and not denied

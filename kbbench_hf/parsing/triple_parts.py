@@ -29,7 +29,7 @@ def role_of(name: str) -> int | None:
     (1, 2, None)
     """
     key = normalize_key(name)
-    return next((place for place, names in enumerate(_ROLES) if names.fullmatch(key)), None)
+    return next((position for position, names in enumerate(_ROLES) if names.fullmatch(key)), None)
 
 
 def assign_roles(names: Sequence[str]) -> dict[int, str]:
@@ -103,7 +103,7 @@ def order_parts(parts: Sequence[str], relations: Collection[str] = ()) -> Triple
     if not all(parts):
         return None
     if len(parts) > 3:
-        known = [place for place in range(1, len(parts) - 1) if is_relation(parts[place], relations)]
+        known = [position for position in range(1, len(parts) - 1) if is_relation(parts[position], relations)]
         if len(known) != 1:
             return None
         parts = [", ".join(parts[: known[0]]), parts[known[0]], ", ".join(parts[known[0] + 1 :])]

@@ -44,12 +44,12 @@ def eval_record(
         UsageError: the result has no figure that was scored.
     """
     unbounded = benchmark(result["benchmark"]).scoring.unbounded  # the format wants the best that a score can be
-    figures = {
-        metric: figure
-        for metric, figure in result["scores"].items()
-        if figure["value"] is not None and metric not in unbounded
+    scores = {
+        metric: score
+        for metric, score in result["scores"].items()
+        if score["value"] is not None and metric not in unbounded
     }
-    if not figures:
+    if not scores:
         raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
     settings = run.get("settings", {})
     system = system_name(settings) or "unknown"
@@ -69,7 +69,7 @@ def eval_record(
             "id": str(settings.get("agent") or settings.get("rerank") or system),
             **_engine(run),
         },
-        "evaluation_results": [_metric_record(result, metric, figure, settings) for metric, figure in figures.items()],
+        "evaluation_results": [_metric_record(result, metric, score, settings) for metric, score in scores.items()],
     }
     if "started" in run:
         record["evaluation_timestamp"] = run["started"]
@@ -86,13 +86,13 @@ def eval_record(
     return record
 
 
-def _metric_record(result: PlainResult, metric: str, figure: PlainScore, settings: Mapping[str, object]) -> Record:
-    found = benchmark(result["benchmark"])
-    low, high = figure["ci95"]
-    uncertainty: Record = {"num_samples": figure["n_scored"]}
+def _metric_record(result: PlainResult, metric: str, score: PlainScore, settings: Mapping[str, object]) -> Record:
+    bench = benchmark(result["benchmark"])
+    low, high = score["ci95"]
+    uncertainty: Record = {"num_samples": score["n_scored"]}
     if low is not None and high is not None:
         uncertainty["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE}
-    counts = {name: str(figure[name]) for name in ("n_scored", "n_unscored", "n_missing")}
+    counts = {name: str(score[name]) for name in ("n_scored", "n_unscored", "n_missing")}
     warnings = {f"warning:{each['code']}": each["message"] for each in result.get("warnings", [])}
     sampling = {name: settings.get(name) for name in ("temperature", "top_p", "max_tokens")}
     sampling = {name: value for name, value in sampling.items() if value is not None}
@@ -107,14 +107,14 @@ def _metric_record(result: PlainResult, metric: str, figure: PlainScore, setting
             "additional_details": {"config": result["config"], "revision": result["dataset_revision"]},
         },
         "metric_config": {
-            "evaluation_description": f"{found.metrics.get(metric, metric)} of {found.title}, mode {result['mode']}",
-            "lower_is_better": metric in found.scoring.lower_is_better,
+            "evaluation_description": f"{bench.metrics.get(metric, metric)} of {bench.title}, mode {result['mode']}",
+            "lower_is_better": metric in bench.scoring.lower_is_better,
             "score_type": "continuous",
             "min_score": 0,
             "max_score": 1,
         },
         "score_details": {
-            "score": figure["value"],
+            "score": score["value"],
             "details": {**counts, **warnings, "predictions_sha256": result["predictions_sha256"]},
             "uncertainty": uncertainty,
         },
@@ -142,13 +142,13 @@ def eval_yaml(dataset: str) -> str:
     """
     import yaml
 
-    found = benchmark(dataset)
+    bench = benchmark(dataset)
     tasks = [
-        {"id": task_id(found.data.configs[0], config, metric), "config": config, "split": found.data.default_split}
-        for config in found.data.configs
-        for metric in list(found.metrics_of(config))[:N_HEADLINES]
+        {"id": task_id(bench.data.configs[0], config, metric), "config": config, "split": bench.data.default_split}
+        for config in bench.data.configs
+        for metric in list(bench.metrics_of(config))[:N_HEADLINES]
     ]
-    facts = {"name": found.title, "description": f"{found.title}, {found.facts.paper}"}
+    facts = {"name": bench.title, "description": f"{bench.title}, {bench.facts.paper}"}
     return str(yaml.safe_dump({**facts, "evaluation_framework": "kbbench", "tasks": tasks}, sort_keys=False))
 
 
@@ -163,26 +163,26 @@ def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = N
     import yaml
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    found = benchmark(result["benchmark"])
-    headlines = list(found.metrics_of(result["config"]))[:N_HEADLINES]
+    bench = benchmark(result["benchmark"])
+    headlines = list(bench.metrics_of(result["config"]))[:N_HEADLINES]
     scored = [metric for metric in headlines if result["scores"][metric]["value"] is not None]
     if not scored:
         raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
     entries = []
     for metric in scored:
-        figure = result["scores"][metric]
-        low, high = figure["ci95"]
+        score = result["scores"][metric]
+        low, high = score["ci95"]
         spread = "" if low is None or high is None else f"95% interval {low:.4f} to {high:.4f}; "
         entries.append(
             EvalResultEntry(
-                dataset_id=f"{NAMESPACE}/{found.dataset}",
-                task_id=task_id(found.data.configs[0], result["config"], metric),
-                value=figure["value"],
+                dataset_id=f"{NAMESPACE}/{bench.dataset}",
+                task_id=task_id(bench.data.configs[0], result["config"], metric),
+                value=score["value"],
                 dataset_revision=result["dataset_revision"],
                 date=date,
                 source_url=source_url,
                 source_name="kbbench-hf" if source_url else None,
-                notes=f"{spread}mode {result['mode']}, split {result['split']}, n {figure['n_scored']}, "
+                notes=f"{spread}mode {result['mode']}, split {result['split']}, n {score['n_scored']}, "
                 f"predictions sha256 {result['predictions_sha256']}",
             )
         )
@@ -235,9 +235,7 @@ def ranx_files(rankings: Lists, gold: Lists, tag: str) -> dict[str, str]:
     >>> ranx_files({7: [3, 9]}, {7: [9]}, "bm25")["run.json"]
     '{"7": {"3": 2, "9": 1}}\n'
     """
-    run = {
-        str(query): {str(each): len(ids) - place for place, each in enumerate(ids)} for query, ids in rankings.items()
-    }
+    run = {str(query): {str(each): len(ids) - rank for rank, each in enumerate(ids)} for query, ids in rankings.items()}
     qrels = {str(query): {str(each): 1 for each in ids} for query, ids in gold.items()}
     return {
         f"{name}.json": json.dumps(each, ensure_ascii=False) + "\n" for name, each in (("run", run), ("qrels", qrels))

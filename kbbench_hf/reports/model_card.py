@@ -101,12 +101,12 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
 def _validation_table(validation: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     metrics = [*next(iter(validation.values()))]
     rows = []
-    for part, figures in validation.items():
+    for part, scores in validation.items():
         cells = [
-            f"{figures[metric]['value']:.4f} [{figures[metric]['ci95'][0]:.3f}, {figures[metric]['ci95'][1]:.3f}]"
+            f"{scores[metric]['value']:.4f} [{scores[metric]['ci95'][0]:.3f}, {scores[metric]['ci95'][1]:.3f}]"
             for metric in metrics
         ]
-        rows.append([part, f"{figures[metrics[0]]['n']:,}", *cells])
+        rows.append([part, f"{scores[metrics[0]]['n']:,}", *cells])
     return _table(["questions", "n", *metrics], rows)
 
 

@@ -40,10 +40,10 @@ def plot_scores(
         for position, (name, result) in enumerate(results.items()):
             offset = (position - (len(results) - 1) / 2) * 0.22
             heights = [row + offset for row in range(len(shown))]
-            figures = [result.scores[metric] for metric in shown]
+            scores = [result.scores[metric] for metric in shown]
             colour, marker = COLOURS[position % 8], MARKERS[position % 8]
-            axes.hlines(heights, [f.ci95[0] for f in figures], [f.ci95[1] for f in figures], color=colour)
-            axes.plot([f.value for f in figures], heights, marker, color=colour, label=name)
+            axes.hlines(heights, [f.ci95[0] for f in scores], [f.ci95[1] for f in scores], color=colour)
+            axes.plot([f.value for f in scores], heights, marker, color=colour, label=name)
         axes.set_yticks(range(len(shown)), [directed_label(benchmark, metric) for metric in shown])
         axes.invert_yaxis()
         axes.set_xlim(-0.02, 1.02)
@@ -183,26 +183,26 @@ def _by_system(block: Block) -> "Figure":
     return drawn
 
 
-def plot_slice(figures: Mapping[str, PlainScore], label: str, name: str) -> "Figure":
+def plot_slice(scores: Mapping[str, PlainScore], label: str, name: str) -> "Figure":
     """Return the picture of one metric in every key of a slice; keys hold what `result.json` does."""
-    drawn = plot_figures({f"{key} (n = {each['n_scored']:,})": each for key, each in figures.items()})
+    drawn = plot_figures({f"{key} (n = {each['n_scored']:,})": each for key, each in scores.items()})
     drawn.axes[0].set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
     return drawn
 
 
-def plot_figures(figures: Mapping[str, PlainScore]) -> "Figure":
+def plot_figures(scores: Mapping[str, PlainScore]) -> "Figure":
     """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
-    drawn, (axes,) = blank(7, 1.2 + 0.3 * len(figures))
-    for position, each in enumerate(figures.values()):
+    drawn, (axes,) = blank(7, 1.2 + 0.3 * len(scores))
+    for position, each in enumerate(scores.values()):
         if each["value"] is None:
             continue
         low, high = each["ci95"]
         if low is not None and high is not None:
             axes.hlines(position, low, high, color=COLOURS[0])
         axes.plot(each["value"], position, "o", color=COLOURS[0])
-    axes.set_yticks(range(len(figures)), list(figures))
-    axes.set_ylim(len(figures) - 0.5, -0.5)
-    if all(each["value"] is None or 0 <= each["value"] <= 1 for each in figures.values()):
+    axes.set_yticks(range(len(scores)), list(scores))
+    axes.set_ylim(len(scores) - 0.5, -0.5)
+    if all(each["value"] is None or 0 <= each["value"] <= 1 for each in scores.values()):
         axes.set_xlim(-0.02, 1.02)
     _in_rows(axes)
     return drawn

@@ -23,7 +23,7 @@ REMARK = "*"
 
 def published_json(places: Iterable[Place]) -> dict[str, object]:
     """Return everything published in these places: the sources once, and each row with its figures and parts."""
-    rows = [row for place in places for row in published_rows(*place)]
+    rows = [row for task_key in places for row in published_rows(*task_key)]
     sources = dict.fromkeys(source for row in rows for source in row.sources)
     return {
         "sources": {source.name: asdict(source) for source in sources},
@@ -34,7 +34,7 @@ def published_json(places: Iterable[Place]) -> dict[str, object]:
                 "id": row.id,
                 "figures": _scores_to_json(row.figures),
                 "slices": {
-                    name: {key: _scores_to_json(figures) for key, figures in keys.items()}
+                    name: {key: _scores_to_json(scores) for key, scores in keys.items()}
                     for name, keys in row.slices.items()
                 },
             }
@@ -43,31 +43,31 @@ def published_json(places: Iterable[Place]) -> dict[str, object]:
     }
 
 
-def _scores_to_json(figures: PublishedScores) -> dict[str, dict[str, object]]:
+def _scores_to_json(scores: PublishedScores) -> dict[str, dict[str, object]]:
     return {
         metric: {
-            "value": figure.value,
-            "printed": figure.printed,
-            "digits": figure.digits,
-            "kind": figure.kind,
-            "source": figure.source.name,
-            "key": figure.key,
-            "note": figure.note,
+            "value": score.value,
+            "printed": score.printed,
+            "digits": score.digits,
+            "kind": score.kind,
+            "source": score.source.name,
+            "key": score.key,
+            "note": score.note,
         }
-        for metric, figure in figures.items()
+        for metric, score in scores.items()
     }
 
 
 def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
     """Print what is published in these places: a table each, then its sources by number and its remarks."""
     console = terminal.console()
-    for n, place in enumerate(places):
-        rows = published_rows(*place)
+    for n, task_key in enumerate(places):
+        rows = published_rows(*task_key)
         sources = list(dict.fromkeys(source for row in rows for source in _sources(row)))
         numbers = [", ".join(str(sources.index(each) + 1) for each in _sources(row)) for row in rows]
-        mode = f"mode {place.mode}" if place.mode else "no mode stated"
+        mode = f"mode {task_key.mode}" if task_key.mode else "no mode stated"
         separator = "\n" if n else ""
-        console.print(f"{separator}[bold]{escape(place.config)}, {escape(place.split)}[/bold], {mode}")
+        console.print(f"{separator}[bold]{escape(task_key.config)}, {escape(task_key.split)}[/bold], {mode}")
         provenance = [f"{_kinds(row)} [{number}]" for row, number in zip(rows, numbers, strict=True)]
         _print_rows(console, benchmark, rows, provenance, list(benchmark.metrics))
         _print_rows(console, benchmark, rows, provenance, _other_metrics(rows, benchmark))
@@ -77,7 +77,7 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
         _print_remarks(console, benchmark, rows)
         if parts := [f"{row.system} by {name} ({len(keys)})" for row in rows for name, keys in row.slices.items()]:
             console.print(f"[dim]--json also has: {escape(', '.join(parts))}[/dim]")
-        usual = place._replace(mode=place.mode or benchmark.scoring.modes[0])
+        usual = task_key._replace(mode=task_key.mode or benchmark.scoring.modes[0])
         if answers := published_answers(usual):
             names = escape(", ".join(f"{PUBLISHED}{name}" for name in answers))
             console.print(f"[dim]Installed predictions, for kbbench compare and score: {names}[/dim]")
@@ -86,7 +86,7 @@ def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
 def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
     """Print the published systems next above and below a result, saying where they differ in split or mode."""
     console = terminal.console()
-    scores = {metric: figure.value for metric, figure in result.scores.items() if figure.n_scored}
+    scores = {metric: score.value for metric, score in result.scores.items() if score.n_scored}
     beside = published_beside(result.place, scores)
     if not beside:
         return
@@ -115,7 +115,7 @@ def _print_remarks(console: "Console", benchmark: Benchmark, rows: Iterable[Publ
 
 def _sources(row: PublishedRow) -> list[Source]:
     """Return where the figures of the whole come from."""
-    return list(dict.fromkeys(figure.source for figure in row.figures.values()))
+    return list(dict.fromkeys(score.source for score in row.figures.values()))
 
 
 def _kinds(row: PublishedRow) -> str:
@@ -145,5 +145,5 @@ def _print_rows(
         terminal.print_table(console, headings, cells, n_words=2)
 
 
-def _cell(figure: PublishedScore | None) -> str:
-    return f"{figure.printed}{REMARK if figure.note else ''}" if figure else ""
+def _cell(score: PublishedScore | None) -> str:
+    return f"{score.printed}{REMARK if score.note else ''}" if score else ""

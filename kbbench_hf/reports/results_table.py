@@ -239,11 +239,11 @@ def caption(blocks: Sequence[Block]) -> str:
     """Return what tables and plots are about: benchmark, split, mode and the number of examples."""
 
     def words(block: Block) -> str:
-        place = block.place
-        config = "" if place.config in ("default", block.benchmark.data.configs[0]) else f", {place.config}"
+        task_key = block.place
+        config = "" if task_key.config in ("default", block.benchmark.data.configs[0]) else f", {task_key.config}"
         scored = next((each.result for each in block.systems if each.result), None)
         n = f", n = {len(scored.ids):,}" if scored else ""
-        return f"{block.benchmark.title}{config}: {place.split} split, mode {place.mode}{n}"
+        return f"{block.benchmark.title}{config}: {task_key.split} split, mode {task_key.mode}{n}"
 
     return "; ".join(map(words, blocks))
 

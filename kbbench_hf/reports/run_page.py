@@ -81,17 +81,17 @@ def run_page(folder: Path) -> str:
         )
     result = read_result(folder / "result.json")
     run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
-    found = benchmark(result["benchmark"])
-    answered = _answered(folder, result, found)
-    examples = answered if isinstance(answered, str) else _examples(folder, result, found, answered)
+    bench = benchmark(result["benchmark"])
+    answered = _answered(folder, result, bench)
+    examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered)
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
-        title=f"{found.title}: {system_name(run.get('settings', {})) or folder.name}",
+        title=f"{bench.title}: {system_name(run.get('settings', {})) or folder.name}",
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, "
         f"n = {result['counters']['n_examples']:,}, data {result['dataset_revision'][:8]}",
-        warnings=ordered_warnings(map(ScoreWarning.of, result.get("warnings", [])), found.headline),
-        scores=_scores(result, found),
+        warnings=ordered_warnings(map(ScoreWarning.of, result.get("warnings", [])), bench.headline),
+        scores=_scores(result, bench),
         counters=_without_zeros({counter_words(name): count for name, count in result["counters"].items()}),
         facts=_without_zeros(
             {
@@ -101,9 +101,9 @@ def run_page(folder: Path) -> str:
             }
         ),
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
-        base_tests=compare_with_base(folder, found) if walks else None,
-        slices=[_slice(name, keys, found, result["config"]) for name, keys in slices.items()],
-        errors=None if isinstance(answered, str) else _errors(found, answered),
+        base_tests=compare_with_base(folder, bench) if walks else None,
+        slices=[_slice(name, keys, bench, result["config"]) for name, keys in slices.items()],
+        errors=None if isinstance(answered, str) else _errors(bench, answered),
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
         provenance=_provenance(run, result),
@@ -125,11 +125,11 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
     name, file = str(answers), Path(answers)
     if is_published(name):
         file, options = answers_of(name, result.place), ReadOptions(source=options.source, parser=options.parser)
-    found, examples, *_ = load_examples(*result.place)
-    read = read_predictions([file], found, examples, options)
+    bench, examples, *_ = load_examples(*result.place)
+    read = read_predictions([file], bench, examples, options)
     rows = zip(examples.ids, read.answers, strict=True)
     lines = [
-        json.dumps({"id": each, found.scoring.answer.field: answer}) for each, answer in rows if answer is not None
+        json.dumps({"id": each, bench.scoring.answer.field: answer}) for each, answer in rows if answer is not None
     ]
     with TemporaryDirectory() as work:
         folder = Path(work) / file.stem
@@ -234,8 +234,8 @@ def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answe
     """Return the scored examples with their predictions; or why none are shown."""
     if not (folder / "predictions.jsonl").is_file():
         return "The run has no predictions.jsonl; no examples are shown."
-    place = load_examples(result["benchmark"], result["config"], result["split"], result["mode"])
-    _, examples, _, revision, *_ = add_annotations(place, find_annotations(folder))
+    task = load_examples(result["benchmark"], result["config"], result["split"], result["mode"])
+    _, examples, _, revision, *_ = add_annotations(task, find_annotations(folder))
     if revision != result["dataset_revision"]:
         return "The installed dataset is not the revision that was scored; no examples are shown."
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -118,23 +118,23 @@ def print_table(table: ScoreTable) -> None:
     terminal.print_table(terminal.console(), [table.corner, over, "n", "value", "95 % interval"], rows, n_words=2)
 
 
-def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult], folder: Path) -> None:
+def print_testbed(bench: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult], folder: Path) -> None:
     """Print the results of a testbed's configs and what they say together; write its picture, if any, to the folder."""
     console, rows = terminal.console(), []
     figures_of = {config: result["scores"] for config, result in results.items()}
     first, *others = [
-        each for each in found.metrics if any(of[each]["value"] is not None for of in figures_of.values())
+        each for each in bench.metrics if any(of[each]["value"] is not None for of in figures_of.values())
     ]
     for config, result in results.items():
-        figures = figures_of[config]
-        cells = [value_text(figures[each]) for each in (first, *others)]
+        scores = figures_of[config]
+        cells = [value_text(scores[each]) for each in (first, *others)]
         n = f"{result['counters']['n_examples']:,}"
-        rows.append([config, n, cells[0], interval_text(figures[first]), *cells[1:]])
-    names = [found.metrics[each] for each in (first, *others)]
+        rows.append([config, n, cells[0], interval_text(scores[first]), *cells[1:]])
+    names = [bench.metrics[each] for each in (first, *others)]
     terminal.print_table(console, ["config", "n", names[0], "95 % interval", *names[1:]], rows)
     for warning in warnings_together(results):
         console.print(f"[yellow]![/yellow] {escape(str(warning))}")
-    rules = found.asking.testbeds[testbed]
+    rules = bench.asking.testbeds[testbed]
     for sentence in rules.summary(figures_of) if rules.summary else ():
         console.print(escape(sentence))
     if rules.panels:
@@ -144,14 +144,14 @@ def print_testbed(found: Benchmark, model: str, testbed: str, results: Mapping[s
 
 
 def _with_others(
-    folder: Path, model: str, figures: ConfigScores, results: Mapping[str, PlainResult]
+    folder: Path, model: str, scores: ConfigScores, results: Mapping[str, PlainResult]
 ) -> Mapping[str, ConfigScores]:
     """Return the figures of all systems in the folder, where this one is among them; else its own alone."""
     first = next(iter(results.values()))
     runs = read_runs(folder, first["split"])
     if (runs.mode, runs.revision) != (first["mode"], first["dataset_revision"]):
-        return {model: figures}
+        return {model: scores}
     systems = {
         name: {config: each.result["scores"] for config, each in of.items()} for name, of in runs.systems.items()
     }
-    return systems if any(figures.items() <= each.items() for each in systems.values()) else {model: figures}
+    return systems if any(scores.items() <= each.items() for each in systems.values()) else {model: scores}

@@ -75,11 +75,11 @@ def print_result(
     """
     console, chosen = terminal.console(), chosen_slices(slices, result.slices)
     console.print(f"[bold]{escape(benchmark.title)}[/bold] · {place_words(result)}")
-    scored = {metric: figure for metric, figure in result.scores.items() if figure.n_scored} or dict(result.scores)
+    scored = {metric: score for metric, score in result.scores.items() if score.n_scored} or dict(result.scores)
     shown = [*scored] if all_metrics else benchmark.headline_metrics(scored)
-    figures = {metric: scored[metric] for metric in shown}
+    scores = {metric: scored[metric] for metric in shown}
     heads = {"n_scored": "n", "n_unscored": "not applicable", "n_missing": "no prediction"}
-    counts = [name for name in heads if name == "n_scored" or any(getattr(f, name) for f in figures.values())]
+    counts = [name for name in heads if name == "n_scored" or any(getattr(f, name) for f in scores.values())]
     repeats = result.repeats
     rows = [
         [
@@ -89,20 +89,20 @@ def print_result(
             *([mean_and_deviation(repeats[metric])] if repeats else []),
             *(f"{getattr(f, name):,}" for name in counts),
         ]
-        for metric, f in figures.items()
+        for metric, f in scores.items()
     ]
     of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
     columns = ["metric", "value", "95 % interval", *of_repeats, *(heads[name] for name in counts)]
     terminal.print_table(console, columns, rows)
-    console.print(f"[dim]{escape(metric_legend(benchmark, figures))}[/dim]")
+    console.print(f"[dim]{escape(metric_legend(benchmark, scores))}[/dim]")
     counters = "; ".join(counted(count, counter_words(name)) for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]")
-    if hidden := [label(benchmark, metric) for metric in scored if metric not in figures]:
+    if hidden := [label(benchmark, metric) for metric in scored if metric not in scores]:
         console.print(f"[dim]{len(hidden)} more metrics ({', '.join(hidden)}): --all-metrics[/dim]")
     print_warnings(console, result.warnings, benchmark.headline, all_notes=notes)
     for name in chosen:
         console.print()
-        _print_slice(console, name, result.slices[name], benchmark, figures)
+        _print_slice(console, name, result.slices[name], benchmark, scores)
 
 
 def counted(count: int, what: str) -> str:
@@ -178,14 +178,14 @@ def counter_words(name: str) -> str:
     return _COUNTERS.get(name, words(name))
 
 
-def value_text(figure: PlainScore) -> str:
+def value_text(score: PlainScore) -> str:
     """Return a score of a `result.json` as tables show it."""
-    return "-" if figure["value"] is None else number(figure["value"])
+    return "-" if score["value"] is None else number(score["value"])
 
 
-def interval_text(figure: PlainScore) -> str:
+def interval_text(score: PlainScore) -> str:
     """Return the interval of a score of a `result.json` as tables show it."""
-    low, high = figure["ci95"]
+    low, high = score["ci95"]
     return "-" if low is None or high is None else interval((low, high))
 
 
@@ -243,9 +243,9 @@ def _print_slice(
     shown: Collection[str],
 ) -> None:
     rows = []
-    for key, figures in keys.items():
-        count = next(iter(figures.values()))
-        values = (number(figure.value) for metric, figure in figures.items() if metric in shown)
+    for key, scores in keys.items():
+        count = next(iter(scores.values()))
+        values = (number(score.value) for metric, score in scores.items() if metric in shown)
         rows.append([key, f"{count.n_scored + count.n_unscored:,}", *values])
     metrics = [metric for metric in next(iter(keys.values())) if metric in shown]
     terminal.print_table(console, [words(name), "n", *(label(benchmark, metric) for metric in metrics)], rows)

@@ -61,20 +61,20 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
 
     vectors_of_queries = torch.from_numpy(queries)
     if blocks and 2 * top_k > blocks[0].stop - blocks[0].start:  # deep rankings keep most scores: sort them once
-        found = np.hstack([(vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
-        kept = [best(row, top_k) for row in found]
-        return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(kept, found, strict=True)], top_k)
+        result = np.hstack([(vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
+        kept = [best(row, top_k) for row in result]
+        return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(kept, result, strict=True)], top_k)
     bound: NDArray[np.float32] | None = None
     rows, ids, scores = [_NO_ROWS], [_NO_ROWS], [np.zeros(0, dtype=np.float32)]
     for block in blocks:
-        found = (vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy()
+        result = (vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy()
         if bound is None:
-            last = found.shape[1] - top_k
-            bound = np.partition(found, last, axis=1)[:, last : last + 1]
-        row, column = np.nonzero(found >= bound)
+            last = result.shape[1] - top_k
+            bound = np.partition(result, last, axis=1)[:, last : last + 1]
+        row, column = np.nonzero(result >= bound)
         rows.append(row)
         ids.append(column + block.start)
-        scores.append(found[row, column])
+        scores.append(result[row, column])
     return top_k_by_query(np.concatenate(rows), np.concatenate(ids), np.concatenate(scores), len(queries), top_k)
 
 

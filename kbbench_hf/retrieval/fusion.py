@@ -71,14 +71,14 @@ class Fusion:
             credits.append(weight * self.credit(ranking)[row, column])
         found_by, nodes, credited = (np.concatenate(parts) for parts in (rows, ids, credits))
         width = int(nodes.max(initial=0)) + 1
-        pairs, place = np.unique(found_by * width + nodes, return_inverse=True)
-        totals = np.bincount(place, credited, len(pairs)).astype(np.float64)
+        pairs, position = np.unique(found_by * width + nodes, return_inverse=True)
+        totals = np.bincount(position, credited, len(pairs)).astype(np.float64)
         return top_k_by_query(pairs // width, pairs % width, totals, len(queries), top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
         """Return whether any retriever matches each query."""
-        found: NDArray[np.bool_] = np.any([matched(each, queries) for each in self.retrievers], axis=0)
-        return found
+        result: NDArray[np.bool_] = np.any([matched(each, queries) for each in self.retrievers], axis=0)
+        return result
 
 
 def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:

@@ -80,8 +80,8 @@ class TokenEmbedder:
 
     def _encode(self, encode: Any, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         options = {"batch_size": self._batch, "convert_to_numpy": True, "normalize_embeddings": True}
-        found: list[NDArray[np.float32]] = encode(list(texts), show_progress_bar=False, **options)
-        return found
+        results: list[NDArray[np.float32]] = encode(list(texts), show_progress_bar=False, **options)
+        return results
 
 
 def load(model: str) -> Any:
@@ -240,10 +240,10 @@ class LateInteraction:
         return [slice(start, stop) for start, stop in pairwise(ends.tolist())]
 
     def _scan(self, queries: Sequence[NDArray[np.float32]], blocks: Sequence[slice], top_k: int) -> Ranking:
-        found = np.hstack([np.zeros((len(queries), 0)), *(self._scores(queries, block) for block in blocks)])
+        result = np.hstack([np.zeros((len(queries), 0)), *(self._scores(queries, block) for block in blocks)])
         first = blocks[0].start if blocks else 0
-        kept = [best(row, top_k) for row in found]
-        return pad([(ids + first, row[ids]) for ids, row in zip(kept, found, strict=True)], top_k)
+        kept = [best(row, top_k) for row in result]
+        return pad([(ids + first, row[ids]) for ids, row in zip(kept, result, strict=True)], top_k)
 
     def _scores(self, queries: Sequence[NDArray[np.float32]], block: slice) -> NDArray[np.float64]:
         """Return what each node of a block scores for each query, shape (queries, nodes)."""
@@ -255,12 +255,12 @@ class LateInteraction:
         starts = np.cumsum([0, *map(len, queries[:-1])])
         return np.add.reduceat(np.maximum.reduceat(near, nodes, axis=0), starts, axis=1, dtype=np.float64).T
 
-    def _rerank(self, found: Ranking, queries: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
+    def _rerank(self, ranking: Ranking, queries: Sequence[NDArray[np.float32]], top_k: int) -> Ranking:
         rows = []
-        for query, ids in zip(queries, found.ids, strict=True):
+        for query, ids in zip(queries, ranking.ids, strict=True):
             nodes = np.sort(ids[ids >= 0])
             places = nodes if self._rows is None else np.searchsorted(self._rows, nodes)
-            near = [(query @ self.tokens.floats(place, place + 1).T).max(axis=1) for place in places.tolist()]
+            near = [(query @ self.tokens.floats(position, position + 1).T).max(axis=1) for position in places.tolist()]
             values = np.array([each.sum(dtype=np.float64) for each in near])
             kept = best(values, top_k)
             rows.append((nodes[kept], values[kept]))

@@ -52,8 +52,8 @@ class NearestQuestions:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        found = self.nearest.search(queries, self.k + 1)
-        rows = [self._rank(*one, top_k) for one in zip(queries, found.ids, found.scores, strict=True)]
+        ranking = self.nearest.search(queries, self.k + 1)
+        rows = [self._rank(*one, top_k) for one in zip(queries, ranking.ids, ranking.scores, strict=True)]
         return pad(rows, top_k)
 
     def _rank(

@@ -117,5 +117,5 @@ def render(kb: KnowledgeBase, text: Text | str, rows: Rows = None, forms: Forms 
         return COLUMNS[chosen.form](kb, rows)
     known = {"clean": lambda: documents.CLEAN, **forms.documents}
     rendering, compact = known[chosen.form.removesuffix(_COMPACT)](), chosen.form.endswith(_COMPACT)
-    found: list[str] = documents.render(kb, rendering, rows, relations=chosen.relations, compact=compact).to_pylist()
-    return found
+    results: list[str] = documents.render(kb, rendering, rows, relations=chosen.relations, compact=compact).to_pylist()
+    return results

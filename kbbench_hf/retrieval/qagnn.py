@@ -145,14 +145,16 @@ class QAGNN:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        found = self._first.search(queries, max(top_k, DEPTH))
+        ranking = self._first.search(queries, max(top_k, DEPTH))
         vectors = self._features.embedder.encode_queries(queries)
         rows = []
         for start in range(0, len(queries), BATCH):
             of = slice(start, start + BATCH)
-            graphs = self._features.graphs.build(queries[of], Ranking(found.ids[of, :DEPTH], found.scores[of, :DEPTH]))
+            graphs = self._features.graphs.build(
+                queries[of], Ranking(ranking.ids[of, :DEPTH], ranking.scores[of, :DEPTH])
+            )
             scores = score_graphs(self._network, self._features, graphs, vectors[of])
-            for graph, own, behind in zip(graphs, scores, found.ids[of], strict=True):
+            for graph, own, behind in zip(graphs, scores, ranking.ids[of], strict=True):
                 rows.append(_rank_graph(graph.rows[graph.scored], own, behind[behind >= 0], top_k))
         return pad(rows, top_k)
 

@@ -67,11 +67,11 @@ class QueryGraphs:
         self._linker = EntityLinker(kb.names())
         self._may_answer = row_mask(len(kb), candidates)
 
-    def build(self, queries: Sequence[str], found: Ranking) -> list[QueryGraph]:
-        """Return the graph of each query; `found` is the first stage's ranking, `depth` deep or deeper."""
+    def build(self, queries: Sequence[str], ranking: Ranking) -> list[QueryGraph]:
+        """Return the graph of each query; `ranking` is the first stage's ranking, `depth` deep or deeper."""
         return [
             self._build(query, rows[rows >= 0][: self.depth], score[rows >= 0][: self.depth])
-            for query, rows, score in zip(queries, found.ids, min_max(found), strict=True)
+            for query, rows, score in zip(queries, ranking.ids, min_max(ranking), strict=True)
         ]
 
     def _build(self, query: str, found: Rows, scores: NDArray[np.float64]) -> QueryGraph:
@@ -108,8 +108,8 @@ class QueryGraphs:
             return np.zeros(0, np.int64)
         passed = weight * self._propagation.passing[core]
         edges = [side.edges(core) for side in self._propagation.sides]
-        rows, place = np.unique(np.concatenate([each.rows for each in edges]), return_inverse=True)
-        total = np.bincount(place, np.concatenate([passed[each.places] for each in edges]), len(rows)).astype(float)
+        rows, position = np.unique(np.concatenate([each.rows for each in edges]), return_inverse=True)
+        total = np.bincount(position, np.concatenate([passed[each.places] for each in edges]), len(rows)).astype(float)
         total[np.isin(rows, core)] = 0
         chosen = best(total, n)
         return rows[chosen[total[chosen] > 0]].astype(np.int64)
@@ -118,8 +118,8 @@ class QueryGraphs:
         """Return the edges among nodes as places and relations, each in both directions."""
         places, relations, rows = self._propagation.sides[0].edges(nodes)
         to = np.minimum(np.searchsorted(nodes, rows), len(nodes) - 1)
-        kept = nodes[to] == rows
-        heads, tails, relation = places[kept], to[kept], relations[kept] + OWN_RELATIONS
+        keep = nodes[to] == rows
+        heads, tails, relation = places[keep], to[keep], relations[keep] + OWN_RELATIONS
         if len(self._propagation.sides) == 1:  # every edge is there in both directions
             return heads, tails, relation
         return (
@@ -137,22 +137,22 @@ def choices(graph: QueryGraph) -> list[QueryGraph]:
     low, high = np.minimum(graph.sources, graph.targets), np.maximum(graph.sources, graph.targets)
     of_query = (low == 0) & (high > 0)
     graphs = []
-    for place in graph.scored.tolist():
-        kept = graph.kinds <= LINKED
-        kept[place] = True
-        kept[graph.targets[(low > 0) & (graph.sources == place)]] = True
-        new = np.cumsum(kept) - 1
-        own = (graph.kinds[high] == LINKED) | (high == place)  # other nodes found are no candidates here
-        edges = kept[low] & kept[high] & (own | ~of_query)
+    for position in graph.scored.tolist():
+        keep = graph.kinds <= LINKED
+        keep[position] = True
+        keep[graph.targets[(low > 0) & (graph.sources == position)]] = True
+        new = np.cumsum(keep) - 1
+        own = (graph.kinds[high] == LINKED) | (high == position)  # other nodes found are no candidates here
+        edges = keep[low] & keep[high] & (own | ~of_query)
         graphs.append(
             QueryGraph(
-                graph.rows[kept],
-                graph.kinds[kept],
-                graph.numbers[kept],
+                graph.rows[keep],
+                graph.kinds[keep],
+                graph.numbers[keep],
                 new[graph.sources[edges]],
                 new[graph.targets[edges]],
                 graph.relations[edges],
-                new[[place]],
+                new[[position]],
             )
         )
     return graphs

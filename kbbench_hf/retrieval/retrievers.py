@@ -38,8 +38,8 @@ class CandidateRetriever:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best of these nodes for every query."""
-        found = self.retriever.search(queries, top_k)
-        return Ranking(np.where(found.ids < 0, -1, self.rows[found.ids]), found.scores)
+        ranking = self.retriever.search(queries, top_k)
+        return Ranking(np.where(ranking.ids < 0, -1, self.rows[ranking.ids]), ranking.scores)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
         """Return whether each query matches any of these nodes."""
@@ -55,17 +55,20 @@ class NodeSearch:
 
     def matches(self, query: str) -> Matches:
         """Return the nodes that the searcher finds, and their scores."""
-        found = self.searcher.search([query], len(self.kb))
-        if isinstance(found, Ranking):
-            rows, scores = found.ids[0], found.scores[0]
+        ranking = self.searcher.search([query], len(self.kb))
+        if isinstance(ranking, Ranking):
+            rows, scores = ranking.ids[0], ranking.scores[0]
         else:
-            pairs = [each if isinstance(each, tuple) else (each, -float(place)) for place, each in enumerate(found[0])]
+            pairs = [
+                each if isinstance(each, tuple) else (each, -float(position))
+                for position, each in enumerate(ranking[0])
+            ]
             known = [(self.kb.row_of(name), score) for name, score in pairs]
             rows = np.array([-1 if row is None else row for row, _ in known], np.int64)
             scores = np.array([score for _, score in known], np.float64)
-        kept = np.flatnonzero(rows >= 0)
-        kept = kept[np.argsort(rows[kept])]
-        return Matches(rows[kept], scores[kept])
+        keep = np.flatnonzero(rows >= 0)
+        keep = keep[np.argsort(rows[keep])]
+        return Matches(rows[keep], scores[keep])
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,11 @@ class IdRetriever:
 
     def search(self, queries: Sequence[str], top_k: int) -> list[list[tuple[str | int, float]]]:
         """Return the `top_k` best nodes of every query, as pairs of id and score."""
-        found = self.retriever.search(queries, top_k)
-        there = [rows >= 0 for rows in found.ids]
+        ranking = self.retriever.search(queries, top_k)
+        there = [rows >= 0 for rows in ranking.ids]
         return [
             list(zip(self.kb.ids(rows[kept]), scores[kept].tolist(), strict=True))
-            for rows, scores, kept in zip(found.ids, found.scores, there, strict=True)
+            for rows, scores, kept in zip(ranking.ids, ranking.scores, there, strict=True)
         ]
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
@@ -109,8 +112,8 @@ def retriever(model: str | Spec, context: RetrieverContext) -> Retriever:
     """
     spec = parse(model) if isinstance(model, str) else model
     context = replace(context, build=retriever, model=str(spec))
-    if spec.name not in RETRIEVERS and (meant := did_you_mean(str(spec))):
-        raise UsageError(f"Unknown retriever {str(spec)!r}.{meant} Retrievers: {KINDS}.")
+    if spec.name not in RETRIEVERS and (suggestion := did_you_mean(str(spec))):
+        raise UsageError(f"Unknown retriever {str(spec)!r}.{suggestion} Retrievers: {KINDS}.")
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, context)
     answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
     return built if answers_in_rows or context.candidates is None else CandidateRetriever(built, context.candidates)

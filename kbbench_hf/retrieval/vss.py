@@ -142,11 +142,11 @@ class MultiVSS:
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query, at most `depth`."""
-        found = [np.sort(row[row >= 0]) for row in self.first.search(queries, self.depth).ids]
-        nodes = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        ranking = [np.sort(row[row >= 0]) for row in self.first.search(queries, self.depth).ids]
+        nodes = np.unique(np.concatenate(ranking)) if ranking else np.zeros(0, np.int64)
         chunks = dict(zip(nodes.tolist(), self.vectors.load(nodes), strict=True))
         rows = []
-        for query, ids in zip(self.embedder.encode_queries(queries), found, strict=True):
+        for query, ids in zip(self.embedder.encode_queries(queries), ranking, strict=True):
             scores = np.array([self.aggregate(chunks[node] @ query) for node in ids.tolist()])
             order = best(scores, top_k)
             rows.append((ids[order], scores[order]))
@@ -166,9 +166,9 @@ def recursive_chunks(text: str, size: int, overlap: int, separators: Sequence[st
     >>> recursive_chunks("one two three four", 9, 4)
     ['one two', 'three', 'four']
     """
-    place, separator = next((i, each) for i, each in enumerate(separators) if each in text)
+    position, separator = next((i, each) for i, each in enumerate(separators) if each in text)
     first, *others = text.split(separator) if separator else ["", *text]
-    finer = separators[place + 1 :]
+    finer = separators[position + 1 :]
     chunks: list[str] = []
     short: list[str] = []
     for piece in filter(None, [first, *(separator + each for each in others)]):
@@ -306,7 +306,7 @@ def _vectors_of(vectors: Mapping[object, Vectors], ids: Sequence[str | int], fil
     sizes = {len(vectors[each]) for each in ids}
     if len(sizes) > 1:
         raise DataError(f"{file} has vectors of {sorted(sizes)[:_SHOWN]} numbers; expected all of one length.")
-    found = np.empty((len(ids), *sizes), np.float32)
-    for row, each in zip(found, ids, strict=True):
+    result = np.empty((len(ids), *sizes), np.float32)
+    for row, each in zip(result, ids, strict=True):
         row[:] = vectors[each]
-    return found
+    return result

@@ -50,19 +50,20 @@ def load_examples(
     Raises:
         UsageError: a name that does not exist, or a split without examples.
     """
-    place = place_of(name, config, split, mode)
-    found, without = benchmark_of(place.benchmark), rows_of_code(place.benchmark)
-    folder = without or find_dataset(place.benchmark, whole=False)
-    examples = found.data.load(folder, place.config, place.split)
+    task_key = place_of(name, config, split, mode)
+    bench, without = benchmark_of(task_key.benchmark), rows_of_code(task_key.benchmark)
+    folder = without or find_dataset(task_key.benchmark, whole=False)
+    examples = bench.data.load(folder, task_key.config, task_key.split)
     if not examples.rows:
         raise UsageError(
-            f"{place.benchmark} has no examples in split {place.split!r}; expected at least one. Name another split."
+            f"{task_key.benchmark} has no examples in split {task_key.split!r}; expected at least one. "
+            "Name another split."
         )
-    first = Examples(examples.rows[:limit], examples.context, mode=place.mode)
+    first = Examples(examples.rows[:limit], examples.context, mode=task_key.mode)
     if without:  # the rows themselves are the data
         revision = sha256(json.dumps(examples.rows, sort_keys=True, default=str).encode()).hexdigest()[:40]
-        return EvalTask(found, first, place, revision, len(examples.rows))
-    return EvalTask(found, first, place, folder.revision, len(examples.rows), folder.manifest.get("version", ""))
+        return EvalTask(bench, first, task_key, revision, len(examples.rows))
+    return EvalTask(bench, first, task_key, folder.revision, len(examples.rows), folder.manifest.get("version", ""))
 
 
 def resolve_task(
@@ -85,13 +86,13 @@ def resolve_task(
         return load_examples(benchmark or "", config, split, mode)
     of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
     if benchmark is None:
-        place = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
+        task_key = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
     else:
-        place = place_of(benchmark, config, split, mode)
-    same_questions = place[:3] == of_run[:3]
+        task_key = place_of(benchmark, config, split, mode)
+    same_questions = task_key[:3] == of_run[:3]
     if same_questions and mode is None:
-        place = of_run
-    return load_examples(*place, limit=run.get("n_examples") if same_questions else None)
+        task_key = of_run
+    return load_examples(*task_key, limit=run.get("n_examples") if same_questions else None)
 
 
 def system_name(settings: Mapping[str, object]) -> str | None:

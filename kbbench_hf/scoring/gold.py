@@ -19,14 +19,14 @@ def gold_answers(example: Example, kind: AnswerKind) -> list[Answer]:
     The columns that hold it are `kind.gold`, and those whose names begin with it (`triples_repaired`).
     """
     name = kind.gold or kind.field
-    found = []
+    results = []
     for column, value in example.items():
         if (column == name or column.startswith(f"{name}_")) and isinstance(value, list) and value:
             try:
-                found.append(kind.read({kind.field: value}))
+                results.append(kind.read({kind.field: value}))
             except ShapeError:
                 continue
-    return found
+    return results
 
 
 def gold_warnings(

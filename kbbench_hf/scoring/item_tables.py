@@ -79,9 +79,9 @@ class ItemTable:
         qrels = not single and not rank and (not score or [*lower] == _BEIR_QRELS)
         return cls(query, (), candidate, rank, score or (None if rank else grade), qrels)
 
-    def rows(self, name: str, reading: ParsedFile, how: ReadSettings, field: str) -> Iterator[ParsedRow]:
+    def rows(self, name: str, reading: ParsedFile, settings: ReadSettings, field: str) -> Iterator[ParsedRow]:
         """Yield the row of each example, in the order of their first rows."""
-        return self._items(reading, field) if self.parts else self._rankings(name, reading, how, field)
+        return self._items(reading, field) if self.parts else self._rankings(name, reading, settings, field)
 
     def _items(self, reading: ParsedFile, field: str) -> Iterator[ParsedRow]:
         """Yield each example with all of its items; a row without any part says that there are none."""
@@ -98,11 +98,11 @@ class ItemTable:
         for example_id, (number, items) in gathered.items():
             yield ParsedRow(number, {self.id: example_id, "id": example_id, field: items})
 
-    def _rankings(self, name: str, reading: ParsedFile, how: ReadSettings, field: str) -> Iterator[ParsedRow]:
-        is_distance = self.score is not None and column_name(self.score) == "distance" and how.scores is None
-        sign, order = (-1, how._replace(scores="distance")) if is_distance else (1, how)
+    def _rankings(self, name: str, reading: ParsedFile, settings: ReadSettings, field: str) -> Iterator[ParsedRow]:
+        is_distance = self.score is not None and column_name(self.score) == "distance" and settings.scores is None
+        sign, order = (-1, settings._replace(scores="distance")) if is_distance else (1, settings)
         reading.judgments = "no" if self.rank else "likely" if self.qrels else "maybe"
-        run = TrecRun(name, how)
+        run = TrecRun(name, settings)
         for number, row in reading.lines:
             if not isinstance(row, dict):
                 yield ParsedRow(number, row)

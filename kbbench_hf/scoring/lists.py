@@ -77,13 +77,13 @@ class ListReader:
             return triples
         if is_bracketed(text):
             try:
-                found = parse_list(text)
+                parsed = parse_list(text)
             except ListTextError as error:
                 if not self._kind.separable or not text.lstrip().startswith("("):
                     return Unreadable(str(error), mend, shown=text[:160])
             else:
                 self._done["lists"] += not self.only_text
-                return found
+                return parsed
         if not self._kind.separable:
             return Unreadable(f"{text[:60]!r} is not a list", mend, shown=text[:160])
         if text.strip().lower() in _NOTHING:
@@ -136,22 +136,22 @@ class ListReader:
 
     def notes(self) -> list[ScoreWarning]:
         """Return what was read from text."""
-        found = []
+        results = []
         if n := self._done["ids"]:
-            found.append(_note("ids_as_text", f"{n:,} ids were matched with the examples' across text and number."))
+            results.append(_note("ids_as_text", f"{n:,} ids were matched with the examples' across text and number."))
         if n := self._done["candidates"]:
             message = f"The candidates of {n:,} rankings are text; they were read as numbers."
-            found.append(_note("candidates_as_text", message))
+            results.append(_note("candidates_as_text", message))
         if n := self._done["lists"]:
-            found.append(_note("lists_as_text", f"{n:,} answers are lists in text; they were read as lists."))
+            results.append(_note("lists_as_text", f"{n:,} answers are lists in text; they were read as lists."))
         if n := self._done["barred"]:
             message = f"{n:,} answers are text with bars; they were read as subject | relation | object."
-            found.append(_note("separators", message, "To be sure, write JSON lists."))
+            results.append(_note("separators", message, "To be sure, write JSON lists."))
         for separator, name in {**SEPARATORS, " ": "spaces", "": "nothing (each text is one item)"}.items():
             if n := self._done[f"split {separator}"]:
                 message = f"{n:,} answers without brackets were read as lists with {name} between items."
-                found.append(_note("separators", message, "To be sure, write JSON lists."))
-        return found
+                results.append(_note("separators", message, "To be sure, write JSON lists."))
+        return results
 
 
 class AnswerPairs:

@@ -48,8 +48,8 @@ class PredictionsError(DataError):
         listed = "\n".join(f"  {problem}" for problem in problems[:SHOWN])
         more = f"\n  ... and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
         count = f"{len(problems):,} problem{'s' if len(problems) != 1 else ''} in the predictions"
-        found = next((problem.shown for problem in problems if problem.shown), None)
-        lines = f"\nA line as it is:   {found}\nas it should be:   {expected}" if found else ""
+        match = next((problem.shown for problem in problems if problem.shown), None)
+        lines = f"\nA line as it is:   {match}\nas it should be:   {expected}" if match else ""
         remedies = [*dict.fromkeys(problem.remedy for problem in problems if problem.remedy)][:REMEDIES]
         remedy = " ".join(remedies) or "Fix these lines and try again."
         super().__init__(f"{count}; nothing was scored.\n{listed}{more}{lines}\n{remedy}")
@@ -252,10 +252,10 @@ def _answer(
 def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
     """Say that no example has an id: what ids look like, and which may be meant where one ends alike."""
     message, like = f"id {example_id!r} matches no example", f"Ids look like {next(iter(known))!r}"
-    meant = next((each for each in known if str(each).endswith(f"_{example_id}")), None)
-    if meant is None:
+    suggestion = next((each for each in known if str(each).endswith(f"_{example_id}")), None)
+    if suggestion is None:
         return Unreadable(message, f"{like}; were these made for another split or dataset?")
-    return Unreadable(f"{message}; did you mean {meant!r}?", f"{like}: write full ids.")
+    return Unreadable(f"{message}; did you mean {suggestion!r}?", f"{like}: write full ids.")
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:

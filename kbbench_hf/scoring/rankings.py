@@ -84,15 +84,15 @@ class Rankings:
 
     def notes(self) -> list[ScoreWarning]:
         """Return how many rankings have scores in text, and how many have ties."""
-        found = []
+        results = []
         if self._n_text and not self._reading.only_text:
             message = f"The scores of {self._n_text:,} rankings are text; they were read as numbers."
-            found.append(ScoreWarning("scores_as_text", message, severity="note"))
+            results.append(ScoreWarning("scores_as_text", message, severity="note"))
         if not self._n_tied:
-            return found
+            return results
         message = f"{self._n_tied:,} rankings have candidates with equal scores; these are ordered by id."
         remedy = "Give each candidate a score of its own, or order a run by its rank column: --scores rank."
-        return [*found, ScoreWarning("ties", message, remedy, self._n_tied)]
+        return [*results, ScoreWarning("ties", message, remedy, self._n_tied)]
 
 
 def _sort_key(candidate: object) -> tuple[int, Id]:

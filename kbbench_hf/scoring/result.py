@@ -170,7 +170,7 @@ class Result:
 
     def __repr__(self) -> str:
         """Name what was scored, with its first figures and their intervals."""
-        scored = [(name, figure) for name, figure in self.scores.items() if figure.n_scored][:4]
+        scored = [(name, estimate) for name, estimate in self.scores.items() if estimate.n_scored][:4]
         figures = [f"{name} {f.value:.4f} [{f.ci95[0]:.3f}, {f.ci95[1]:.3f}]" for name, f in scored]
         counts = [f"{len(self.ids):,} examples"]
         if self.counters["n_missing"]:
@@ -212,13 +212,13 @@ def read_result(file: Path) -> PlainResult:
     Raises:
         DataError: the file was cut off or altered since, or is none.
     """
-    found = read_json(file)
-    if absent := PlainResult.__required_keys__ - found.keys():
+    parsed = read_json(file)
+    if absent := PlainResult.__required_keys__ - parsed.keys():
         raise DataError(
             f"{file} is not a kbbench result: it lacks {', '.join(sorted(absent))}. Expected what 'kbbench score "
             "--out' or 'kbbench run' wrote. Score the predictions again."
         )
-    return cast(PlainResult, found)
+    return cast(PlainResult, parsed)
 
 
 def write_result(result: Result, folder: Path) -> None:
@@ -228,10 +228,10 @@ def write_result(result: Result, folder: Path) -> None:
     write_text(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
 
 
-def _scores_to_dict(figures: Mapping[str, Estimate]) -> dict[str, PlainScore]:
+def _scores_to_dict(scores: Mapping[str, Estimate]) -> dict[str, PlainScore]:
     return {
         metric: cast(PlainScore, {**f._asdict(), "value": finite(f.value), "ci95": [finite(end) for end in f.ci95]})
-        for metric, f in figures.items()
+        for metric, f in scores.items()
     }
 
 

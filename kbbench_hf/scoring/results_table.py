@@ -147,14 +147,14 @@ def results_table(
     """
     named_systems = [named_system(each) for each in systems]
     refuse_stdin_twice(given for _, given in named_systems)
-    own = [place for _, each in named_systems if (place := _own_place(each))]
+    own = [task_key for _, each in named_systems if (task_key := _own_place(each))]
     places = [place_of(name_of_path(name), None, split, mode) for name in benchmarks] or [
         place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
         for each in dict.fromkeys(own)
     ]
     if not places:
         raise missing_benchmark_error(Path(each) for _, each in named_systems if not isinstance(each, Result))
-    return [_block(place, named_systems, own, len(places), metrics, options) for place in dict.fromkeys(places)]
+    return [_block(task_key, named_systems, own, len(places), metrics, options) for task_key in dict.fromkeys(places)]
 
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
@@ -183,24 +183,24 @@ def _own_place(given: str | Path | Result) -> Place | None:
 
 
 def _block(
-    place: Place,
+    task_key: Place,
     named_systems: Sequence[tuple[str, str | Path | Result]],
     own: Sequence[Place],
     n_places: int,
     metrics: Sequence[str] | None,
     options: ReadOptions | None,
 ) -> Block:
-    found = benchmark(place.benchmark)
-    systems = list(_systems(place, named_systems, n_places, options))
+    bench = benchmark(task_key.benchmark)
+    systems = list(_systems(task_key, named_systems, n_places, options))
     if not systems:
         raise UsageError(
-            f"Nothing to show of {'/'.join(place)}; expected predictions or published scores. Name a system."
+            f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores. Name a system."
         )
     scored = [each for each in systems if each.result is not None]
     for other in scored[1:]:
         refuse_incomparable(*(each.result for each in (scored[0], other)))  # type: ignore[arg-type]
-    chosen = _metrics(found, systems, metrics)
-    sign = 1 if chosen[0] in found.scoring.lower_is_better else -1
+    chosen = _metrics(bench, systems, metrics)
+    sign = 1 if chosen[0] in bench.scoring.lower_is_better else -1
     order = {each.name: sign * shown.value if (shown := each.figure(chosen[0])) else math.inf for each in systems}
     systems.sort(key=lambda each: order[each.name])
     tests = list(_tests([each for each in systems if each.figure(chosen[0])], chosen[0]))
@@ -211,17 +211,25 @@ def _block(
     warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
     pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
     warnings = [*pairs, *different_texts(results), *repeat_notes(results), *warnings]
-    return Block(place, chosen, systems, tests, groups, warnings)
+    return Block(task_key, chosen, systems, tests, groups, warnings)
 
 
 def _systems(
-    place: Place, named_systems: Sequence[tuple[str, str | Path | Result]], n_places: int, options: ReadOptions | None
+    task_key: Place,
+    named_systems: Sequence[tuple[str, str | Path | Result]],
+    n_places: int,
+    options: ReadOptions | None,
 ) -> Iterable[SystemScore]:
     taken: set[str] = set()
-    where: Where = {"benchmark": place.benchmark, "config": place.config, "split": place.split, "mode": place.mode}
+    where: Where = {
+        "benchmark": task_key.benchmark,
+        "config": task_key.config,
+        "split": task_key.split,
+        "mode": task_key.mode,
+    }
     for name, given in named_systems:
         if isinstance(given, str):
-            for each in find_published(given, place):
+            for each in find_published(given, task_key):
                 if each.system not in taken:
                     taken.add(each.system)
                     yield SystemScore(
@@ -232,7 +240,7 @@ def _systems(
             raise UsageError(
                 f"{given} records no benchmark, and several are named; expected a run folder. Compare one benchmark."
             )
-        if n_places > 1 and of[:3] != place[:3]:  # type: ignore[index]
+        if n_places > 1 and of[:3] != task_key[:3]:  # type: ignore[index]
             continue
         result = given if isinstance(given, Result) else score(given, **where, options=options)
         result = result.averaged or result

@@ -235,9 +235,9 @@ class RowReader:
         if field in row:
             row[field] = answer
         if self._kind.ranked and isinstance(scores := row.get("scores"), list):
-            how, sign = self._options.read_settings(), -1 if self._options.scores == "distance" else 1
+            settings, sign = self._options.read_settings(), -1 if self._options.scores == "distance" else 1
             try:  # an infinite score is in order where it is last; the check of the order takes finite numbers
-                row["scores"] = [max(sign * score_of(each, how), -sys.float_info.max) for each in scores]
+                row["scores"] = [max(sign * score_of(each, settings), -sys.float_info.max) for each in scores]
             except Unreadable as error:
                 return error
         return row

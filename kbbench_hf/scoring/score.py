@@ -281,8 +281,8 @@ def score_predictions(
 
     `of_run` is what their run warns of; `trajectories` are how an agent came to them, where one did.
     """
-    benchmark, examples, place, revision, n_available, dataset_version = task
-    mode = place.mode
+    benchmark, examples, task_key, revision, n_available, dataset_version = task
+    mode = task_key.mode
     scores = benchmark.scoring.score(examples, predictions.answers, mode)
     slices, counts, of_agent = dict[str, list[str]](), dict[str, int](), list[ScoreWarning]()
     if trajectories:
@@ -305,13 +305,13 @@ def score_predictions(
         **counts,
     }
     figures = {
-        metric: figure._replace(n_missing=n_missing)
-        for metric, figure in benchmark.scoring.summarise(scores, mode).items()
+        metric: estimate._replace(n_missing=n_missing)
+        for metric, estimate in benchmark.scoring.summarise(scores, mode).items()
     }
     return Result(
         benchmark=benchmark.dataset,
-        config=place.config,
-        split=place.split,
+        config=task_key.config,
+        split=task_key.split,
         mode=mode,
         dataset_revision=revision,
         scores=figures,
@@ -356,7 +356,7 @@ def _slices(
             chosen = np.asarray(column) == key
             n_missing = int(missing[chosen].sum())
             result[name][key] = {
-                metric: figure._replace(n_missing=n_missing)
-                for metric, figure in benchmark.scoring.summarise(scores.of(chosen), mode).items()
+                metric: estimate._replace(n_missing=n_missing)
+                for metric, estimate in benchmark.scoring.summarise(scores.of(chosen), mode).items()
             }
     return result

@@ -84,12 +84,12 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
     """
     runs, unfinished = [], []
     for file in sorted(folder.rglob(RUN)):
-        found = read_json(file)
+        parsed = read_json(file)
         if not (file.parent / "result.json").is_file():
             unfinished.append(str(file.parent.relative_to(folder)))
             continue
         result = read_result(file.parent / "result.json")
-        runs.append(_Run(file.parent, found.get("settings", {}), found.get("started", ""), result))
+        runs.append(_Run(file.parent, parsed.get("settings", {}), parsed.get("started", ""), result))
     if not runs:
         raise UsageError(
             f"{folder} holds no finished run; expected folders that 'kbbench run' wrote. Run a model first, or start "
@@ -112,7 +112,7 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
         if len(same) > 1:
             left_out.append(f"{system} ran {config} {len(same)} times; shown is {run.folder.name}.")
         systems.setdefault(system, {})[config] = _load_scores(run, mode)
-    order = {config: place for place, config in enumerate(found_benchmark.data.configs)}
+    order = {config: position for position, config in enumerate(found_benchmark.data.configs)}
     in_order = {
         system: dict(sorted(systems[system].items(), key=lambda each: order.get(each[0], len(order))))
         for system in sorted(systems)

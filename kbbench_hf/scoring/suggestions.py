@@ -153,12 +153,14 @@ def _nested(value: object, path: str, depth: int) -> Iterator[tuple[str, object]
     yield path, value
     if isinstance(value, list) and value and isinstance(value[0], Mapping) and depth:
         authors = [each.get("role") or each.get("from") if isinstance(each, Mapping) else None for each in value]
-        own = [place for place, author in enumerate(authors) if author in _ROLES]
+        own = [position for position, author in enumerate(authors) if author in _ROLES]
         if own:
             yield from _nested(value[own[-1]], f"{path}.{own[-1]}", depth - 1)
         elif not any(authors):
             parts = [
-                place for place, each in enumerate(value) if isinstance(each, Mapping) and each.get("type") in _PARTS
+                position
+                for position, each in enumerate(value)
+                if isinstance(each, Mapping) and each.get("type") in _PARTS
             ]
-            place = parts[0] if parts else 0
-            yield from _nested(value[place], f"{path}.{place}", depth - 1)
+            position = parts[0] if parts else 0
+            yield from _nested(value[position], f"{path}.{position}", depth - 1)

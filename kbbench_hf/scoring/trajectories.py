@@ -91,15 +91,15 @@ class Trajectory:
 
 def depths(calls: Sequence[Call]) -> dict[Id, int]:
     """Return each node that was shown, and how many edges from a search's hit it was when it was shown first."""
-    found: dict[Id, int] = {}
+    result: dict[Id, int] = {}
     for call in calls:
         start = 0
         if call.tool == "neighbors":
-            walked = found.get(start_of(call, found), 0)
+            walked = result.get(start_of(call, result), 0)
             start = walked + 1
         for node in call.shown:
-            found.setdefault(node, start)
-    return found
+            result.setdefault(node, start)
+    return result
 
 
 def start_of(call: Call, known: Collection[Id]) -> Id:
@@ -157,11 +157,11 @@ def counters_of(trajectories: Sequence[Trajectory]) -> dict[str, int]:
 
 def trajectory_warnings(trajectories: Sequence[Trajectory]) -> list[ScoreWarning]:
     """Return what weakens an agent's figures: questions that its base answered, and those whose model failed."""
-    n, found = len(trajectories), []
+    n, warnings = len(trajectories), []
     ends = Counter(each.end for each in trajectories)
     if failed := ends["failed"]:
         message = f"The model failed on {failed:,} of {n:,} questions; the base's ranking counts for them."
-        found.append(ScoreWarning("agent_failed", message, "Start the same run again.", failed))
+        warnings.append(ScoreWarning("agent_failed", message, "Start the same run again.", failed))
     backed_off = sum(each.backed_off for each in trajectories)
     if backed_off:
         message = (
@@ -170,5 +170,5 @@ def trajectory_warnings(trajectories: Sequence[Trajectory]) -> list[ScoreWarning
         severe = backed_off > MOST_BACKED_OFF * n
         remedy = "Compare it with the run of its base, question by question."
         severity: Literal["note", "warning"] = "warning" if severe else "note"
-        found.append(ScoreWarning("backed_off", message, remedy, backed_off, severity=severity))
-    return found
+        warnings.append(ScoreWarning("backed_off", message, remedy, backed_off, severity=severity))
+    return warnings

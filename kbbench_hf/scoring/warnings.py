@@ -26,11 +26,11 @@ def completeness_warnings(
     failed = {*predictions.parse_failures}
     missing = np.array([answer is None for answer in predictions.answers])
     unparsed = np.array([example_id in failed for example_id in ids])
-    n, found = len(missing), []
+    n, warnings = len(missing), []
     if missing.any():
         effect = _headline_gain(benchmark, scores, figures, missing, mode)
         errors = f" ({predictions.n_errors:,} failed with an error)" if predictions.n_errors else ""
-        found.append(
+        warnings.append(
             ScoreWarning(
                 "missing",
                 f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong."
@@ -51,9 +51,9 @@ def completeness_warnings(
                 "it was off, with --structured."
             )
         (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _gain_text(benchmark, figures, effect))
-        found.append(replace(warning, effect=effect))
+        warnings.append(replace(warning, effect=effect))
     if predictions.n_duplicates:
-        found.append(
+        warnings.append(
             ScoreWarning(
                 "duplicates",
                 f"{predictions.n_duplicates:,} duplicates: lines that repeat an id. The last line of each id counts.",
@@ -61,17 +61,17 @@ def completeness_warnings(
                 predictions.n_duplicates,
             )
         )
-    headline = next((figure for figure in figures.values() if figure.n_scored), None)
+    headline = next((estimate for estimate in figures.values() if estimate.n_scored), None)
     if headline and headline.small:
         message = (
             f"n = {headline.n_scored:,} < {SMALL_N}: the interval is unreliable and only large differences are "
             "detectable."
         )
-        found.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
+        warnings.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
     annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
     labels = {metric: label for metric, label in benchmark.metrics.items() if metric in annotated}
     remedy = "Make them with kbbench annotate, or run with --annotate."
-    return [*found, *unscored_warning(labels, figures, remedy, severity="note")]
+    return [*warnings, *unscored_warning(labels, figures, remedy, severity="note")]
 
 
 def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:

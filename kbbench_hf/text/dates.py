@@ -117,19 +117,19 @@ def find_dates(text: str) -> tuple[Date, ...]:
     (Date(year=1989, month=5, day=2), Date(year=1989, month=0, day=0))
     """
     spans: list[tuple[int, int]] = []
-    found: list[tuple[int, Date]] = []
+    results: list[tuple[int, Date]] = []
     for match in (match for form in _FORMS for match in form.finditer(text)):
         if not _overlaps(match, spans) and (dates := _possible_dates(match)):
             spans.append(match.span())
-            found += [(match.start(), date) for date in dates]
+            results += [(match.start(), date) for date in dates]
     days = [
         (_month(match["month"]), _day(match["day"]))
         for form in _DAY_OF_MONTH
         for match in form.finditer(text)
         if not _overlaps(match, spans) and 1 <= _day(match["day"]) <= 31
     ]
-    years = {date.year for _, date in found if date.precision == 1} or {date.year for _, date in found}
-    in_order = [date for _, date in sorted(found, key=lambda each: each[0])]
+    years = {date.year for _, date in results if date.precision == 1} or {date.year for _, date in results}
+    in_order = [date for _, date in sorted(results, key=lambda each: each[0])]
     return tuple(dict.fromkeys([*(Date(year, *day) for year in sorted(years) for day in days), *in_order]))
 
 

@@ -198,7 +198,7 @@ class SentenceWords:
 
 
 def _senses(written: Sequence[str]) -> list[tuple[str, Span]]:
-    found: list[tuple[str, Span]] = []
+    results: list[tuple[str, Span]] = []
     position = 0
     while position < len(written):
         key, size = singularize(normalize_word(written[position])), 1
@@ -207,6 +207,6 @@ def _senses(written: Sequence[str]) -> list[tuple[str, Span]]:
                 if country := find_country(" ".join(written[position : position + n])):
                     key, size = country, min(n, len(written) - position)
                     break
-        found.append((key, (position, position + size)))
+        results.append((key, (position, position + size)))
         position += size
-    return found
+    return results

@@ -159,20 +159,20 @@ def _countries() -> frozenset[str]:
 
 @cache
 def _nations() -> dict[str, str]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for line in _lines("nations.tsv"):
         country, names, adjectives = (part.split(", ") for part in line.split("\t"))
-        found |= {_letters(each): _letters(country[0]) for each in (*country, *names, *adjectives) if each}
-    return found
+        result |= {_letters(each): _letters(country[0]) for each in (*country, *names, *adjectives) if each}
+    return result
 
 
 @cache
 def _nicknames() -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    result: dict[str, frozenset[str]] = {}
     for line in _lines("nicknames.txt"):
         group = frozenset(line.split())
-        found |= {name: found.get(name, frozenset()) | (group - {name}) for name in group}
-    return found
+        result |= {name: result.get(name, frozenset()) | (group - {name}) for name in group}
+    return result
 
 
 @cache

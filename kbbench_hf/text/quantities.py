@@ -106,10 +106,10 @@ def parse_quantity(text: str) -> Quantity | None:
     (None, None)
     """
     text = _CURRENCY.sub("", text.replace("_", " ").strip().strip("\"'"))
-    found = list(_scan_quantities(text))
-    if len(found) != 1 or found[0][1] != 0:
+    parsed = list(_scan_quantities(text))
+    if len(parsed) != 1 or parsed[0][1] != 0:
         return None
-    quantity, _, end = found[0]
+    quantity, _, end = parsed[0]
     return quantity if re.fullmatch(r"[ ).]*| ?\([^()]*\)", text[end:]) else None
 
 
@@ -122,12 +122,12 @@ def find_quantities(text: str) -> tuple[Quantity, ...]:
     >>> [each.value for each in find_quantities("Its 1,099 men played 58 minutes and 41 seconds over 2.5 km.")]
     [1099.0, 58.0, 41.0, 2.5, 58.41]
     """
-    found = list(_scan_quantities(text))
+    parsed = list(_scan_quantities(text))
     clock = [f"{minutes}.{seconds}" for minutes, seconds in _CLOCK.findall(text)]
-    for (minutes, _, end), (seconds, start, _) in pairwise(found):
+    for (minutes, _, end), (seconds, start, _) in pairwise(parsed):
         if (minutes.unit, seconds.unit) == (_UNIT["min"], _UNIT["s"]) and start - end < 8:
             clock.append(f"{minutes.value:.0f}.{seconds.value:02.0f}")
-    return (*(quantity for quantity, _, _ in found), *(Quantity(float(each)) for each in clock))
+    return (*(quantity for quantity, _, _ in parsed), *(Quantity(float(each)) for each in clock))
 
 
 def _scan_quantities(text: str) -> Iterator[tuple[Quantity, int, int]]:
@@ -236,19 +236,19 @@ def parse_number(text: str) -> AnswerNumber | None:
     written = _replace_number_words(written)
     if accounting := _ACCOUNTING.fullmatch(written):
         written = f"-{accounting['money']}{accounting['inside']}{accounting['rest']}"
-    if not (found := _ANSWER.fullmatch(written)):
+    if not (match := _ANSWER.fullmatch(written)):
         return None
-    money = (found["money"] or "").replace(" ", "").rstrip(".")
+    money = (match["money"] or "").replace(" ", "").rstrip(".")
     if money and money not in _MONEY:
         return None
-    rest = _REST.findall(found["rest"].rstrip(".").replace("per cent", "percent"))
-    value = Decimal(re.sub("[, ]", "", found["digits"]))
+    rest = _REST.findall(match["rest"].rstrip(".").replace("per cent", "percent"))
+    value = Decimal(re.sub("[, ]", "", match["digits"]))
     while rest and (factor := _MAGNITUDES.get(rest[0]) or (_OF_MONEY.get(rest[0]) if money else None)):
         value, rest = value * factor, rest[1:]
     more = any(word[0].isdigit() or word in NUMBER_WORDS for word in rest)
     if more or len(rest) > 4 or (rest and rest[0] in _NO_UNIT):
         return None
-    value = -value if found["minus"] or found["inner"] else value
+    value = -value if match["minus"] or match["inner"] else value
     return AnswerNumber(value, _MONEY[money] if money else _ANSWER_UNITS.get(" ".join(rest), ""))
 
 

@@ -112,7 +112,7 @@ def find_shared_part(name: str, text: str) -> str:
 
 
 def _before_particles(word: re.Match[str]) -> str:
-    places = [place for place in range(1, len(word[0])) if _PARTICLES.fullmatch(word[0], place)]
+    places = [position for position in range(1, len(word[0])) if _PARTICLES.fullmatch(word[0], position)]
     return " ".join(word[0][start:stop] for start, stop in pairwise([0, *places, len(word[0])]))
 
 

@@ -41,11 +41,11 @@ def train_fusion(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints:
         raise UsageError(f"{spec.base!r} fuses {len(parts)} models; expected two or more: weighted(bm25,dense:...).")
     questions = data.validation
     credits = np.zeros((len(questions.texts), len(data.candidates), len(parts)), np.float32)
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         ranking = rank_by_name(str(part), data, questions.texts, DEPTH, progress)
         row, column = np.nonzero(ranking.ids >= 0)
         nodes = np.searchsorted(data.candidates, ranking.ids[row, column])
-        credits[row, nodes, place] = min_max(ranking)[row, column]
+        credits[row, nodes, position] = min_max(ranking)[row, column]
     right = np.array([np.isin(data.candidates, answers) for answers in questions.answers])
     weights = learn_weights(credits, right)
     equal = np.full(len(parts), 1 / len(parts))
@@ -104,8 +104,8 @@ def _reciprocal_ranks(
 ) -> Sequence[float]:
     """Return 1 / rank of the first answer of each question; ties go to the node that comes first."""
     scores = credits @ weights
-    found = []
+    results = []
     for row, answers in zip(scores, right, strict=True):
         order = np.argsort(-row, kind="stable")
-        found.append(1 / (1 + int(np.flatnonzero(answers[order])[0])) if answers.any() else 0.0)
-    return found
+        results.append(1 / (1 + int(np.flatnonzero(answers[order])[0])) if answers.any() else 0.0)
+    return results

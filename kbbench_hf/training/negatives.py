@@ -54,11 +54,11 @@ def best_wrong(ranked: Rows, answers: Sequence[Rows], n: int) -> Rows:
     >>> best_wrong(np.array([[4, 2, 9], [1, 4, -1]]), [np.array([4]), np.array([2])], 2).tolist()
     [[2, 9], [1, 4]]
     """
-    found = np.full((len(ranked), n), -1, np.int64)
-    for place, (row, right) in enumerate(zip(ranked, answers, strict=True)):
+    result = np.full((len(ranked), n), -1, np.int64)
+    for position, (row, right) in enumerate(zip(ranked, answers, strict=True)):
         wrong = row[(row >= 0) & ~np.isin(row, right)][:n]
-        found[place, : len(wrong)] = wrong
-    return found
+        result[position, : len(wrong)] = wrong
+    return result
 
 
 def draw_negatives(wrong: Rows, questions: Rows, n: int, nodes: Rows, seed: Sequence[int]) -> Rows:
@@ -77,12 +77,12 @@ def draw_negatives(wrong: Rows, questions: Rows, n: int, nodes: Rows, seed: Sequ
     [[9, 4, 2], [9, 2, 4]]
     """
     order = np.random.default_rng(seed)
-    found = np.empty((len(questions), n), np.int64)
-    for place, question in enumerate(questions.tolist()):
+    result = np.empty((len(questions), n), np.int64)
+    for position, question in enumerate(questions.tolist()):
         own = wrong[question][wrong[question] >= 0]
-        kept = order.permutation(own)[:n]
-        found[place] = np.concatenate([kept, order.choice(nodes, n - len(kept))])
-    return found
+        keep = order.permutation(own)[:n]
+        result[position] = np.concatenate([keep, order.choice(nodes, n - len(keep))])
+    return result
 
 
 class TrainingPairs:
@@ -186,10 +186,10 @@ class NegativeRefresh(TrainerCallback):  # type: ignore[misc]
         before = list(zip(self.pairs.question.tolist(), self.pairs.negatives, strict=True))
         wrong = best_wrong(ranked, self.pairs.questions.answers, self.depth)
         ranks = np.array([_ranks(ranked[question], nodes) for question, nodes in before]).ravel()
-        kept = np.array([np.isin(nodes, wrong[question]) for question, nodes in before])
+        keep = np.array([np.isin(nodes, wrong[question]) for question, nodes in before])
         self.pairs.replace_negatives(self.draw(wrong, self.pairs.version + 1))
         median = float(np.median(ranks)) if len(ranks) else float("nan")
-        share = float(kept.mean()) if kept.size else float("nan")
+        share = float(keep.mean()) if keep.size else float("nan")
         self.log.append(dict(zip(_LOGGED, (state.global_step, self.pairs.version, median, share), strict=True)))
 
     def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:

@@ -239,11 +239,11 @@ def _mrr(network: GraphNetwork, features: GraphFeatures, of: LabeledGraphs) -> f
     """Return the mean reciprocal rank of the first answer among each graph's candidates; processes share the work."""
     network.eval()
     own = group().shard(range(len(of.graphs)))
-    found: list[float] = []
+    results: list[float] = []
     for start in range(own.start, own.stop, BATCH):
         part = slice(start, min(start + BATCH, own.stop))
         scores = score_graphs(network, features, of.graphs[part], of.queries[part])
         for each, right in zip(scores, of.right[part], strict=True):
             places = np.flatnonzero(right[best(each, len(each))])
-            found.append(1 / (1 + int(places[0])) if len(places) else 0.0)
-    return float(np.mean([value for part in group().gather(found) for value in part]))
+            results.append(1 / (1 + int(places[0])) if len(places) else 0.0)
+    return float(np.mean([value for part in group().gather(results) for value in part]))

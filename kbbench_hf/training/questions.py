@@ -43,8 +43,8 @@ class SplitQuestions:
         >>> asked.known_answers(np.array([0, 1]), np.array([5, 6, 7])).tolist()
         [[True, False, False], [True, False, True]]
         """
-        found = np.array([np.isin(nodes, self.answers[question]) for question in questions.tolist()])
-        return found.reshape(len(questions), len(nodes))
+        result = np.array([np.isin(nodes, self.answers[question]) for question in questions.tolist()])
+        return result.reshape(len(questions), len(nodes))
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,7 @@ def _finite_scores(benchmark: Benchmark, examples: Examples, answers: list[Answe
     """
     mode = benchmark.scoring.modes[0]
     figures = benchmark.scoring.summarise(benchmark.scoring.score(examples, answers, mode), mode)
-    return {f"{prefix}{metric}": figure.value for metric, figure in figures.items() if isfinite(figure.value)}
+    return {f"{prefix}{metric}": estimate.value for metric, estimate in figures.items() if isfinite(estimate.value)}
 
 
 def _default_name(benchmark: Benchmark, config: str | None, split: str | None) -> str:
@@ -250,11 +250,12 @@ def _validation_split(name: str, config: str | None = None) -> str:
     Raises:
         UsageError: the benchmark has no such split.
     """
-    place = place_of(name, config)
-    known = benchmark_of(place.benchmark).data.splits
+    task_key = place_of(name, config)
+    known = benchmark_of(task_key.benchmark).data.splits
     if VALIDATION not in known:
         raise UsageError(
-            f"{place.benchmark} has no split {VALIDATION!r} to evaluate on during training; known: {', '.join(known)}. "
-            f"Choose one, such as split={place.split!r}; it is then no longer an unseen test split."
+            f"{task_key.benchmark} has no split {VALIDATION!r} to evaluate on during training; known: "
+            f"{', '.join(known)}. Choose one, such as split={task_key.split!r}; it is then no longer an unseen "
+            "test split."
         )
     return VALIDATION

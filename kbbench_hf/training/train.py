@@ -140,10 +140,10 @@ def _train_and_evaluate(
     if spec.method in CONTROL:
         models |= {f"control{CONTROL[spec.method]}": _model_name(spec, folder) + CONTROL[spec.method]}
         models |= {f"first stage, {spec.first_stage}": spec.first_stage}
-    for place, model in enumerate(models.values()):
-        rank(data.task, model, folder / CHECKPOINTS / f"{VALIDATION}-{place}", show=show, timed=False)
+    for position, model in enumerate(models.values()):
+        rank(data.task, model, folder / CHECKPOINTS / f"{VALIDATION}-{position}", show=show, timed=False)
     if first:
-        result, *others = (score(folder / CHECKPOINTS / f"{VALIDATION}-{place}") for place in range(len(models)))
+        result, *others = (score(folder / CHECKPOINTS / f"{VALIDATION}-{position}") for position in range(len(models)))
         seen = result.slices.get("answer_in_training", {})
         figures = {"all": result.scores, "answer seen in training": seen.get("true"), "not seen": seen.get("false")}
         figures |= {name: other.scores for name, other in zip([*models][1:], others, strict=True)}
@@ -175,10 +175,10 @@ def _model_name(spec: TrainSpec, folder: Path) -> str:
     return f"{retriever}:{folder}{text}"
 
 
-def _estimates(figures: Mapping[str, Estimate], data: TrainingData) -> dict[str, dict[str, Any]]:
+def _estimates(scores: Mapping[str, Estimate], data: TrainingData) -> dict[str, dict[str, Any]]:
     """Return the headline estimates as in JSON."""
     return {
-        metric: {"value": figures[metric].value, "ci95": list(figures[metric].ci95), "n": figures[metric].n_scored}
+        metric: {"value": scores[metric].value, "ci95": list(scores[metric].ci95), "n": scores[metric].n_scored}
         for metric in [*data.task.benchmark.metrics][:N_METRICS]
-        if metric in figures
+        if metric in scores
     }

@@ -77,8 +77,8 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, samp
     n_kinds = max(len(labels), 1)
     if sample.n > 0:
         segments = edges.segments()
-        kept = np.sort(sample_edges(segments, rows[segments // n_kinds], edges.rows, sample.n, sample.seed))
-        edges = NeighborLists(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
+        keep = np.sort(sample_edges(segments, rows[segments // n_kinds], edges.rows, sample.n, sample.seed))
+        edges = NeighborLists(np.searchsorted(segments[keep], np.arange(len(edges.offsets))), edges.rows[keep])
     names, related = _shown_names(kb), np.flatnonzero(np.diff(edges.offsets))
     pieces, lasts = pool.named(names, edges.rows, "", "; "), edges.offsets[related + 1] - 1
     pieces[lasts] = pool.named(names, edges.rows[lasts])

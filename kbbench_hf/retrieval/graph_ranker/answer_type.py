@@ -123,7 +123,7 @@ class AnswerTypes:
         return self.is_label(word) or bool(self._relations.forms(word))
 
     def _evidence_of(self, phrase: Sequence[str]) -> Vector:
-        weights = {word: _FADING**place for place, word in reversed(list(enumerate(reversed(phrase))))}
+        weights = {word: _FADING**position for position, word in reversed(list(enumerate(reversed(phrase))))}
         evidence = np.zeros(len(self.names))
         for word, weight in weights.items():
             evidence += weight * self._evidence.get(word, 0.0)

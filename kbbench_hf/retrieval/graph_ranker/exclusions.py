@@ -112,5 +112,5 @@ def _extent(match: re.Match[str], name_stems: Collection[str]) -> int:
 
 def _is_noun_phrase(tokens: Sequence[str]) -> bool:
     """Whether words are a bare noun phrase: "which small films", but not "which films of Rome"."""
-    places = [place for place, word in enumerate(tokens) if word not in FUNCTION and word not in REQUESTS]
+    places = [position for position, word in enumerate(tokens) if word not in FUNCTION and word not in REQUESTS]
     return bool(places) and LINKS.isdisjoint(tokens[places[0] : places[-1]])

@@ -105,28 +105,30 @@ def _mask_names(
 ) -> list[str]:
     """Return the words of a sentence with a sign in place of those of names."""
     stems = [stem(word) for word in tokens]
-    paired = {each for place, pair in enumerate(pairwise(stems)) if pair in name_pairs for each in (place, place + 1)}
+    paired = {
+        each for position, pair in enumerate(pairwise(stems)) if pair in name_pairs for each in (position, position + 1)
+    }
     return [
-        _NAME if place in paired or (singular in name_stems and word not in VERB_FORMS) else word
-        for place, (word, singular) in enumerate(zip(tokens, stems, strict=True))
+        _NAME if position in paired or (singular in name_stems and word not in VERB_FORMS) else word
+        for position, (word, singular) in enumerate(zip(tokens, stems, strict=True))
     ]
 
 
 def _cued_phrase(tokens: Sequence[str]) -> tuple[str, ...] | None:
     """Return the noun phrase after the first cue of a sentence, () where it asks for no noun; None without a cue."""
     before, content, clause, phrase = "", False, 0, None
-    for place, (word, after) in enumerate(zip(tokens, (*tokens[1:], ""), strict=False)):
+    for position, (word, after) in enumerate(zip(tokens, (*tokens[1:], ""), strict=False)):
         if word in _QUESTION_WORDS:
             follows = before in _PUNCTUATION or before in _LEADING or before in ("and", "or")
             relative = content and after and not follows
             if not relative and word != "where" and after not in _AUXILIARIES:
-                return (*_noun_phrase(tokens[place:]), *_IMPLIED_NOUNS.get(word, ()))
+                return (*_noun_phrase(tokens[position:]), *_IMPLIED_NOUNS.get(word, ()))
             phrase = phrase if relative else ()  # "where is it kept", "what does she write": another cue may follow
         elif _is_cue(before, word, after):
             if word in ("wanted", "sought") and after in ("", ")"):  # "(genre wanted)"
-                return _noun_phrase(tokens[clause:place])
-            return _noun_phrase(tokens[place + 1 :])
-        clause = place + 1 if word in _PUNCTUATION else clause
+                return _noun_phrase(tokens[clause:position])
+            return _noun_phrase(tokens[position + 1 :])
+        clause = position + 1 if word in _PUNCTUATION else clause
         content = content or not (word in FUNCTION or word in REQUESTS or word in _PUNCTUATION)
         before = word
     return phrase
@@ -300,23 +302,23 @@ class Spelling:
         shortened = list(_without_one_letter(word))
         dropped = self._shortened.get(word, [])
         added = [short for short in shortened if short in self._common]
-        changed = [meant for short in shortened for meant in self._shortened.get(short, [])]
-        return next((meant for meant in (*dropped, *added, *changed) if _is_slip(word, meant)), None)
+        changed = [suggestion for short in shortened for suggestion in self._shortened.get(short, [])]
+        return next((suggestion for suggestion in (*dropped, *added, *changed) if _is_slip(word, suggestion)), None)
 
 
 def _without_one_letter(word: str) -> Iterator[str]:
-    return (word[:place] + word[place + 1 :] for place in range(len(word)))
+    return (word[:position] + word[position + 1 :] for position in range(len(word)))
 
 
-def _is_slip(written: str, meant: str) -> bool:
-    """Whether `written` is a typing error of `meant`.
+def _is_slip(written: str, suggestion: str) -> bool:
+    """Whether `written` is a typing error of `suggestion`.
 
     Two letters are swapped; or, within the word, one is left out, doubled, replaced by a key beside its own, or that
     key is hit as well. Words that differ otherwise ("mouth" and "month", "shelf" and "shell") are two words.
     """
-    same = _n_shared(written, meant)
-    rest = _n_shared(written[same:][::-1], meant[same:][::-1])
-    wrong, right = written[same : len(written) - rest], meant[same : len(meant) - rest]
+    same = _n_shared(written, suggestion)
+    rest = _n_shared(written[same:][::-1], suggestion[same:][::-1])
+    wrong, right = written[same : len(written) - rest], suggestion[same : len(suggestion) - rest]
     if len(wrong) == len(right) == 2:
         return wrong == right[::-1]
     if not same or not rest:

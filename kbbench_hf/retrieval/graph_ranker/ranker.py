@@ -128,8 +128,8 @@ class GraphRanker:
         """Return whether each query matches a text, by the base, or has a linked entity."""
         parsed = [self._parser.parse(query) for query in queries]
         in_texts = protocols.matched(self._base, [each.parsed.keywords for each in parsed])
-        found: NDArray[np.bool_] = in_texts | np.array([len(each.entities.rows) > 0 for each in parsed], dtype=bool)
-        return found
+        result: NDArray[np.bool_] = in_texts | np.array([len(each.entities.rows) > 0 for each in parsed], dtype=bool)
+        return result
 
     def explain(self, query: str, gold: Rows) -> protocols.RankingExplanation:
         """Return the parsed query, and the signals of its best node and of the first nodes of `gold`.
@@ -142,10 +142,10 @@ class GraphRanker:
         types = self._answer_types(linked, text, self._edges.step(linked.entities, linked.relations))
         entities = linked.entities
 
-        def reasons(place: int) -> protocols.Reasons:
-            row = int(nodes[place])
+        def reasons(position: int) -> protocols.Reasons:
+            row = int(nodes[position])
             ((id_,), (name,), (node_type,)) = self._kb.ids([row]), self._kb.names([row]), self._kb.types([row])
-            own = {signal: float(values[place]) for signal, values in signals.items()}
+            own = {signal: float(values[position]) for signal, values in signals.items()}
             return protocols.Reasons(id_, name, node_type, own, paths(self._kb, entities.rows, row))
 
         places = best(total, len(total), nodes)
@@ -155,7 +155,7 @@ class GraphRanker:
             self._kb.names(entities.rows[np.argsort(-entities.strength, kind="stable")][:N_NAMED]),
             linked.parsed.excluded,
             reasons(int(places[0])),
-            [reasons(int(place)) for place in places[np.isin(nodes[places], gold)][:N_GOLD]],
+            [reasons(int(position)) for position in places[np.isin(nodes[places], gold)][:N_GOLD]],
         )
 
     def types(self, queries: Sequence[str]) -> Vector:

@@ -63,10 +63,10 @@ class SchemaLabels:
             for part in self.forms(word):
                 best[part] = max(best.get(part, 0.0), weight)
         covered = np.zeros(self._size)
-        places = {place for part in best for place in self._with_word[part]}
+        places = {position for part in best for position in self._with_word[part]}
         whole = [set(parts) for _, parts in map(self._labels.__getitem__, places) if best.keys() >= set(parts)]
-        for place in places:
-            number, parts = self._labels[place]
+        for position in places:
+            number, parts = self._labels[position]
             mean = sum(best.get(part, 0.0) for part in parts) / len(parts)
             is_within = any(set(parts) < longer for longer in whole)
             covered[number] = max(covered[number], mean * (WITHIN if is_within else 1))
