@@ -4,9 +4,10 @@ Source: Jiang et al., "GenRES: Rethinking Evaluation for Generative Relation Ext
 Models", NAACL 2024. Every function returns one value per document. Outputs of models (topics, vectors, verdicts,
 splits) are arguments.
 
-There are two modes. `reference` is the behavior of the authors' release. `fixed` gives an empty answer zero on every
+There are three modes. `reference` is the behavior of the authors' release. `fixed` gives an empty answer zero on every
 score, drops malformed and repeated triples, considers the direction of a relation, and measures completeness only if
-there is gold. `EMPTY_SCORES` and `triple_lists.select_triples` implement them.
+there is gold. `fixed-2` also compares names by their letters and digits, because texts are tokenized and gold is not:
+"Washington , DC" is "washington, dc" (`triple_lists.spelling_key`). Topics are those of `fixed`.
 """
 
 import math
@@ -17,13 +18,15 @@ from numpy.typing import NDArray
 
 from kbbench_hf.text.porter import NltkVersion
 
-MODES = ("reference", "fixed")
-WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10"}
+MODES = ("reference", "fixed", "fixed-2")
+TOPIC_MODES: Mapping[str, str] = {"reference": "reference", "fixed": "fixed", "fixed-2": "fixed"}
+"""Mode -> the mode whose topics and prompt lists it uses."""
+WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10", "fixed-2": "3.10"}
 """Mode -> version of the tokenizer. The authors' stored token counts and dictionaries are NLTK 3.9.2's."""
 
 Floats = NDArray[np.float64]
 
-EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
+EMPTY_SCORES: dict[str, Mapping[str, float]] = {
     "reference": {"uniqueness": 1.0}
     | dict.fromkeys("factualness completeness triples_per_document tokens_per_triple".split(), 0.0)
     | dict.fromkeys("granularity precision recall f1".split(), math.nan),
@@ -34,6 +37,7 @@ EMPTY_SCORES: Mapping[str, Mapping[str, float]] = {
     )
     | {"tokens_per_triple": math.nan},
 }
+EMPTY_SCORES |= {"fixed-2": EMPTY_SCORES["fixed"]}
 """Scores of a document without predicted triples. In `reference` its topical similarity comes from the topic model,
 which gives an empty text equal shares. The last five are descriptions or the hard-match baseline."""
 

@@ -4,22 +4,28 @@ The other scores are in `generative_re`.
 """
 
 import math
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.text.folding import fold
+
 Triple = Sequence[object]
 """[head, relation, tail]; the output of a model may have other types and any number of elements."""
 Floats = NDArray[np.float64]
+_BLANKS = re.compile(r"(?<!\d) +| +(?!\d| )|(?<= ) +")
 
 
 def select_triples(answer: Sequence[Triple], mode: str) -> list[Triple]:
     """Return the triples of an answer that a mode scores.
 
-    `reference` keeps the answer unchanged. `fixed` keeps lists of three elements, each a number or a string that is not
-    blank. Strings are stripped, numbers become strings, and the first of equal triples is kept.
+    `reference` keeps the answer unchanged. Other modes keep lists of three elements, each a number or a string that is
+    not blank. Strings are stripped, numbers become strings, and the first of equal triples is kept.
 
     >>> select_triples([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
     [('a', 'r', 'b'), ('b', 'in', '1961')]
@@ -78,19 +84,24 @@ def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str]
     )
 
 
-def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float) -> Floats:
+def hard_match(
+    answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float, mode: str = "reference"
+) -> Floats:
     """Return precision, recall and F1 of literally equal triples per document, shape (3, documents).
 
     Case is ignored, and `_` is a space. Precision counts every predicted triple, repeated ones included; recall counts
-    every gold triple.
+    every gold triple. In mode `fixed-2` triples are equal by `spelling_key`, and equal ones count once.
 
     Args:
         answers: the predicted triples of each document.
         gold: its gold triples. A document without gold is not scored.
         empty: the three values of a document without predicted triples.
+        mode: `reference`, `fixed` or `fixed-2`.
 
     >>> hard_match([[["A", "is_in", "B"], ["b", "in", "a"]]], [[["a", "is in", "b"]]], empty=0.0).ravel()
     array([0.5       , 1.        , 0.66666667])
+    >>> hard_match([[["Salem , MA", "in", "USA"]]], [[["salem, ma", "in", "usa"]]], empty=0.0, mode="fixed-2").ravel()
+    array([1., 1., 1.])
     """
     scores = np.full((3, len(answers)), math.nan)
     for document, (predicted, expected) in enumerate(zip(answers, gold, strict=True)):
@@ -99,7 +110,9 @@ def hard_match(answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Trip
         if not predicted:
             scores[:, document] = empty
             continue
-        predicted_text, expected_text = [match_key(t) for t in predicted], [match_key(t) for t in expected]
+        predicted_text, expected_text = ([match_key(t, mode) for t in triples] for triples in (predicted, expected))
+        if mode == "fixed-2":
+            predicted_text, expected_text = [*dict.fromkeys(predicted_text)], [*dict.fromkeys(expected_text)]
         precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
         recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -117,10 +130,27 @@ def _all_strings(triple: Triple) -> TypeGuard[Sequence[str]]:
     return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
 
 
-def match_key(triple: Triple) -> str:
-    """Return a triple as hard match compares it, without case and with spaces for underscores.
+def match_key(triple: Triple, mode: str = "reference") -> str:
+    """Return a triple as hard match compares it, without case and with spaces for underscores; see `spelling_key`.
 
-    >>> match_key(["Bergen", "located_in", "Norway"])
-    "['bergen', 'located in', 'norway']"
+    >>> match_key(["Bergen", "located_in", "Norway"]), match_key(["St. Ives", "located_in", "UK"], "fixed-2")
+    ("['bergen', 'located in', 'norway']", "['stives', 'locatedin', 'uk']")
     """
+    if mode == "fixed-2":
+        return str([spelling_key(str(element)) for element in triple])
     return str(list(triple)).lower().replace("_", " ")
+
+
+@lru_cache(maxsize=1 << 16)
+def spelling_key(name: str) -> str:
+    """Return a name's letters and digits, by which spellings of one name are equal.
+
+    Case, accents, blanks and marks are left out; a mark between two digits is a blank, so that 1.5 is not 15. A name
+    without a letter or digit keeps its marks.
+
+    >>> [spelling_key(name) for name in ("Al - Hilal", "Al-Hilal", "Québec .|", "1 , 500", "1500", "!!!")]
+    ['alhilal', 'alhilal', 'quebec', '1 500', '1500', '!!!']
+    """
+    folded = fold(name)
+    kept = "".join(each if unicodedata.category(each)[0] in "LMN" else " " for each in folded)
+    return _BLANKS.sub("", kept) if kept.strip() else "".join(folded.split())

@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import DataError
 from kbbench_hf.judges.thresholds import CALIBRATED, Thresholds, public_name
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash
-from kbbench_hf.metrics.generative_re import MODES, WORDS
+from kbbench_hf.metrics.generative_re import MODES, TOPIC_MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, join_triples
 from kbbench_hf.metrics.triple_lists import select_triples
 from kbbench_hf.protocols import Embedder, ProcessGroup
@@ -106,7 +106,7 @@ def annotate_topics(
     models: Path,
     *,
     seeds: Sequence[int] = SEEDS,
-    modes: Iterable[str] = MODES,
+    modes: Iterable[str] = tuple(dict.fromkeys(TOPIC_MODES.values())),
     show: bool = True,
 ) -> None:
     """Write the topic shares of source texts and predicted triples, for each mode with its own topic models.

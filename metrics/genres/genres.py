@@ -22,7 +22,7 @@ from kbbench_hf.scoring.evaluate_modules import decode, module_result, read_list
 _DESCRIPTION = """\
 Topical similarity, uniqueness, factualness, granularity and completeness of extracted triples, as GenRES defines them,
 with their number, their length, and the literal match as a baseline. Mode `reference` gives the figures of the
-authors' release; `fixed` does without its accidents.
+authors' release; `fixed` does without its accidents; `fixed-2` also compares names by letters and digits.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -33,7 +33,7 @@ Args:
     texts: the documents. Needed with annotations, which know a document by the hash of its text.
     annotations: the folder that `kbbench annotate` wrote for these predictions. What it lacks is not scored: the five
         qualities need topics, embeddings, verdicts and splits; the rest needs nothing.
-    mode: "reference" (the authors' release; the default) or "fixed".
+    mode: "reference" (the authors' release; the default), "fixed" or "fixed-2".
     return_ci: whether to add the ends of a 95 % confidence interval to every metric, `<metric>_ci95_low` and
         `<metric>_ci95_high`.
     return_warnings: whether to add `warnings`, what a reader should know before believing the scores: a list of

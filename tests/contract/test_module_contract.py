@@ -212,7 +212,7 @@ def test_mode_rog_exceeds_one_as_its_source_does_and_says_so(
 
 def test_genres_says_that_nothing_is_annotated_and_how_many_triples_are_malformed(modules: dict[str, Any]) -> None:
     given = {"predictions": [[["a", "b"], TRIPLE]] * 4, "references": [[TRIPLE]] * 4}
-    for mode in ("reference", "fixed"):
+    for mode in ("reference", "fixed", "fixed-2"):
         warnings = modules["genres"].compute(**given, mode=mode, return_warnings=True)[WARNINGS]
         found = {each["code"]: each for each in warnings}
         assert "4 of 8 triples" in found["malformed_triples"]["message"]

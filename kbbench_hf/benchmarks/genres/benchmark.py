@@ -23,12 +23,13 @@ from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.closed import strangers
-from kbbench_hf.benchmarks.genres.prompts import closed_prompt, open_prompt, semi_open_prompt
+from kbbench_hf.benchmarks.genres.prompts import closed_prompt, closed_prompt_1, open_prompt, semi_open_prompt
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
     MODES,
+    TOPIC_MODES,
     WORDS,
     all_cosines,
     completeness,
@@ -42,6 +43,7 @@ from kbbench_hf.metrics.triple_lists import (
     Triple,
     hard_match,
     keep_well_formed,
+    match_key,
     select_triples,
     tokens_per_triple,
     triples_per_document,
@@ -84,8 +86,10 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 
 
 def gold_triples(row: Example, mode: str) -> list[Gold]:
-    """Return the gold of a document: as released, or in mode `fixed` each stated triple once."""
+    """Return the gold of a document: as released, or in other modes each stated triple once."""
     triples = [(t["sub"], t["rel"], t["obj"]) for t in row["triples" if mode == "reference" else "triples_stated"]]
+    if mode == "fixed-2":
+        return list({match_key(triple, mode): triple for triple in reversed(triples)}.values())[::-1]
     return triples if mode == "reference" else list(dict.fromkeys(triples))
 
 
@@ -97,7 +101,7 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
     predicted = [select_triples(answer or [], mode) for answer in answers]
     gold = [gold_triples(row, mode) for row in examples.rows]
     empty = EMPTY_SCORES[mode]
-    precision, recall, f1 = hard_match(predicted, gold, empty=empty["f1"])
+    precision, recall, f1 = hard_match(predicted, gold, empty=empty["f1"], mode=mode)
     values = {
         **_qualities(examples, predicted, gold, mode),
         "triples_per_document": triples_per_document(predicted),
@@ -126,9 +130,9 @@ def _topical_similarities(
 ) -> NDArray[np.float64]:
     """Return the TS of each document by each topic model, shape (models, documents); no row without annotations."""
     annotations = examples.annotations
-    if annotations is None or not annotations.has(f"topics-{mode}"):
+    if annotations is None or not annotations.has(f"topics-{TOPIC_MODES[mode]}"):
         return np.zeros((0, len(predicted)))
-    topics = zip(*annotations.topics(mode, examples.ids, predicted), strict=True)
+    topics = zip(*annotations.topics(TOPIC_MODES[mode], examples.ids, predicted), strict=True)
     found = np.stack([topical_similarity(source, triples) for source, triples in topics])
     if "topical_similarity" in EMPTY_SCORES[mode]:
         found[:, [not triples for triples in predicted]] = EMPTY_SCORES[mode]["topical_similarity"]
@@ -200,7 +204,7 @@ def _similarities(
     if wanted is None or places is None:
         return None
     cosines = all_cosines(annotations.sums(wanted), annotations.sums(places))
-    if mode == "fixed":
+    if mode != "reference":
         cosines[find_reversed(annotations.elements[wanted], annotations.elements[places])] = -1.0
     return cosines
 
@@ -269,7 +273,7 @@ def _parser(name: str) -> Callable[..., Any]:
 
 
 _ASKING = base.Asking(
-    prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt},
+    prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt, "closed-1": closed_prompt_1},
     parsers={
         "careful": _parser("careful"),
         "careful-semi-open": _parser("careful_semi_open"),

@@ -2,7 +2,8 @@
 
 Open prompts have neither relations nor types; semi-open ones list both; closed ones have entity pairs without the
 relation. In mode `reference` pairs and lists are the authors'. In `fixed` all pairs of a text's entities are there, the
-lists are complete (`relation_sets.json`), and the prompt defines the direction of relations. The texts are in `texts/`.
+lists are complete (`relation_sets.json`), and the prompt defines the direction of relations. `fixed-2` also says that
+a pair may have several relations, and what CDR's `|` is. The texts are in `texts/`.
 The release has different prompts for different models within one dataset, so its published rows are not comparable.
 """
 
@@ -15,6 +16,8 @@ from string import Template
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
 from kbbench_hf.benchmarks.genres.closed import Pair, offered_pairs
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.metrics.generative_re import TOPIC_MODES
+from kbbench_hf.metrics.triple_lists import match_key
 
 _TEXTS = Path(__file__).parent / "texts"
 _SCOPES = {
@@ -26,25 +29,33 @@ _SCHEMA = json.loads(Path(__file__).with_name("reply_schema.json").read_text(enc
 _MAX_TOKENS = {"sentence": 512, "bag": 512, "document": 2048}
 
 
-def _prompt(strategy: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
-    question = _with_pairs if strategy == "closed" else _without_pairs
-    mode, context = options.mode, examples.context
+def _prompt(
+    strategy: str, example: Example, examples: Examples, options: PromptOptions, *, repeated: bool = False
+) -> Prompt:
+    closed = strategy == "closed"
+    mode, lists, context = options.mode, TOPIC_MODES[options.mode], examples.context
     dataset = _datasets()[context.config]
     level = dataset["level"]
-    text = "closed_fixed.txt" if (strategy, mode) == ("closed", "fixed") else f"{strategy}.txt"
-    system = Template(_text(text)).substitute(
-        SCOPE=_SCOPES[level],
-        RELATIONS="; ".join(relations(context.config, mode) or context.relations),
-        ENTITY_TYPES=", ".join(_list(context.config, mode, "entity_types") or dataset["entity_types"]),
-        DIRECTION=dataset.get("direction", "") if mode == "fixed" else "",
+    system = Template(
+        _text(f"{strategy}_fixed.txt" if closed and mode != "reference" else f"{strategy}.txt")
+    ).substitute(
+        SCOPE=f"{_SCOPES[level]} {dataset.get('marks', '')}".rstrip() if mode == "fixed-2" else _SCOPES[level],
+        RELATIONS="; ".join(relations(context.config, lists) or context.relations),
+        ENTITY_TYPES=", ".join(_list(context.config, lists, "entity_types") or dataset["entity_types"]),
+        DIRECTION=dataset.get("direction", "") if mode != "reference" else "",
+        EACH_PAIR="relation of a pair" if mode == "fixed-2" else "pair with a relation",
     )
     messages = [{"role": "system", "content": "\n".join(line.rstrip() for line in system.strip().splitlines())}]
     if options.shots and options.demonstrations != "none":
         shown = {"triples": [{"sub": head, "obj": tail} for head, _, tail in dataset["triples"]]}
-        messages.append({"role": "user", "content": question(dataset["text"], offered_pairs(shown, mode))})
+        messages.append(
+            {"role": "user", "content": _question(dataset["text"], offered_pairs(shown, mode) if closed else None)}
+        )
         messages.append({"role": "assistant", "content": json.dumps({"triples": dataset["triples"]})})
-    pairs = offered_pairs(example, mode, context.strangers.get(example["id"])) if strategy == "closed" else []
-    messages.append({"role": "user", "content": question(example["text"], pairs)})
+    pairs = offered_pairs(example, mode, context.strangers.get(example["id"])) if closed else None
+    if pairs and not repeated:  # a pair with two gold relations is one pair
+        pairs = list({match_key(pair): pair for pair in reversed(pairs)}.values())[::-1]
+    messages.append({"role": "user", "content": _question(example["text"], pairs)})
     return Prompt(messages, max_tokens=_MAX_TOKENS[level], json_schema=_SCHEMA)
 
 
@@ -71,13 +82,13 @@ semi_open_prompt = partial(_prompt, "semi_open")
 """Asks for those relations of the text that the dataset has, between things of the dataset's types."""
 closed_prompt = partial(_prompt, "closed")
 """Gives pairs of the text's things and asks for the relation of each; see `closed`."""
+closed_prompt_1 = partial(_prompt, "closed", repeated=True)
+"""The same as first released: it repeats a pair that has two gold relations."""
 
 
-def _without_pairs(text: str, pairs: Sequence[Pair]) -> str:
-    return f"Text: {text}"
-
-
-def _with_pairs(text: str, pairs: Sequence[Pair]) -> str:
+def _question(text: str, pairs: Sequence[Pair] | None) -> str:
+    if pairs is None:
+        return f"Text: {text}"
     listed = "\n".join(f"- {json.dumps(pair, ensure_ascii=False)}" for pair in pairs)
     return f"Text: {text}\nPairs:\n{listed}"
 

@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed, offered_pairs
 from kbbench_hf.benchmarks.triple_habits import habit_warnings, with_gold_punctuation, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.generative_re import EMPTY_SCORES, MODES
+from kbbench_hf.metrics.generative_re import EMPTY_SCORES, TOPIC_MODES
 from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed, match_key, select_triples
 
 Gold = Sequence[Sequence[tuple[str, str, str]]]
@@ -29,10 +29,13 @@ def warnings(
     identities, rules = made_with(examples), benchmark.scoring.annotations
     gold = [rules.gold(row, mode) for row in examples.rows] if rules else []
     config, distractors = examples.context.config, examples.context.strangers
-    offered = {each: [offered_pairs(row, each, distractors.get(row["id"])) for row in examples.rows] for each in MODES}
+    offered = {
+        each: [offered_pairs(row, each, distractors.get(row["id"])) for row in examples.rows]
+        for each in {"reference", mode}
+    }
     return [
         *threshold_warning(config, identities.get("embeddings", {})),
-        *corpus_warning(identities.get(f"topics-{mode}", {})),
+        *corpus_warning(identities.get(f"topics-{TOPIC_MODES[mode]}", {})),
         *malformed_warning(answers, mode),
         *constant_warning(answers, offered, gold, mode),
         *direction_warning(answers, gold, mode),
@@ -143,7 +146,7 @@ def _with_gold_direction(answer: Answer, gold: Sequence[Triple]) -> Answer:
 def _hard_match_scores(answers: Sequence[Answer | None], gold: Gold, mode: str) -> dict[str, float]:
     """Return precision, recall and F1 by hard match, as `benchmark.score` has them."""
     values = hard_match(
-        [select_triples(answer or [], mode) for answer in answers], gold, empty=EMPTY_SCORES[mode]["f1"]
+        [select_triples(answer or [], mode) for answer in answers], gold, empty=EMPTY_SCORES[mode]["f1"], mode=mode
     )
     if not np.isnan(values).all():
         values[:, [answer is None for answer in answers]] = 0.0

@@ -177,6 +177,31 @@ def test_hard_match_ignores_case_and_underscores_and_counts_repeats() -> None:
     assert hard_match([predicted], [gold], empty=0.0).ravel() == pytest.approx([2 / 3, 0.5, 4 / 7])
 
 
+@pytest.mark.parametrize(
+    ("written", "gold", "equal"),
+    [
+        ("Washington , DC", "washington, dc", True),
+        ("Lil ' Kim", "lil' kim", True),
+        ("Community", '"community"', True),
+        ("Québec .|", "quebec", True),
+        ("12 , 467", "12,467", True),
+        ("1.5", "15", False),
+        ("Salem", "Salem, MA", False),
+        ("?", "!", False),
+    ],
+)
+def test_fixed_2_compares_names_by_letters_and_digits(written: str, gold: str, *, equal: bool) -> None:
+    match = hard_match([[[written, "is in", "b"]]], [[[gold, "is_in", "B"]]], empty=0.0, mode="fixed-2")
+    assert match.ravel().tolist() == [float(equal)] * 3
+    assert hard_match([[[written, "is in", "b"]]], [[[gold, "is_in", "B"]]], empty=0.0, mode="fixed")[2] == 0
+
+
+def test_fixed_2_counts_spellings_of_one_triple_once() -> None:
+    predicted = [["a-b", "r", "c"], ["a - b", "r", "c"], ["x", "r", "y"], ["q", "r", "s"]]
+    gold = [["A-B", "r", "c"], ["a b", "r", "c"]]
+    assert hard_match([predicted], [gold], empty=0.0, mode="fixed-2").ravel() == pytest.approx([1 / 3, 1, 1 / 2])
+
+
 def test_hard_match_skips_silence_as_released_and_calls_it_wrong_when_fixed() -> None:
     gold = [["x", "is in", "y"]]
     assert np.isnan(hard_match([[]], [gold], empty=EMPTY_SCORES["reference"]["f1"])).all()

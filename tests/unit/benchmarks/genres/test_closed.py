@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.building.genres.release import build_genres_corpora
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import means
+from kbbench_hf.metrics.generative_re import MODES
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.llm_run import prompt_task
 from kbbench_hf.scoring.eval_task import load_examples
@@ -46,7 +48,7 @@ def test_a_stranger_is_nothing_that_the_text_names() -> None:
 
 
 def test_the_best_constant_is_the_one_that_scoring_every_constant_finds() -> None:
-    for mode in ("reference", "fixed"):
+    for mode in MODES:
         offered = [offered_pairs(each, mode, EXAMPLES.context.strangers[str(each["id"])]) for each in ROWS]
         found = {}
         for relation in ("r", "s"):
@@ -116,7 +118,12 @@ def test_the_authors_closed_answers_on_cdr_and_the_constant_that_beats_them(
     prompts = [
         CORPORA.asking.prompts["closed"](each, examples, options).messages[-1]["content"] for each in examples.rows
     ]
-    assert sum(prompt.count("\n- ") for prompt in prompts) == 2_077
+    assert sum(prompt.count("\n- ") for prompt in prompts) == 2_071  # of 2,077 triples
+    assert all(len(set(lines)) == len(lines) for prompt in prompts if (lines := prompt.splitlines()[2:]))
+    first = [
+        CORPORA.asking.prompts["closed-1"](each, examples, options).messages[-1]["content"] for each in examples.rows
+    ]
+    assert sum(prompt.count("\n- ") for prompt in first) == 2_077
     with (shared / "expected/genres_expected.csv").open(encoding="utf-8") as lines:
         wanted = {
             (each["model"], each["metric"]): float(each["value"]) / 100
@@ -138,6 +145,36 @@ def test_the_authors_closed_answers_on_cdr_and_the_constant_that_beats_them(
             assert codes["constant_answer"].beside["f1"] == pytest.approx(0.6795, abs=5e-5)
         else:
             assert "constant_answer" not in codes and codes["turned_round"].effect["f1"] > 0.07
+
+
+@pytest.mark.parametrize("config", ["cdr", "docred", "wiki20m", "wiki80"])
+def test_gold_as_the_text_spells_it_is_right_in_fixed_2(corpora: DatasetFolder, config: str) -> None:
+    examples = load(corpora, config, "test")
+    answers: list[Answer | None] = []
+    for each in examples.rows:
+        answers.append([])
+        for triple in each["triples_stated"]:
+            head, tail = (_as_the_text_spells(triple[end], each["text"]) for end in ("sub", "obj"))
+            answers[-1].append([head, triple["rel"], tail])  # type: ignore[union-attr]
+    f1 = {mode: means(score(examples, answers, mode).values)["f1"].value for mode in ("fixed", "fixed-2")}
+    assert f1["fixed-2"] == 1.0
+    assert f1["fixed"] < 0.99
+
+
+def _as_the_text_spells(name: str, text: str) -> str:
+    """Return the part of a text with a name's letters and digits; the name where the text has none."""
+    between = r"[\W_]*".join(re.escape(each) for each in name if each.isalnum())
+    found = re.search(rf"(?<![^\W_]){between}(?![^\W_])", text, re.IGNORECASE)
+    return found[0] if found else name
+
+
+def test_closed_lists_of_fixed_2_name_no_pair_in_two_spellings() -> None:
+    twice = row("d1", "Al-Hilal r Riyadh", "al-hilal s Riyadh")
+    examples = Examples([twice], CorpusContext("sentences", ("r",)))
+    prompt = CORPORA.asking.prompts["closed"](twice, examples, PromptOptions(mode="fixed-2")).messages
+    listed = [line for line in prompt[-1]["content"].splitlines() if line.startswith("- ")]
+    assert listed == ['- ["Al-Hilal", "Riyadh"]', '- ["Riyadh", "Al-Hilal"]']
+    assert "one triple for each relation of a pair" in prompt[0]["content"]
 
 
 @pytest.mark.parametrize("config", ["docred", "wiki20m", "wiki80"])
