@@ -1,7 +1,8 @@
-"""`kbbench doctor`: list installed extras and datasets, and verify checksums."""
+"""`kbbench doctor`: list installed extras and datasets and verify checksums, or describe a model server."""
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 from importlib.metadata import version
@@ -10,7 +11,8 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark_names, shipped_dataset
-from kbbench_hf.errors import KBBenchError, install
+from kbbench_hf.cli.names import NAME
+from kbbench_hf.errors import KBBenchError, UsageError, install
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.hub.metric_modules import metric_modules
 from kbbench_hf.reports.terminal import echo
@@ -28,11 +30,25 @@ PACKAGES = {
 
 
 @click.command()
-def command() -> None:
+@click.option("--base-url", type=NAME, help="Describe this server instead, with at most 12 short requests.")
+@click.option("--model", type=NAME, help="A model of the server, if it has several.")
+@click.option("--api-key-env", type=NAME, metavar="NAME", help="Environment variable that holds the API key.")
+def command(base_url: str | None, model: str | None, api_key_env: str | None) -> None:
     """List installed and missing extras, and check datasets, memory and disk; exit code 1 if something is broken.
 
-    Example: kbbench doctor
+    With --base-url, describe a model server in less than ten seconds, and propose options for it.
+
+    Examples:
+      kbbench doctor
+      kbbench doctor --base-url http://localhost:8000/v1
     """
+    if base_url is not None:
+        _describe_server(base_url, model, api_key_env)
+        return
+    if model or api_key_env:
+        raise UsageError(
+            f"{'--model' if model else '--api-key-env'} is for a server; expected --base-url URL with it. Add it."
+        )
     broken = 0
     echo(f"kbbench-hf {version('kbbench-hf')}, Python {platform.python_version()}, {platform.platform()}")
     for extra, packages in PACKAGES.items():
@@ -57,6 +73,19 @@ def command() -> None:
     free = shutil.disk_usage(".").free / 2**30
     echo(f"machine    {os.cpu_count()} cores, {memory:.0f} GiB memory, {free:.0f} GiB disk free here")
     sys.exit(1 if broken else 0)
+
+
+def _describe_server(base_url: str, model: str | None, api_key_env: str | None) -> None:
+    from kbbench_hf.llm.endpoint import Endpoint, key_from_environment
+    from kbbench_hf.runners.server_probe import PROBE_S, probe_server, served_model
+
+    key = key_from_environment(api_key_env)
+    if model is None:
+        model = served_model(Endpoint(base_url, "", key, PROBE_S), "Add --model {}.")
+    report = probe_server(Endpoint(base_url, model, key, PROBE_S))
+    for name, words in report.lines():
+        echo(f"{name:10} {words}")
+    echo(f"\nkbbench run NAME --base-url {shlex.quote(base_url)} {' '.join(report.options())}")
 
 
 def _built(name: str) -> DatasetFolder:

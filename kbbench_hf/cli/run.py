@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b) or graph:BASE; trained
 ones: qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options choose the node text that it reads,
 as in bm25@text=compact,relations=no: text is official, compact, clean, named, name or text; relations is yes or no. Or
-a local language model: hf:MODEL, hf:FOLDER or hf:FILE.gguf. Or with --base-url the name of a model behind an API."""
+a local language model: hf:MODEL, hf:FOLDER or hf:FILE.gguf. Or with
+--base-url the name of a model behind an API; not needed if the API has only one."""
 
 
 @click.command(cls=RunCommand)
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--model", type=NAME, help=f"{MODEL_HELP}  [required]")
+@click.option("--model", type=NAME, help=f"{MODEL_HELP}  [required without --base-url]")
 @ALL_METRICS
 @NOTES
 @JSON
@@ -47,11 +48,13 @@ def command(
     """
     options = {name: value for name, value in options.items() if value is not None}
     found = benchmark_of(benchmark.removeprefix("kbbench/").partition("/")[0])
+    if model is None and options.get("base_url") and found.asking.prompts:
+        model = _served_model(cast("RunOptions", options))
     if model is None:
         from kbbench_hf.model_specs import KINDS
 
         kinds = (
-            "hf:MODEL, or with --base-url the name of a served model" if found.asking.prompts else f"one of: {KINDS}"
+            "hf:MODEL, or --base-url with the server that has the model" if found.asking.prompts else f"one of: {KINDS}"
         )
         raise UsageError(f"Missing option '--model'. Write {kinds}. See: kbbench run --help")
     if options.get("base_url") and not found.asking.prompts and not (options.get("rerank") or options.get("agent")):
@@ -84,6 +87,17 @@ def command(
     if done.stopped is not None:
         raise done.stopped
     check_failures(done.summary)
+
+
+def _served_model(options: "RunOptions") -> str:
+    """Return the one model of the server, and print its name."""
+    from kbbench_hf.llm.endpoint import Endpoint
+    from kbbench_hf.runners.run_options import language_model
+    from kbbench_hf.runners.server_probe import served_model
+
+    model = served_model(cast(Endpoint, language_model("", options)))
+    click.echo(f"{options['base_url']} serves the model {model}.", err=True)
+    return model
 
 
 def check_failures(*summaries: "RunSummary | None") -> None:

@@ -114,7 +114,7 @@ class Endpoint:
         Raises:
             Failure: the server cannot be reached or refuses the key.
         """
-        self.server = await server_facts(self._page, self.base_url, self.model)
+        self.server = await server_facts(self.page, self.base_url, self.model)
         self.name = f"{self.model}@{json.dumps(self.server, sort_keys=True)}"
         if self.server["kind"] == "tgi" and self.dialect == Dialect():
             self.dialect = Dialect(schema="value")
@@ -137,6 +137,24 @@ class Endpoint:
             RequestRefused: perhaps no request of this run can succeed.
         """
         started = time.perf_counter()
+        reply, body = await self.request(messages, max_tokens, schema=schema, **sampling)
+        try:
+            parse = read_tool_turn if "tools" in body else read_completion
+            completion = parse(reply, time.perf_counter() - started)
+        except RecursionError:
+            raise Failure("not_json", "nested too deeply", transient=True) from None
+        stops = None if "stop" in body else sampling.get("stop")
+        return _cut_at_stop(completion, stops) if isinstance(stops, list) else completion
+
+    async def request(
+        self, messages: Sequence[Message], max_tokens: int | None, *, schema: Schema | None = None, **sampling: object
+    ) -> tuple[object, Mapping[str, object]]:
+        """Send one chat request once, and return the JSON value of its reply and the body that was sent.
+
+        Raises:
+            Failure: the reply is an error or not JSON.
+            RequestRefused: perhaps no request of this run can succeed.
+        """
         limit = {} if max_tokens is None else {"max_tokens": max_tokens}
         dialect = self.dialect
         body = dialect.body(self.model, messages, {**sampling, **limit}, schema)
@@ -148,13 +166,7 @@ class Endpoint:
         reply = parse_json(raw)
         if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
             raise self._failure(200, headers, reply, body, dialect)
-        try:
-            parse = read_tool_turn if "tools" in body else read_completion
-            completion = parse(reply, time.perf_counter() - started)
-        except RecursionError:
-            raise Failure("not_json", "nested too deeply", transient=True) from None
-        stops = sampling.get("stop") if "stop" in dialect.left_out else None
-        return _cut_at_stop(completion, stops) if isinstance(stops, list) else completion
+        return reply, body
 
     def learn(self, refused: RequestRefused) -> dict[str, object] | None:
         """Adapt the dialect to a refused parameter, and return its changes; None where there is no other form.
@@ -200,7 +212,7 @@ class Endpoint:
             return RequestRefused(f"http_{status}", message, refusal=refusal, sent=sent, words=words, dialect=dialect)
         return Failure(reason, message, transient=True, retry_after=refusal.seconds)
 
-    async def _page(self, url: str, required: bool) -> Mapping[str, object]:
+    async def page(self, url: str, required: bool = False) -> Mapping[str, object]:
         """Return the JSON object at a URL, empty where the server has none.
 
         Raises:

@@ -61,6 +61,8 @@ _START = lazy_pattern(
     re.IGNORECASE | re.MULTILINE,
 )
 """What starts a turn; the role is in the group that matched."""
+_MAYBE_MARK = lazy_pattern(r"[<\n｜]|\[[|/\w]|\]~|GPT4")
+"""What each end mark and each start after some text contains: most replies of a sound server have none of it."""
 _CUT_MARK = lazy_pattern(
     r"\s*(?:<[|｜][\w▁]{0,30}[|｜]?|</s|</?(?:eo[st]|end_of|start_of)[_a-z]*"
     r"|#{2,4}(?:\s?(?:human|user|instruction|input))?:?)\s*$",
@@ -127,6 +129,20 @@ def extract_own_turn(reply: str, source: str = "", is_thought: Callable[[str], b
         own += reply[start:]
     own = _CUT_MARK.sub("", own)
     return "" if (_ROLE_WORDS if marks else _ROLE_ALONE).fullmatch(own[:_SHORTEST_PROMPT]) else own
+
+
+def find_other_turn(reply: str) -> str | None:
+    r"""Return the first mark in a reply that ends the model's turn or starts another one; None where it has none.
+
+    Such a mark shows a server without the model's chat template, or one that does not stop where the turn ends.
+
+    >>> find_other_turn("Lyon<|im_end|>\n<|im_start|>user\nAnd of Italy?"), find_other_turn("User: Lyon")
+    ('<|im_end|>', None)
+    """
+    for mark in _find_marks(reply, "") if _MAYBE_MARK.search(reply) else ():
+        if mark.role == "end" or (mark.role == "other" and reply[: mark.start].strip()):
+            return reply[mark.start : mark.end].strip()
+    return None
 
 
 def _find_marks(reply: str, source: str) -> Iterator[_Mark]:

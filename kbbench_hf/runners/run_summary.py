@@ -15,6 +15,7 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.llm.failures import SETTLED
+from kbbench_hf.parsing.conversation_turns import find_other_turn
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners.progress import Meter, quantile
 
@@ -61,6 +62,12 @@ class RunSummary:
     """Why the run could not go on, where it could not."""
     n_timeouts: int = 0
     """Requests that timed out since this start of the run; they were sent again."""
+    n_other_turns: int = 0
+    """Replies with the mark of another turn as text: the model went on after its own."""
+    turn_mark: str = ""
+    """The first of these marks."""
+    n_repetitive: int = 0
+    """Truncated replies that end in a text that repeats itself."""
     concurrency: int | None = None
     """How many requests at once the timeout allowed in the end, where that is less than the caller allowed."""
 
@@ -192,6 +199,7 @@ def finish(
     errors: Counter[str] = Counter()
     replies: Counter[int] = Counter()
     latencies = array("d")
+    marks: list[str] = []
     repeats: list[list[Row]] = []
     with ExitStack() as stack:
         files: list[BinaryIO] = []
@@ -205,6 +213,8 @@ def finish(
                 files.append(stack.enter_context(whole_file(folder / name)))
             if record["error"] is None:
                 _count(record, counts, latencies)
+                if mark := find_other_turn(record["response"]):
+                    marks.append(mark)
                 replies[hash(record["response"].strip())] += not record.get("tool_calls")
             else:
                 errors[record["error"]] += 1
@@ -239,6 +249,9 @@ def finish(
         n_without_usage=counts["without_usage"],
         n_refusals=counts["refusals"],
         n_most_common=max(replies.values(), default=0),
+        n_other_turns=len(marks),
+        turn_mark=marks[0] if marks else "",
+        n_repetitive=counts["repetitive"],
         n_requests=meter.n_requests,
         prompt_tokens=meter.prompt_tokens,
         completion_tokens=meter.completion_tokens,
@@ -263,7 +276,7 @@ FEWEST_REPLIES = 5
 
 
 def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[ScoreWarning]:
-    """Return warnings on the replies of a run: truncated, refused, all equal.
+    """Return warnings on the replies of a run: truncated, with invented turns, refused, all equal.
 
     `structured` says whether JSON by schema was asked for: then no remedy names it. Replies that cannot be parsed are
     counted where predictions are scored.
@@ -274,7 +287,18 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
             f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
         )
         remedy = "Raise the limit with --max-tokens, in a new folder (--out)."
+        if 2 * summary.n_repetitive > summary.n_cut_off:
+            message += f" {summary.n_repetitive:,} of them repeat one text until the limit: the model does not end."
+            remedy = "A higher --max-tokens does not help; use --structured or another model, and check its template."
         found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
+    if summary.n_other_turns > MANY * n:
+        message = (
+            f"{summary.n_other_turns:,} of {n:,} replies contain marks of other turns, such as {summary.turn_mark!r}: "
+            "the server does not stop at the end of the model's turn. Only the model's first turn is parsed."
+        )
+        stop = json.dumps({"stop": [summary.turn_mark]})
+        remedy = f"Start the server with the model's own chat template, or add --extra-body '{stop}'."
+        found.append(ScoreWarning("other_turns", message, remedy, summary.n_other_turns))
     refused = summary.n_refusals + sum(summary.errors.get(kind, 0) for kind in ("refusal", "content_filter"))
     if refused > MANY * summary.n_prompts:
         message = f"The model or its content filter refused {refused:,} of {summary.n_prompts:,} prompts."
@@ -294,10 +318,20 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
 def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
     counts["answered"] += 1
     counts["cut_off"] += record["finish_reason"] == "length"
+    counts["repetitive"] += record["finish_reason"] == "length" and _repeats_itself(record["response"])
     counts["empty"] += not record["response"].strip() and not record.get("tool_calls")
     counts["schema_violations"] += record["schema_violation"] is not None
     counts["without_usage"] += record["completion_tokens"] is None
     latencies.append(record["latency_s"])
+
+
+def _repeats_itself(text: str) -> bool:
+    """Whether a text ends in at least three copies of up to 200 characters, and at least 60 in all."""
+    for size in range(1, 201):
+        n_copies = max(3, -(-60 // size))
+        if len(text) >= n_copies * size and text.endswith(text[-size:] * n_copies):
+            return True
+    return False
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -49,6 +49,30 @@ def test_a_served_model_is_asked_scored_and_shown_with_its_tokens_and_cost(kbben
     assert {file.name for file in folder.iterdir()} >= {"run.json", "predictions.jsonl", "scores.jsonl", "result.json"}
 
 
+def test_the_only_model_of_a_server_needs_no_name(kbbench, server):
+    named = kbbench(*on(server, "--limit", 3))
+    done = kbbench("run", "mini-text2kg", "--base-url", server.url, "--limit", 3)
+    assert (done.code, done.out) == (0, named.out)  # the same folder, which is finished
+    assert f"{server.url} serves the model {MODEL}." in done.err
+    with ScriptedServer(pages={"/v1/models": {"data": [{"id": "a/b"}, {"id": "c"}]}}) as other:
+        refused = kbbench("run", "mini-text2kg", "--base-url", other.url)
+        assert (refused.code, len(other.requests)) == (2, 0)
+    assert "serves 2 models: a/b, c. Expected one of them. Add --model a/b." in refused.err
+    assert "Missing option '--model'" in kbbench("run", "mini-stark", "--base-url", server.url).err
+
+
+def test_doctor_describes_a_server_and_proposes_options_that_a_run_takes(kbbench, server):
+    done = kbbench("doctor", "--base-url", server.url)
+    assert done.code == 0
+    assert f"model      {MODEL}" in done.out
+    *_, proposed = done.out.splitlines()
+    assert proposed.startswith(f"kbbench run NAME --base-url {server.url} --concurrency ")
+    ran = kbbench(*proposed.replace("NAME", "mini-text2kg").split()[1:], "--limit", 2)
+    assert ran.code == 0
+    assert "--model is for a server; expected --base-url URL" in kbbench("doctor", "--model", "m").err
+    assert "does not answer" in kbbench("doctor", "--base-url", "http://127.0.0.1:9").err
+
+
 def test_json_is_alone_on_standard_output_and_progress_on_standard_error(kbbench, server):
     done = kbbench(*on(server, "--limit", 3, "--json"))
     result = json.loads(done.out)

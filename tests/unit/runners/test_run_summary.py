@@ -194,6 +194,23 @@ def test_truncated_refused_and_equal_replies_are_warnings_with_a_remedy() -> Non
     assert (unread.n_refusals, [each.code for each in reply_warnings(unread)]) == (10, ["refused"])
 
 
+def test_replies_with_turns_of_others_or_one_text_over_and_over_are_warnings() -> None:
+    # a base model behind ChatML, as Gemma 3 270M wrote
+    own = '{"triples": []}<|im_end|>\n<|im_start|>user\nThe Petrel is captained by Ines Calder.'
+    going_on = finished([record(n, response=f"{own} {n}") for n in range(3)])
+    (warning,) = reply_warnings(going_on)
+    assert (warning.code, warning.n_examples) == ("other_turns", 3)
+    assert "3 of 3 replies contain marks of other turns, such as '<|im_end|>'" in warning.message
+    assert """--extra-body '{"stop": ["<|im_end|>"]}'""" in warning.remedy
+    endless = [record(n, response=f"{n}" + " The river is long." * 20, finish_reason="length") for n in range(3)]
+    (warning,) = reply_warnings(finished(endless))
+    assert warning.code == "truncated" and "3 of them repeat one text until the limit" in warning.message
+    listing = [record(n, response=", ".join(map(str, range(300))), finish_reason="length") for n in range(3)]
+    assert "repeat" not in str(reply_warnings(finished(listing))[0])
+    sound = ["User: Petrel", "a < b\nInput is [1].", '{"triples": [["user", "is", "assistant"]]}', "A: 4\nB"]
+    assert codes([record(n, response=text) for n, text in enumerate(sound)]) == {}
+
+
 REFUSALS = (
     "申し訳ありませんが、そのリクエストにはお応えできません。",
     "抱歉，我无法处理这个请求。",

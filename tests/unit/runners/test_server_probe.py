@@ -1,0 +1,184 @@
+"""What a server is found to be: by its pages, and by a few short requests; each server here is a scripted one."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.runners import server_probe
+from kbbench_hf.runners.server_probe import ServerReport, probe_server, served_model
+from tests.servers.scripted import MODEL, Reply, ScriptedServer
+
+
+def chat(text: str | None, n_prompt: int = 30, n_tokens: int = 8, **message: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text, **message}}
+    usage = {"prompt_tokens": n_prompt, "completion_tokens": n_tokens, "total_tokens": n_prompt + n_tokens}
+    return {"object": "chat.completion", "model": MODEL, "choices": [choice], "usage": usage}
+
+
+def refuse(status: int, **error: object) -> Reply:
+    return Reply(status, json.dumps({"error": error}).encode())
+
+
+def vllm(payload: dict[str, Any]) -> Reply | None:
+    if "tools" in payload:
+        message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+        return refuse(400, message=message, type="BadRequestError", param=None, code=400)
+    return None
+
+
+def openai(payload: dict[str, Any]) -> Reply | None:
+    if "max_tokens" in payload:
+        message = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+        return refuse(400, message=message, type="invalid_request_error", param="max_tokens", code="unsupported")
+    if "temperature" in payload:
+        message = "Unsupported value: 'temperature' does not support 0 with this model."
+        return refuse(400, message=message, type="invalid_request_error", param="temperature", code="unsupported_value")
+    if "logprobs" in payload:
+        message = "You are not allowed to request logprobs from this model"
+        return refuse(403, message=message, type="invalid_request_error", param=None, code=None)
+    return None
+
+
+def helpful(payload: dict[str, Any]) -> dict[str, Any]:
+    """Answer as a server that follows schemas, shows tools to the model and returns log probabilities."""
+    if "tools" in payload:
+        call = {"id": "1", "type": "function", "function": {"name": "get_time", "arguments": '{"city": "Oslo"}'}}
+        return chat(None, 90, tool_calls=[call])
+    if "response_format" in payload:
+        return chat('{"verdict": "yes"}')
+    reply = chat("Noon.")
+    if payload.get("logprobs"):
+        reply["choices"][0]["logprobs"] = {"content": [{"token": "Noon", "logprob": -0.1}]}
+    return reply
+
+
+def careless(payload: dict[str, Any]) -> dict[str, Any]:
+    """Answer as a server that ignores what it does not know, with the wrong chat template."""
+    return chat("Noon.<|im_end|>\n<|im_start|>user\nAnd in Rome?")
+
+
+SERVERS: dict[str, tuple[ScriptedServer, dict[str, object]]] = {
+    "vllm": (
+        ScriptedServer(
+            flavour="vllm",
+            pages={"/v1/models": {"data": [{"id": MODEL, "owned_by": "vllm", "max_model_len": 4096}]}},
+            reply=vllm,
+            answer=helpful,
+        ),
+        {"context": "4,096 tokens", "slots": "does not tell", "tools": "not supported", "schema": "followed"},
+    ),
+    "tgi": (
+        ScriptedServer(
+            pages={"/info": {"model_id": MODEL, "version": "3", "max_total_tokens": 2048}, "/v1/models": {}},
+            answer=helpful,
+        ),
+        {"server": "tgi 3", "context": "2,048", "schema": "followed (value)", "log probs": "yes"},
+    ),
+    "ollama": (
+        ScriptedServer(
+            pages={
+                "/api/version": {"version": "0.9"},
+                "/api/tags": {"models": [{"name": MODEL, "digest": "d"}]},
+                "/api/ps": {"models": [{"name": MODEL, "context_length": 8192}]},
+            },
+            answer=careless,
+        ),
+        {
+            "context": "8,192",
+            "template": "'<|im_end|>' as text",
+            "tools": "not shown to the model",
+            "schema": "does not follow it",
+            "log probs": "none",
+        },
+    ),
+    "llama.cpp": (
+        ScriptedServer(
+            pages={"/props": {"default_generation_settings": {"n_ctx": 512}, "total_slots": 4}}, answer=helpful
+        ),
+        {"server": "llama.cpp", "context": "512 tokens", "slots": "4", "tools": "called", "template": "no mark"},
+    ),
+    "openai": (
+        ScriptedServer(reply=openai, answer=helpful),
+        {"context": "does not tell", "log probs": "(http_403: You are not", "schema": "followed", "tools": "called"},
+    ),
+}
+
+
+def probe(server: ScriptedServer, model: str = MODEL) -> ServerReport:
+    return probe_server(Endpoint(server.url, model))
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_server_is_described_by_its_pages_and_its_replies(kind: str) -> None:
+    server, expected = SERVERS[kind]
+    with server:
+        report = probe(server)
+    lines = dict(report.lines())
+    assert {name: words for name, words in expected.items() if str(words) not in lines[name]} == {}
+    assert lines["model"] == MODEL
+    assert "1 request in" in lines["speed"] and "4 requests in" in lines["speed"]
+    assert ("--structured" in report.options()) is ("followed" in lines["schema"])
+    assert sum(server.attempts.values()) <= 12
+
+
+@pytest.mark.parametrize(
+    ("n_at_once", "slots", "expected"), [(1, None, 2), (4, None, 32), (4, 4, 4), (1, 1, 1), (2, None, 2)]
+)
+def test_the_concurrency_fits_what_the_server_does_at_one_time(
+    n_at_once: int, slots: int | None, expected: int
+) -> None:
+    speeds = (server_probe.Speed(1, 1, 1.0, 16), server_probe.Speed(4, 4, 4 / n_at_once, 64))
+    report = ServerReport({"kind": "vllm"}, "m", slots=slots, speeds=speeds)
+    assert report.concurrency == expected
+    assert report.timeout_s >= 2 * 1024 * expected / (16 * n_at_once)
+
+
+def test_a_slow_server_is_described_in_time_with_what_it_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_probe, "PROBE_S", 1.0)
+    with ScriptedServer(latency_s=0.4) as server:
+        started = time.monotonic()
+        lines = dict(probe(server).lines())
+        assert time.monotonic() - started < 3
+    assert lines["speed"].startswith("1 request in 0.4 s")
+    assert "no reply in time" in lines["tools"]
+    with ScriptedServer(latency_s=30) as server:
+        report = probe(server)
+    assert "no reply in time" in dict(report.lines())["speed"]
+    assert report.options() == ["--concurrency", "4", "--timeout", "1800", "--no-structured"]
+
+
+def listed(*names: str) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": name} for name in names]}}
+
+
+def test_the_only_model_of_a_server_is_found() -> None:
+    for pages in (listed("one"), listed("one", "one"), {"/v1/models": {}, "/info": {"model_id": "one"}}):
+        with ScriptedServer(pages=pages) as server:
+            assert served_model(Endpoint(server.url, "")) == "one"
+
+
+FAULTS: dict[str, tuple[Callable[[Endpoint], object], dict[str, Any], str]] = {
+    "several models": (served_model, listed("a", "b"), r"serves 2 models: a, b\. .* Add --model a\."),
+    "no models": (served_model, listed(), "lists no models; expected one"),
+    "many models": (served_model, listed(*map(str, range(30))), "serves 30 models: 0, 1, .* and 20 more"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_server_without_one_model_says_what_to_type(fault: str) -> None:
+    call, pages, expected = FAULTS[fault]
+    with ScriptedServer(pages=pages) as server, pytest.raises(UsageError, match=expected):
+        call(Endpoint(server.url, ""))
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [("401", "--api-key-env"), ("404", "Does it serve the model"), ("503", "503")]
+)
+def test_a_server_that_answers_no_request_ends_the_probe_with_its_error(status: str, expected: str) -> None:
+    with ScriptedServer(always=status) as server, pytest.raises(KBBenchError, match=expected):
+        probe(server)
