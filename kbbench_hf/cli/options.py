@@ -99,6 +99,11 @@ def with_read_options(command: Command) -> Command:
         help="Read only the rows with this value, e.g. epoch=1.",
     )
     @click.option(
+        "--join",
+        type=click.Choice(["input", "order"]),
+        help="For files without ids: join rows with examples by the text of the input, or by order.",
+    )
+    @click.option(
         "--sep",
         "separator",
         type=NAME,
@@ -138,6 +143,7 @@ def with_read_options(command: Command) -> Command:
         duplicates: Literal["error", "last"],
         fields: Mapping[str, str] | None,
         where: Mapping[str, str] | None,
+        join: Literal["input", "order"] | None,
         separator: str | None,
         scores: Literal["similarity", "distance", "rank"] | None,
         **others: object,
@@ -148,6 +154,7 @@ def with_read_options(command: Command) -> Command:
             duplicates=duplicates,
             fields=fields,
             where=where,
+            join=join,
             separator=separator,
             scores=scores,
         )

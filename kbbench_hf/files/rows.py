@@ -1,5 +1,6 @@
 """Types of parsed files: rows with line numbers, problems, notes; access to fields by dotted paths."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ class Problem:
         return f"{self.file}{f':{self.line}' if self.line else ''}: {self.message}"
 
 
+_INDEX = re.compile(r"\[(-?\d+)\]")
 LONG_NUMBER = f"a number of more than {sys.get_int_max_str_digits():,} digits"
 """The message for a number that is valid JSON, and still too long for Python."""
 
@@ -119,7 +121,8 @@ def numbered(rows: Iterable[object]) -> Iterator[ParsedRow]:
 def value_at(value: object, path: str) -> object:
     """Return the value at a dotted path in nested objects and lists.
 
-    A key that contains dots comes first. In a list, a number is an index; a name is looked up in each of its objects.
+    A key that contains dots comes first. In a list, a number is an index (`[0]` too; negative ones count from the end);
+    a name is looked up in each of its objects.
 
     Raises:
         KeyError: the path does not exist.
@@ -128,19 +131,27 @@ def value_at(value: object, path: str) -> object:
     ['a']
     >>> value_at({"found": [{"node": 7}, {"node": 3}]}, "found.node")
     [7, 3]
+    >>> value_at({"choices": [{"text": "Yes"}], "messages": ["a", "b"]}, "choices[0].text")
+    'Yes'
+    >>> value_at(["a", "b"], "-1")
+    'b'
     """
     if isinstance(value, dict) and path in value:
         return value[path]
-    first, _, rest = path.partition(".")
+    first, _, rest = _INDEX.sub(r".\1", path).removeprefix(".").partition(".")
     if isinstance(value, dict) and first in value:
         inner = value[first]
-    elif isinstance(value, list) and first.isdecimal() and int(first) < len(value):
+    elif isinstance(value, list) and (is_index := first.removeprefix("-").isdecimal()) and _has_index(value, first):
         inner = value[int(first)]
-    elif isinstance(value, list) and not first.isdecimal():
+    elif isinstance(value, list) and not is_index:
         return [value_at(item, path) for item in value]
     else:
         raise KeyError(first)
     return value_at(inner, rest) if rest else inner
+
+
+def _has_index(value: Sequence[object], index: str) -> bool:
+    return -len(value) <= int(index) < len(value)
 
 
 def value_or_none(value: object, path: str) -> object:

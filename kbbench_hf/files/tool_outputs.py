@@ -2,7 +2,7 @@
 
 Sources: the batch guides of OpenAI (Azure, Mistral, vLLM run-batch and Fireworks write the same lines), Anthropic,
 Gemini and Vertex AI, and Amazon Bedrock; HELM's scenario_state.json; promptfoo's and lighteval's results; LangChain's
-GraphDocument.
+GraphDocument; LlamaIndex's nodes.
 """
 
 import json
@@ -106,6 +106,11 @@ def _graph_json(row: Row) -> object:
     return json.dumps({key: row[key] for key in ("nodes", "relationships", "edges") if key in row}, ensure_ascii=False)
 
 
+def _llama_index_json(row: Row) -> object:
+    """Return the graph that LlamaIndex's extractors leave in a node's metadata, as JSON."""
+    return json.dumps({"nodes": value_or_none(row, "metadata.nodes"), "relations": value_at(row, "metadata.relations")})
+
+
 ROWS = (
     _batch("OpenAI batch output", ("custom_id", "response"), "custom_id", "response"),
     _batch("Anthropic batch results", ("custom_id", "result.type"), "custom_id", "result.message"),
@@ -122,6 +127,7 @@ ROWS = (
         "lighteval details", ("doc", "model_response"), {"id": "doc.specific.id", "response": "model_response.text.0"}
     ),
     ToolOutput("graph documents", ("id", "nodes", "relationships|edges"), {"id": "id", "response": _graph_json}),
+    ToolOutput("LlamaIndex nodes", ("id_", "metadata.relations"), {"id": "metadata.id", "response": _llama_index_json}),
     ToolOutput(
         "graph documents (LangChain)", ("nodes", "relationships"), {"id": "source.metadata.id", "response": _graph_json}
     ),

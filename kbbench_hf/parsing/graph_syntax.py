@@ -1,4 +1,4 @@
-"""Triples written in a language for graphs: Cypher, Turtle, and REBEL's linear form.
+"""Triples written in a language for graphs: Cypher, Turtle, REBEL's linear form, records of LightRAG.
 
 A node without a name is written as `_:id`, as RDF writes blank nodes, and refused later unless its name is found.
 """
@@ -17,6 +17,8 @@ _STATEMENT = re.compile(r"\b(?:CREATE|MERGE|MATCH)\b\s*(?:\w+\s*=\s*)?\(")
 _SET = re.compile(r"\b(\w+)\.(?:name|title|label)\s*=\s*(['\"])(.*?)\2")
 _VARIABLE = re.compile(r"\s*(\w+)\s*(?:$|:|\{)")
 _REBEL = re.compile(r"<triplet>([^<]*)((?:\s*<subj>[^<]*<obj>[^<]*)+)")
+_RECORD = re.compile(r"\(?\W{0,3}(?:relation|relationship)\W{0,3}<\|#?\|?>(.*?)(?=\)?\s*(?:##|\n|<\|COMPLETE\|>|\Z))")
+"""A relationship of LightRAG (source, target, keywords, description) or of GraphRAG, between delimiters."""
 _UNPARSED = {
     "annotations of brat": re.compile(r"^[^\w\n]*T\d+\t\S+ \d+ \d+|\bArg\d:[TE]\d", re.MULTILINE),
     "a graph in DOT": re.compile(r"[\w\"']\s?\[(?:[^\]\n(]{0,200}[\s,;])?label\s?="),
@@ -31,7 +33,7 @@ _UNPARSED = {
 
 
 def parse_graph(text: str) -> list[Triple]:
-    """Return the triples of a text in Cypher or in REBEL's linear form; none of any other text.
+    """Return the triples of a text in Cypher, in REBEL's linear form or in LightRAG's records; none of any other text.
 
     >>> parse_graph("CREATE (p:Film {id: 1, name: 'Up'}) CREATE (q {name: 'Pete'}) CREATE (p)-[:DIRECTOR]->(q)")
     [('Up', 'DIRECTOR', 'Pete')]
@@ -43,12 +45,31 @@ def parse_graph(text: str) -> list[Triple]:
     """
     if "<triplet>" in text and "<subj>" in text:
         return list(_rebel(text))
+    if "<|" in text and (records := _RECORD.findall(text)):
+        return [_of_record(record) for record in records]
     if _STATEMENT.search(text):
         return list(_cypher(text))
     for notation, pattern in _UNPARSED.items():
         if match := pattern.search(text):
             raise ParseError(f"{notation}: {match[0].strip()[:40]!r}; expected one subject, relation, object per line")
     return []
+
+
+def _of_record(record: str) -> Triple:
+    """Return source, relation and target of a record: its relation is the shorter of keywords and description.
+
+    Raises:
+        ParseError: a record of GraphRAG, which has a description alone; or several keywords.
+    """
+    source, target, *texts = (part.strip(" \"'()") for part in re.split(r"<\|#?\|?>", record))
+    texts = sorted((each for each in texts if not re.fullmatch(r"[\d.]+", each)), key=lambda each: len(each.split()))
+    is_label = len(texts) == 2 and "," not in texts[0] and len(texts[0].split()) < len(texts[1].split())
+    if not (is_label and source and target and texts[0]):
+        found = "several keywords" if len(texts) == 2 else "a description alone"
+        raise ParseError(
+            f"a record {record.strip()[:40]!r} of GraphRAG or LightRAG; expected a relation, found {found}"
+        )
+    return source, texts[0], target
 
 
 def _rebel(text: str) -> Iterator[Triple]:

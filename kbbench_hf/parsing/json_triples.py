@@ -24,7 +24,7 @@ from kbbench_hf.parsing.triple_parts import (
 )
 from kbbench_hf.parsing.word_lists import word_lists
 
-_NAMES = "name label text mention title value entity id surface canonicalname string".split()
+_NAMES = "name text mention label title value entity id surface canonicalname string".split()
 _HOLDER = re.compile(word_lists("triples")["holder"])
 _ASIDE = re.compile(word_lists("triples")["aside"])
 """Members that hold no answer."""
@@ -113,7 +113,8 @@ class _TripleParser:
             if value[roles[1]] in ("relationship", "relation", "edge", "link"):  # the kind of record
                 rest = assign_roles([name for name in value if name != roles[1]])
                 roles = roles | {1: rest.get(1, roles[1])}
-            return [] if isinstance(value, CutObject) else self._members(*(value[roles[role]] for role in range(3)))
+            parts = (_join_tokens(roles[role], value[roles[role]]) for role in range(3))
+            return [] if isinstance(value, CutObject) else self._members(*parts)
         members = normalize_members(value)
         if roles.keys() == {0, 2} and isinstance(members.get("name"), str) and not isinstance(value, CutObject):
             return self._members(value[roles[0]], members["name"], value[roles[2]])
@@ -216,6 +217,13 @@ class _TripleParser:
 def _states_alone(relation: str) -> bool:
     """Whether a relation of an open extraction says something without an object: `was assassinated`."""
     return len(relation.split()) > 1 and not _WANTS_OBJECT.search(relation.strip())
+
+
+def _join_tokens(name: str, value: Value) -> Value:
+    """Return the text of a list of tokens (`head_text` of GLiREL); another value as it is."""
+    if not isinstance(value, list) or not normalize_key(name).endswith(("text", "tokens")):
+        return value
+    return " ".join(map(str, value)) if all(isinstance(each, str) for each in value) else value
 
 
 def _names(value: Value) -> list[str]:

@@ -24,6 +24,8 @@ class ReadOptions:
     """Field -> the dotted path where the file has it; None where the fields have their own names."""
     where: Mapping[str, str] | None = None
     """Dotted path -> the value, as text, of the rows that are read; None for all rows."""
+    join: Literal["input", "order"] | None = None
+    """How rows without ids get the ids of examples: by the text of the input, or by their order."""
     separator: str | None = None
     """What stands between the items of a list in text; "" for nothing, one item; None where only one reading fits."""
     scores: Literal["similarity", "distance", "rank"] | None = None

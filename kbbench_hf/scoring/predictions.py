@@ -147,6 +147,8 @@ def pair(
             continue
         answers[example_id] = answer
         gold_column.add(whole, answer, known[example_id])
+    if unjoined := reader.problem():
+        problems.append(unjoined.problem("predictions"))
     if elsewhere := gold_column.problem(len(answers)):
         problems.append(Problem(file, None, elsewhere.message, elsewhere.remedy, shown(row)))
     if not n_rows:

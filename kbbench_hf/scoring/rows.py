@@ -26,6 +26,7 @@ from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.column_names import is_gold_name
 from kbbench_hf.scoring.gold_columns import EqualColumns
 from kbbench_hf.scoring.item_tables import LOOKED_AT, ItemTable, column_name, headed, hit_fields, is_one_candidate
+from kbbench_hf.scoring.joining import Joiner
 from kbbench_hf.scoring.lists import AnswerPairs, ListReader
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.rankings import Rankings, are_scores
@@ -55,6 +56,7 @@ class RowReader:
         self._lists = ListReader(benchmark, examples, options.separator)
         self._known = self._lists.known
         self._has_parser = bool(benchmark.asking.parsers)
+        self._joiner = Joiner(examples, options.join) if options.join else None
         self._notes: list[ScoreWarning] = []
         self._hits: tuple[str, str, str | None] | None = None
         self._equal, self._suggested = EqualColumns(examples, self._kind), dict[str, tuple[object, Sequence[str]]]()
@@ -79,6 +81,9 @@ class RowReader:
                 yield Placed(name, line.number, value)
                 continue
             found = self._row_fields(value, reading, chosen)
+            if self._joiner and isinstance(found, dict):
+                example_id = self._joiner.next_id(value)
+                found = example_id if isinstance(example_id, Unreadable) else {**found, "id": example_id}
             if isinstance(found, dict):
                 found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, KeyedAnswer))
             if isinstance(found, dict):
@@ -101,7 +106,12 @@ class RowReader:
 
     def notes(self) -> list[ScoreWarning]:
         """Return what should be known of how the rows were read."""
-        return [*self._notes, *self._lists.notes()]
+        joined = [self._joiner.note()] if self._joiner else []
+        return [*self._notes, *joined, *self._lists.notes()]
+
+    def problem(self) -> Unreadable | None:
+        """Return what is wrong with the rows of all files together."""
+        return self._joiner.problem() if self._joiner else None
 
     def _row_fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> Fields | Unreadable | object:
         """Return the fields of a row under their own names; None where it is not among those that are read."""
@@ -161,7 +171,8 @@ class RowReader:
             except Unreadable as several:
                 return Unreadable(several.message, self._suggestion(row, [self._kind.field]))
             except KeyError as error:
-                if name == "id" or (name in told and found.get("error") is None):
+                lacks_id = name == "id" and not self._joiner
+                if lacks_id or (name in told and found.get("error") is None):
                     keys = ", ".join(map(repr, sorted(map(str, row))[:8]))
                     return Unreadable(
                         f"no {path!r}: {error} is missing; the keys are {keys}", self._suggestion(row, [name])
@@ -265,7 +276,8 @@ class RowReader:
         if (single or not has_answers) and (items := ItemTable.of(keys or (), self._kind, id_path, single)):
             yield from items.rows(name, reading, self._options.read_settings(), field)
             return
-        has_ids = bool({"id", *([id_path, id_path.partition(".")[0]] if id_path else [])} & {*(columns or ())})
+        id_columns = {"id", id_path or "id", (id_path or "id").partition(".")[0]}
+        has_ids = bool(self._joiner or id_columns & {*(columns or ())})
         if columns is None or (has_ids and has_answers):
             yield from reading.lines
             return
@@ -337,6 +349,8 @@ class RowReader:
                 )
         self._equal.add(row)
         found = suggested_map(row, wanted, self._known, self._kind, self._has_parser)
+        if "id=PATH" in found and not self._joiner:
+            found += " For rows without ids: --join input, or --join order if there is one row for each example."
         self._suggested.setdefault(found, (row, wanted))
         return found
 

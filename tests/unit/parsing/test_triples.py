@@ -45,10 +45,34 @@ def test_several_triples_in_a_line_are_several(form: str, between: str) -> None:
         "captain(Petrel, Ines Calder) and home_port(Petrel, Hallan Quay)",
         "[(Petrel, captain, Ines Calder), (Petrel, home port, Hallan Quay)]",
         "<triplet> Petrel <subj> Ines Calder <obj> captain <subj> Hallan Quay <obj> home port",
+        "relation<|#|>Petrel<|#|>Ines Calder<|#|>captain<|#|>She leads.\n"
+        "relation<|#|>Petrel<|#|>Hallan Quay<|#|>home port<|#|>It lies there.<|COMPLETE|>",
+        '("relationship"<|>"Petrel"<|>"Ines Calder"<|>"She leads."<|>"captain"<|>9)##'
+        '("relationship"<|>"Petrel"<|>"Hallan Quay"<|>"It lies there."<|>"home port"<|>7)<|COMPLETE|>',
     ],
 )
 def test_numbers_words_and_signs_join_triples_in_a_line(line: str) -> None:
     assert read(line) == [CAPTAIN, PORT]
+
+
+@pytest.mark.parametrize(
+    "texts", ["Ines Calder is captain of the Petrel<|>9", "She leads the crew.<|>leadership, crew<|>9"]
+)
+def test_records_without_one_relation_are_refused(texts: str) -> None:
+    with pytest.raises(ParseError, match="expected a relation"):
+        read(f'("relationship"<|>PETREL<|>INES CALDER<|>{texts})<|COMPLETE|>')
+
+
+@pytest.mark.parametrize(
+    "triple",
+    [
+        {"head_text": ["Petrel"], "tail_text": ["Ines", "Calder"], "label": "captain", "score": 0.9},
+        {"subject": {"label": "SHIP", "text": "Petrel"}, "label": "captain", "object": {"text": "Ines Calder"}},
+        {"name": "captain", "startEntity": {"name": "Petrel"}, "endEntity": {"name": "Ines Calder"}},
+    ],
+)
+def test_members_of_glirel_relik_and_itext2kg_name_the_parts(triple: dict[str, object]) -> None:
+    assert read(json.dumps({"relationships": [triple]})) == [CAPTAIN]
 
 
 def graph(nodes: object, edges: object, held: str = "nodes", linked: str = "relationships") -> str:
