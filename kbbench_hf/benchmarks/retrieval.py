@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from kbbench_hf.benchmarks.reviews import QUERY_QUESTIONS
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.user_tables import RELEVANCE
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.id_lists import number_ids
-from kbbench_hf.metrics.ranking import MODES, Mode, lower_bounds, measure
+from kbbench_hf.metrics.ranking import MODES, Mode, graded_ndcg, lower_bounds, measure
 from kbbench_hf.metrics.ranks import locate, rank
 
 if TYPE_CHECKING:
@@ -153,15 +154,22 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
     released = [row["answer_ids"] for row in examples.rows]
     reference = mode == "reference"
     gold = [[name for name in each if name in candidates.ids] for each in released] if reference else released
-    ranked, gold_ids = number_ids([answer or [] for answer in answers], gold)
-    ranks = locate(
-        rank(ranked),
-        gold_ids,
-        missing=None if reference else "zero",
-        n_candidates=len(candidates.ids) if reference else None,
-    )
+    grades = [_grades(row) for row in examples.rows]
+    steps = sorted({grade for each in grades for grade in each.values()}) or [1]
+    levels = [
+        [[name for name in each if of[name] >= step] for each, of in zip(gold, grades, strict=True)] for step in steps
+    ]
+    ranked, *numbered = number_ids([answer or [] for answer in answers], *levels)
+    top = rank(ranked)
+    n_candidates = len(candidates.ids) if reference else None
+    missing: Literal["zero"] | None = None if reference else "zero"
+    located = [locate(top, each, missing=missing, n_candidates=n_candidates) for each in numbered]
+    ranks = located[0]
     of_mode: Mode = "reference" if reference else "standard"
     values, least = measure(ranks, list(METRICS), of_mode), lower_bounds(ranks, list(METRICS), of_mode)
+    if steps != [1]:
+        gains = np.diff([0, *steps])
+        values["ndcg_at_10"], least["ndcg_at_10"] = graded_ndcg([*zip(gains, located, strict=True)], 10, of_mode)
     open_queries = np.isnan(list(values.values())).any(axis=0)
     return Scores(
         values=values,
@@ -174,6 +182,12 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
         },
         at_least={metric: least[metric] for metric in METRICS if np.isnan(values[metric]).any()},
     )
+
+
+def _grades(row: Mapping[str, Any]) -> dict[Id, int]:
+    """Return the grade of relevance of each gold node, 1 where the queries have none."""
+    gold = row["answer_ids"]
+    return dict(zip(gold, row.get(RELEVANCE) or [1] * len(gold), strict=True))
 
 
 def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
@@ -201,6 +215,13 @@ def _warn(
 ) -> list[ScoreWarning]:
     """Return warnings on cut-offs above the number of candidates, short rankings, and undetermined MRR and MAP."""
     n_candidates, found = len(examples.context.candidates.ids), list[ScoreWarning]()
+    if left_out := DatasetFolder(examples.context.folder).left_out:
+        remedy = "See 'Left out' on the card of the dataset."
+        message = f"Left out of the knowledge base: {' '.join(left_out)}"
+        found.append(ScoreWarning("left_out", message, remedy, severity="note"))
+    if any(grade != 1 for row in examples.rows for grade in _grades(row).values()):
+        message = "The gold has grades: nDCG@10 uses them (linear gain), all other metrics count grade 1 and above."
+        found.append(ScoreWarning("graded", message, severity="note"))
     trivial = [
         metric
         for metric in METRICS

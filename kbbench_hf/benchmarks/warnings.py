@@ -59,7 +59,7 @@ class ScoreWarning:
     @property
     def inseparable(self) -> bool:
         """Whether it stands beside the figures even where notes are left out, in tables and on the board."""
-        return self.severity == "warning" or bool(self.beside) or self.code in ("equals_gold", "repeats")
+        return self.severity == "warning" or bool(self.beside) or self.code in ("equals_gold", "left_out", "repeats")
 
     def __str__(self) -> str:
         """Say what was found and what to do."""

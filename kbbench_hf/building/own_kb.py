@@ -1,13 +1,13 @@
-"""Builder of a dataset from a user's own knowledge base: tables of nodes, edges and, if there are any, questions."""
+"""Builder of a dataset from a user's own knowledge base: tables or a graph, and questions if there are any."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from reprlib import repr as short_repr
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
@@ -16,72 +16,136 @@ import pyarrow.compute as pc
 from kbbench_hf.benchmarks import benchmark_names
 from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.retrieval import WRITTEN
+from kbbench_hf.building.graph_formats import GraphTables, read_graph
+from kbbench_hf.building.qrels import read_qrels, with_judgments
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.arrow import arrow_array
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
-from kbbench_hf.files.user_tables import DETAILS, read_table
+from kbbench_hf.files.user_tables import DETAILS, RELEVANCE, read_table
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS, schema_table, without_dangling, without_zeros
+from kbbench_hf.knowledge_base.tables import (
+    EDGE_COLUMNS,
+    NODE_COLUMNS,
+    Numbered,
+    numbered_schema,
+    without_dangling,
+    without_zeros,
+)
 
 QUESTION_COLUMNS = ("id", "query", "answer_ids")
-DROP_DANGLING = "--drop-dangling"
+MAPPED = {
+    "nodes": (*NODE_COLUMNS, DETAILS),
+    "edges": (*EDGE_COLUMNS, DETAILS),
+    "queries": (*QUESTION_COLUMNS, "split", RELEVANCE),
+}
+"""Table -> the columns that `--map` can name."""
+SKIP_DANGLING = "--skip-dangling"
 _SPLITS = {"val": "validation", "dev": "validation"}
 _SHOWN = 10
 _FLOAT = re.compile(r"^(-?\d+)\.0+$")
 """An integer that became a float on its way into csv."""
 
 
+class OwnTables(NamedTuple):
+    """Files of a user's tables, and how they are read."""
+
+    nodes: Path | None = None
+    """Columns `id,type,name,text`; further ones are kept."""
+    edges: Path | None = None
+    """Columns `head,relation,tail`; further ones are kept. None where there are only texts."""
+    queries: Path | None = None
+    """Columns `id,query,answer_ids` and, if wanted, `split` and `relevance`; further ones are kept. In csv `answer_ids`
+    is a JSON list such as `[3, 14]` or `["a", "b"]`, or ids with `;`, `|`, `,` or spaces between them, where only one
+    such reading gives nodes. Without `split` all queries are `test`."""
+    qrels: Path | None = None
+    """Judgments of the queries, in place of their column `answer_ids`."""
+    graphs: Sequence[Path] = ()
+    """Files or folders of a graph in another format, in place of `nodes` and `edges`."""
+    form: str | None = None
+    """The format of `graphs`; None to detect it."""
+    sources: Mapping[str, Mapping[str, str]] = {}
+    """Table -> column -> its source, see `table_files.mapped`."""
+    encoding: str = ""
+    """The encoding of text files that are not Unicode."""
+
+
 def build_own_knowledge_base(
-    name: str, nodes: Path, edges: Path | None, queries: Path | None, out: Path, drop_dangling: bool = False
+    name: str,
+    nodes: Path | None,
+    edges: Path | None,
+    queries: Path | None,
+    out: Path,
+    skip_dangling: bool = False,
+    **more: Any,
 ) -> list[str]:
-    """Build the dataset `name` at `out` from tables, csv or Parquet.
+    """Build the dataset `name` at `out` from tables (csv, Parquet, JSON Lines), or from a graph in another format.
 
     Args:
         name: the dataset's name.
-        nodes: columns `id,type,name,text`; further ones are kept.
-        edges: columns `head,relation,tail`; further ones are kept. None where there are only texts.
-        queries: columns `id,query,answer_ids` and, if wanted, `split`; further ones are kept. In csv `answer_ids` is a
-            JSON list such as `[3, 14]` or `["a", "b"]`, or ids with `;`, `|`, `,` or spaces between them, where only
-            one such reading gives nodes. Without `split` all questions are `test`.
+        nodes: see `OwnTables`, as for all that is not described here.
+        edges: see `OwnTables`.
+        queries: see `OwnTables`.
         out: the dataset folder to write.
-        drop_dangling: leave out edges that lead to no node, gold ids that are no node, and queries without any other
+        skip_dangling: leave out edges that lead to no node, gold ids that are no node, and queries without any other
             gold id, in place of refusing them.
+        more: further fields of `OwnTables`.
 
-    Returns what was left out, in sentences, which also go onto the card.
+    Returns what was left out, in sentences, which also go onto the card and into the manifest.
 
     Raises:
-        DataError: a table is malformed, an edge leads to no node, or a gold id is no node; the first ten are listed.
+        DataError: a file is malformed, an edge leads to no node, or a gold id is no node; the first ten are listed.
         UsageError: a file is absent, or the name is taken or no name.
     """
     check_own_name(name, "knowledge base")
-    node_table = read_table(nodes, NODE_COLUMNS, [DETAILS])
-    no_edges = pa.table({column: arrow_array([], pa.string()) for column in EDGE_COLUMNS})
-    edge_table = no_edges if edges is None else read_table(edges, EDGE_COLUMNS, [DETAILS])
-    left_out: list[str] = []
+    own = OwnTables(nodes, edges, queries, **more)
     try:
-        knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
+        graph = read_graph(own.graphs, own.form, own.encoding) if own.graphs else _own_graph(own)
+    except DataError as error:
+        hint = " Or name its encoding, such as --encoding latin-1." if "not UTF-8" in str(error) else ""
+        raise DataError(f"{error}{hint}") from error
+    left_out = [*graph.left_out]
+    knowledge_base, edge_table = _linked(graph, own, left_out, skip_dangling)
+    ids = knowledge_base.nodes["id"]
+    tables: dict[str, dict[str, pa.Table]] = {}
+    asked = _judged_queries(own, left_out) or graph.queries
+    if asked is not None:
+        tables["queries"] = _questions(*asked, ids, left_out, skip_dangling)
+    plain_nodes, plain_edges = _with_ids(graph.nodes, ids, ("id",)), _with_ids(edge_table, ids, ("head", "tail"))
+    schema = numbered_schema(Numbered.of(knowledge_base.graph, knowledge_base.edges))
+    tables |= {"nodes": {"full": plain_nodes}, "edges": {"full": plain_edges}, "schema": {"full": schema}}
+    write_dataset(out, tables, _card(name, tables, graph.origin, left_out), left_out=left_out)
+    return left_out
+
+
+def _own_graph(own: OwnTables) -> GraphTables:
+    """Return the tables of nodes and edges."""
+    assert own.nodes is not None  # noqa: S101 (the command asks for nodes or graphs)
+    nodes = read_table(own.nodes, NODE_COLUMNS, [DETAILS], own.sources.get("nodes"), own.encoding)
+    edges = pa.table({column: arrow_array([], pa.string()) for column in EDGE_COLUMNS})
+    if own.edges is not None:
+        edges = read_table(own.edges, EDGE_COLUMNS, [DETAILS], own.sources.get("edges"), own.encoding)
+    return GraphTables(nodes, edges)
+
+
+def _linked(
+    graph: GraphTables, own: OwnTables, left_out: list[str], skip_dangling: bool
+) -> tuple[KnowledgeBase, pa.Table]:
+    """Return the knowledge base and its edges; edges that lead to no node are left out where that is wanted."""
+    try:
+        return KnowledgeBase.from_arrow(graph.nodes, graph.edges), graph.edges
     except DataError:
-        kept, n_dangling, shown = without_dangling(node_table, edge_table)
+        kept, n_dangling, shown = without_dangling(graph.nodes, graph.edges)
+        n_edges = len(graph.edges)
         if not n_dangling:
             raise
-        if not drop_dangling or not len(kept):
+        if not skip_dangling or not len(kept):
             raise DataError(
-                f"{edges}: {n_dangling:,} of {len(edge_table):,} edges lead to no node: {shown}. Expected ids of "
-                f"{nodes}. {_remedy('nodes', 'edges', len(kept))}"
+                f"{own.edges or own.graphs[0]}: {n_dangling:,} of {n_edges:,} edges lead to no node: {shown}. Expected "
+                f"ids of {own.nodes or 'its nodes'}. {_remedy('nodes', 'edges', len(kept))}"
             ) from None
-        left_out.append(f"{n_dangling:,} of {len(edge_table):,} edges, which lead to no node: {shown}.")
-        edge_table = kept
-        knowledge_base = KnowledgeBase.from_arrow(node_table, edge_table)
-    graph, ids = knowledge_base.graph, knowledge_base.nodes["id"]
-    tables: dict[str, dict[str, pa.Table]] = {}
-    if queries is not None:
-        tables["queries"] = _questions(queries, ids, left_out if drop_dangling else None)
-    plain_nodes, plain_edges = _with_ids(node_table, ids, ("id",)), _with_ids(edge_table, ids, ("head", "tail"))
-    schema = schema_table(plain_nodes, plain_edges, graph.node_types, graph.relations)
-    tables |= {"nodes": {"full": plain_nodes}, "edges": {"full": plain_edges}, "schema": {"full": schema}}
-    write_dataset(out, tables, _card(name, tables, left_out))
-    return left_out
+    left_out.append(f"{n_dangling:,} of {n_edges:,} edges, which lead to no node: {shown}.")
+    return KnowledgeBase.from_arrow(graph.nodes, kept), kept
 
 
 def check_own_name(name: str, what: str) -> None:
@@ -99,7 +163,7 @@ def check_own_name(name: str, what: str) -> None:
 
 def _remedy(missing: str, dangling: str, n_kept: int) -> str:
     """Return the remedy for ids that are no node; leaving them out is offered only where others remain."""
-    return f"Add these {missing}, correct the {dangling}" + (f", or leave them out: {DROP_DANGLING}" if n_kept else ".")
+    return f"Add these {missing}, correct the {dangling}" + (f", or leave them out: {SKIP_DANGLING}" if n_kept else ".")
 
 
 def _with_ids(table: pa.Table, ids: pa.ChunkedArray, columns: tuple[str, ...]) -> pa.Table:
@@ -115,43 +179,91 @@ def _with_ids(table: pa.Table, ids: pa.ChunkedArray, columns: tuple[str, ...]) -
     return table
 
 
-def _questions(file: Path, ids: pa.ChunkedArray, left_out: list[str] | None) -> dict[str, pa.Table]:
+def _judged_queries(own: OwnTables, left_out: list[str]) -> tuple[pa.Table, str] | None:
+    """Return the table of queries and its name in messages; None where there is none."""
+    if own.queries is None:
+        return None
+    sources = own.sources.get("queries")
+    if own.qrels is None:
+        known = (QUESTION_COLUMNS, ["split", RELEVANCE])
+        return read_table(own.queries, *known, sources, own.encoding), str(own.queries)
+    table = read_table(own.queries, QUESTION_COLUMNS[:2], ["split"], sources, own.encoding)
+    judged = with_judgments(table, read_qrels(own.qrels, own.encoding), left_out)
+    if not len(judged):
+        raise DataError(
+            f"{own.qrels} judges none of the queries of {own.queries} as relevant. Expected ids such as "
+            f"{table['id'][0].as_py()!r}. Correct one of the files."
+        )
+    return judged, str(own.qrels)
+
+
+def _questions(
+    table: pa.Table, file: str, ids: pa.ChunkedArray, left_out: list[str], skip_dangling: bool
+) -> dict[str, pa.Table]:
     """Return the questions by split; their answers have the type of the node ids.
 
-    Gold ids that are no node are left out and named in `left_out`; where this is None, they are refused.
+    Gold ids that are no node are left out and named in `left_out`, or refused. Those of grade 0 or below are no gold.
     """
-    table = read_table(file, QUESTION_COLUMNS, ["split"])
     numbers = pa.types.is_int64(ids.type)
     known = set(ids.to_pylist())
-    answers = [
-        _answers(value, known, numbers, f"{file}, row {row}")
-        for row, value in enumerate(table["answer_ids"].to_pylist(), start=1)
+    cells = zip(table["answer_ids"].to_pylist(), _grade_cells(table), strict=True)
+    golds = [
+        _graded(_answers(value, known, numbers, f"{file}, row {row}"), grades, f"{file}, row {row}")
+        for row, (value, grades) in enumerate(cells, start=1)
     ]
-    question_ids = table["id"].to_pylist()
     lost = [
         f"{short_repr(answer)} of query {question}"
-        for question, each in zip(question_ids, answers, strict=True)
-        for answer in each
-        if answer not in known
+        for question, each in zip(table["id"].to_pylist(), golds, strict=True)
+        for answer, grade in each
+        if grade >= 1 and answer not in known
     ]
+    kept = [[(answer, grade) for answer, grade in each if grade >= 1 and answer in known] for each in golds]
+    answered = pa.array([bool(each) for each in kept])
+    n_kept = answered.true_count
     if lost:
-        shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
-        answers = [[answer for answer in each if answer in known] for each in answers]
-        answered = pa.array([bool(each) for each in answers])
-        n_kept = answered.true_count
-        if left_out is None or not n_kept:
+        shown = _first_values(lost)
+        if not skip_dangling or not n_kept:
             raise DataError(
                 f"{file}: {len(lost):,} gold ids are not nodes: {shown}. Expected ids of nodes. "
                 f"{_remedy('nodes', 'gold ids', n_kept)}"
             )
         left_out.append(f"{len(lost):,} gold ids, which are not nodes: {shown}.")
-        if n_kept < len(table):
-            left_out.append(f"{len(table) - n_kept:,} of {len(table):,} queries, which have no other gold id.")
-        table, answers = table.filter(answered), [each for each in answers if each]
-    kind = pa.list_(pa.int64() if numbers else pa.string())
-    table = table.set_column(table.column_names.index("answer_ids"), "answer_ids", arrow_array(answers, kind))
+    if not n_kept:
+        raise DataError(f"{file}: no query has a gold id of grade 1 or above; expected some. Correct the grades.")
+    if n_kept < len(table):
+        left_out.append(f"{len(table) - n_kept:,} of {len(table):,} queries, which have no other gold id.")
+    table, kept = table.filter(answered), [each for each in kept if each]
+    parts = {"answer_ids": (pa.int64() if numbers else pa.string(), 0), RELEVANCE: (pa.int64(), 1)}
+    for name, (kind, part) in parts.items():
+        if name in table.column_names:
+            column = arrow_array([[pair[part] for pair in each] for each in kept], pa.list_(kind))
+            table = table.set_column(table.column_names.index(name), name, column)
     table = table.set_column(table.column_names.index("id"), "id", _question_ids(table["id"]))
     return _by_split(table, file)
+
+
+def _grade_cells(table: pa.Table) -> list[object]:
+    return table[RELEVANCE].to_pylist() if RELEVANCE in table.column_names else [None] * len(table)
+
+
+def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]:
+    """Return each gold id with its grade of relevance, 1 where no grades are given."""
+    if cell is None:
+        return [(answer, 1) for answer in answers]
+    if isinstance(cell, str):
+        cell = parse_list(cell) if is_bracketed(cell) else re.split(r"[;|,\s]+", cell.strip())
+    listed = [_FLOAT.sub(r"\1", str(each)) for each in (cell if isinstance(cell, list) else [cell])]
+    grades = [whole_number(each) for each in listed]
+    if len(grades) != len(answers) or None in grades:
+        raise DataError(
+            f"{where}: relevance {short_repr(cell)} of {len(answers)} gold ids; expected an integer for each, such as "
+            "[2, 1]. Correct the cell."
+        )
+    return [(answer, grade or 0) for answer, grade in zip(answers, grades, strict=True)]
+
+
+def _first_values(values: Sequence[str]) -> str:
+    return ", ".join(values[:_SHOWN]) + (" ..." if len(values) > _SHOWN else "")
 
 
 def _answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
@@ -212,7 +324,7 @@ def _question_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.string())
 
 
-def _by_split(table: pa.Table, file: Path) -> dict[str, pa.Table]:
+def _by_split(table: pa.Table, file: str) -> dict[str, pa.Table]:
     """Return the questions of each split, the usual three first."""
     splits = {"test": table}
     if "split" in table.column_names:
@@ -233,12 +345,17 @@ def _by_split(table: pa.Table, file: Path) -> dict[str, pa.Table]:
     return splits
 
 
-def _card(name: str, tables: dict[str, dict[str, pa.Table]], left_out: list[str]) -> str:
+def _card(name: str, tables: dict[str, dict[str, pa.Table]], origin: Sequence[str], left_out: Sequence[str]) -> str:
     sizes = ", ".join(f"{len(part):,} {split}" for split, part in tables.get("queries", {}).items())
     questions = f" with questions ({sizes})" if sizes else ""
+    sections = {"Built from": origin, "Left out": left_out}
     return (
         f"---\npretty_name: {name}\ntask_categories:\n- text-retrieval\ntags:\n- knowledge-graph\n---\n\n# {name}\n\n"
         f"A knowledge base of {len(tables['nodes']['full']):,} nodes and {len(tables['edges']['full']):,} edges"
         f"{questions}, built with `kbbench build {name}`.\n"
-        + "".join(["\n## Left out\n\n", *(f"- {each}\n" for each in left_out)] if left_out else [])
+        + "".join(
+            "".join([f"\n## {title}\n\n", *(f"- {each}\n" for each in lines)])
+            for title, lines in sections.items()
+            if lines
+        )
     )

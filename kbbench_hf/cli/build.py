@@ -16,14 +16,46 @@ from kbbench_hf.reports.terminal import echo
 FILE = FilePath(exists=True, dir_okay=False)
 _RELEASE = ("source", "configs", "archive", "private_seed", "revision")
 """Options of datasets that have a release."""
-_TABLES = ("nodes", "edges", "queries")
-"""Options of knowledge bases from tables."""
+_TABLES = ("nodes", "edges", "queries", "graph")
+"""Options of knowledge bases of one's own, from tables or a graph."""
+_READING = {"qrels": "qrels", "format": "form", "sources": "sources", "encoding": "encoding", "graph": "graphs"}
+"""Options on how they are read -> the field in `own_kb.OwnTables`."""
+_NEEDS = {"format": "graph", "qrels": "queries"}
+"""Option -> the one that it needs."""
 _CHOICES = {"min_grade": "min_grade", "split_by": "split_by", "split_seed": "seed", "similar_by": "embedder"}
 """Options of extraction datasets -> the choice in `own_extraction`."""
 _EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
 
 
-@click.command()
+class _BuildCommand(click.Command):
+    """A command in which one `--graph` may have several paths."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat `--graph` before each of its paths."""
+        repeated, in_graph = list[str](), False
+        for place, each in enumerate(args):
+            is_path = in_graph and not each.startswith("-")
+            repeated += ["--graph", each] if is_path and args[place - 1] != "--graph" else [each]
+            in_graph = each == "--graph" or is_path
+        return super().parse_args(ctx, repeated)
+
+
+def _sources(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Return table -> column -> its source, from `TABLE.COLUMN=SOURCE,...`."""
+    from kbbench_hf.building.own_kb import MAPPED
+
+    sources: dict[str, dict[str, str]] = {}
+    for pair in ",".join(given).split(",") if given else ():
+        target, _, source = pair.partition("=")
+        table, _, column = target.strip().partition(".")
+        if column not in MAPPED.get(table, ()) or not source:
+            known = ", ".join(f"{name}.{each}" for name, columns in MAPPED.items() for each in columns)
+            raise UsageError(f"--map has {pair!r}; expected COLUMN=SOURCE with a column of {known}. Correct it.")
+        sources.setdefault(table, {})[column] = source.strip()
+    return sources
+
+
+@click.command(cls=_BuildCommand)
 @click.argument("name", type=DATASET)
 @click.option("--source", type=FilePath(), help="Folder of the authors' release; downloaded if not given.")
 @click.option("--archive", type=FILE, help="Your own archive in the format of the release; needs --out.")
@@ -33,11 +65,35 @@ _EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
     metavar="NAME,...",
     help="Build only these configs.",
 )
-@click.option("--nodes", type=FILE, help="Nodes of your knowledge base, columns id,type,name,text (CSV or Parquet).")
-@click.option("--edges", type=FILE, help="Its edges (optional), columns head,relation,tail.")
-@click.option("--queries", type=FILE, help="Its questions (optional), columns id,query,answer_ids[,split].")
 @click.option(
-    "--drop-dangling", is_flag=True, help="Drop edges and gold ids that name no node, and print their number."
+    "--graph",
+    type=FilePath(exists=True),
+    multiple=True,
+    metavar="PATH...",
+    help="Your knowledge graph: files or folders of Neo4j, RDF, GraphML, GraphRAG, BEIR, ...",
+)
+@click.option("--format", type=NAME, help="Format of --graph; detected if not given.")
+@click.option(
+    "--nodes", type=FILE, help="Nodes of your knowledge base, columns id,type,name,text (CSV, Parquet, JSON Lines)."
+)
+@click.option("--edges", type=FILE, help="Its edges (optional), columns head,relation,tail.")
+@click.option("--queries", type=FILE, help="Its questions (optional), columns id,query,answer_ids[,split,relevance].")
+@click.option("--qrels", type=FILE, help="Judgments of --queries (TREC, BEIR, csv), in place of answer_ids.")
+@click.option(
+    "--map",
+    "sources",
+    type=NAME,
+    multiple=True,
+    metavar="COLUMN=SOURCE,...",
+    callback=_sources,
+    help="Map our columns to those of your files, e.g. nodes.id=code,nodes.text=title+body,edges.head=from.",
+)
+@click.option("--encoding", type=NAME, help="Encoding of your files if it is not Unicode, e.g. latin-1.")
+@click.option(
+    "--skip-dangling",
+    "--drop-dangling",
+    is_flag=True,
+    help="Leave out edges and gold ids that name no node, and print their number.",
 )
 @click.option("--ontology", type=FILE, help="Your ontology for triple extraction: Turtle, RDF/XML or JSON.")
 @click.option("--triples", type=FILE, help="Its triples, columns subject,relation,object (CSV, Parquet), or RDF.")
@@ -75,16 +131,20 @@ def command(name: str, out: Path | None, **options: Any) -> None:
     Examples:
       kbbench build NAME
       kbbench build NAME --source RELEASE
+      kbbench build my-kb --graph export.ttl
       kbbench build my-kb --nodes n.csv --edges e.csv --queries q.csv
       kbbench build my-extraction --ontology o.ttl --triples t.csv --sentences s.csv
     """
     name = name.removeprefix(f"{NAMESPACE}/")
-    given = {option: value for option, value in options.items() if value is not None and value is not False}
+    given = {option: value for option, value in options.items() if value not in (None, False, (), {})}
     if name == "metrics":
         _build_metrics(out or Path(NAMESPACE), given)
         return
-    if "drop_dangling" in given and "nodes" not in given:
-        raise UsageError("--drop-dangling needs --nodes. Add --nodes, or leave --drop-dangling out.")
+    for option, needed in {**dict.fromkeys(("skip_dangling", "sources", "encoding"), "graph"), **_NEEDS}.items():
+        if option in given and needed not in given and not (needed == "graph" and "nodes" in given):
+            names = "--nodes or --graph" if needed == "graph" and option != "format" else f"--{needed}"
+            shown = "--map" if option == "sources" else f"--{option.replace('_', '-')}"
+            raise UsageError(f"{shown} needs {names}. Add {names}, or leave {shown} out.")
     folder = out or Path("private" if "private_seed" in given else "") / NAMESPACE / name
     check_replaceable(folder)
     started = time.monotonic()
@@ -118,8 +178,11 @@ def _build_metrics(folder: Path, given: Row) -> None:
 
 def _build_knowledge_base(name: str, folder: Path, given: Row) -> list[str]:
     """Build a dataset from tables of nodes, edges and queries; return what was dropped from them."""
-    if "nodes" not in given:
-        raise UsageError("A knowledge base needs --nodes FILE; only --edges and --queries are optional. Add --nodes.")
+    if ("nodes" in given) == ("graph" in given) or ("edges" in given and "graph" in given):
+        raise UsageError(
+            "A knowledge base needs --nodes FILE or --graph PATH, and not both; only --edges and --queries are "
+            "optional, --edges with --nodes. Give one of the two."
+        )
     if not given.keys().isdisjoint(_RELEASE):
         raise UsageError(
             "--source, --configs, --archive, --private and --revision are for releases, not for your own tables. Leave "
@@ -128,7 +191,8 @@ def _build_knowledge_base(name: str, folder: Path, given: Row) -> list[str]:
     from kbbench_hf.building.own_kb import build_own_knowledge_base
 
     edges, queries = given.get("edges"), given.get("queries")
-    return build_own_knowledge_base(name, given["nodes"], edges, queries, folder, "drop_dangling" in given)
+    more = {field: given[option] for option, field in _READING.items() if option in given}
+    return build_own_knowledge_base(name, given.get("nodes"), edges, queries, folder, "skip_dangling" in given, **more)
 
 
 def _build_extraction(name: str, folder: Path, given: Row) -> None:
@@ -212,7 +276,7 @@ def _benchmark(name: str) -> Benchmark:
     try:
         return benchmark(name)
     except UsageError as error:
-        raise UsageError(f"{error} To build your own knowledge base, add --nodes FILE.") from None
+        raise UsageError(f"{error} To build your own knowledge base, add --graph PATH or --nodes FILE.") from None
 
 
 def _report(folder: DatasetFolder, seconds: float) -> None:

@@ -25,7 +25,7 @@ PACKAGES = {
     "text": ["gensim", "tiktoken", "toktok-rs"],
     "space": ["gradio"],
     "mcp": ["mcp"],
-    "ontology": ["rdflib"],
+    "ontology": ["rdflib", "fastobo"],
 }
 
 

@@ -85,6 +85,12 @@ class DatasetFolder:
         return revision
 
     @property
+    def left_out(self) -> Sequence[str]:
+        """What its builder could not take from the source, in sentences; empty for most."""
+        sentences: Sequence[str] = self.manifest.get("left_out", ()) if self.file(MANIFEST).is_file() else ()
+        return sentences
+
+    @property
     def is_private(self) -> bool:
         """Whether its card says `private`: it is not sent to models, and its gold is not shown in browsers."""
         card = self.path / CARD
@@ -183,7 +189,12 @@ def check_replaceable(out: Path) -> None:
 
 
 def write_dataset(
-    out: Path, tables: Tables, card: str, answers: Answers | None = None, version: str = ""
+    out: Path,
+    tables: Tables,
+    card: str,
+    answers: Answers | None = None,
+    version: str = "",
+    left_out: Sequence[str] = (),
 ) -> DatasetFolder:
     """Write a dataset atomically and deterministically.
 
@@ -191,7 +202,7 @@ def write_dataset(
     tables.
     An existing dataset at `out` is replaced at the end. A split of all rows is named `full`: `datasets` reserves `all`
     for the union of splits, so that `split="all"` reads it too. `answers` are written to `predictions`; they are not
-    part of the data and its revision. A `version` goes into the manifest.
+    part of the data and its revision. A `version` goes into the manifest, and so do sentences on what was `left_out`.
 
     Raises:
         UsageError: a split is named `all`, or `out` has other content than a dataset.
@@ -208,6 +219,7 @@ def write_dataset(
                 files[name] = {"sha256": file_sha256(partial / name), "rows": table.num_rows}
         digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:40]
         manifest: Row = {"revision": digest, **({"version": version} if version else {}), "files": files}
+        manifest |= {"left_out": [*left_out]} if left_out else {}
         if answers:
             manifest["answers"] = _write_answers(partial, answers)
         write_text(partial / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")

@@ -1,49 +1,46 @@
-"""Reader of users' tables (csv or Parquet): columns of any type become text, ids or JSON, as datasets store them."""
+"""Reader of users' tables (csv, Parquet, JSON Lines): columns of any type become text, ids or JSON, as stored."""
 
-import csv
-import io
 import json
-import re
-import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.files.packing import OpenedFile, open_unpacked
-from kbbench_hf.files.rows import Unreadable
-from kbbench_hf.files.tables import DELIMITERS, delimiter_of
-from kbbench_hf.files.texts import as_utf8, decoded, text_lines
+from kbbench_hf.files.table_files import arrow_table, file_errors, known_names, mapped, open_text
+from kbbench_hf.files.texts import decoded
 
 ID_COLUMNS = ("id", "head", "tail")
 """Columns whose integers stay integers; the other known columns are text."""
-LIST_COLUMNS = ("answer_ids", "triples")
+RELEVANCE = "relevance"
+LIST_COLUMNS = ("answer_ids", RELEVANCE, "triples")
 """Columns that hold lists: text in csv, unchanged from Parquet. Their readers check the items."""
 MAY_BE_EMPTY = ("name", "text")
 DETAILS = "details"
 _SEPARATOR = {"text": "\n"}
 """Column -> separator that joins the values of a list; other columns have one value per row."""
-_AROUND_NAMES = " \t\xa0\u200b\ufeff"
-"""Characters that editors and spreadsheets leave around column names: blanks and byte-order marks."""
-_FIRST_LINE = re.compile(rb"[\r\n]")
 _SHORTENED = r"^[+-]?\d[.,]\d+[eE]\+\d+$"
 """The form of long numbers in spreadsheets, 1.23457E+11, without their last digits."""
 
 
-def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
-    """Read a csv or Parquet file that must have `columns`, and may have `optional` ones.
+def read_table(
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    sources: Mapping[str, str] | None = None,
+    encoding: str = "",
+) -> pa.Table:
+    """Read a csv, Parquet or JSON Lines file that must have `columns`, and may have `optional` ones.
 
     Ids become integers where they are integers or whole floats, else text; known `details` become JSON. All else
-    becomes text. Further columns are inferred from csv; from Parquet they are kept, as JSON where `datasets` does not
-    have their type. Names of columns are found in any case, and with blanks around them. The delimiter and the encoding
-    of csv are recognized, and compressed files are read.
+    becomes text. Further columns are inferred from csv; from the others they are kept, as JSON where `datasets` does
+    not have their type. Names of columns are found in any case, and with blanks around them; `sources` are those of
+    columns with other names, see `table_files.mapped`. The delimiter of csv is recognized, and so is the encoding where
+    it is Unicode; `encoding` names others. Compressed files are read.
 
     Raises:
         UsageError: the file does not exist.
@@ -54,11 +51,15 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     if not path.is_file():
         raise UsageError(f"There is no file {path}. Expected a table with the columns {', '.join(columns)}.")
     known = (*columns, *optional)
-    with _file_errors(path, "csv or Parquet"), closing(open_unpacked(path)) as opened:
-        is_parquet = opened.head.startswith(b"PAR1")
-        table = _read_parquet(opened, path) if is_parquet else _read_csv(opened, path, known)
+    with file_errors(path, "csv, Parquet or JSON Lines"), closing(open_text(path, encoding)) as opened:
+        table = arrow_table(opened, path, (*known, *(sources or {}).values()))
+    return stored_table(mapped(table, sources, path) if sources else table, columns, known, path)
+
+
+def stored_table(table: pa.Table, columns: Sequence[str], known: Sequence[str], path: Path) -> pa.Table:
+    """Return a table with its columns in the form that datasets store, see `read_table`."""
     names = table.column_names
-    renamed = _known_names(names, known, path)
+    renamed = known_names(names, known, path)
     table = table.rename_columns([renamed.get(name, name) for name in names])
     require_columns(table, columns, str(path))
     for number, name in enumerate(table.column_names):
@@ -75,8 +76,7 @@ def read_text(path: Path, expected: str) -> str:
     Raises:
         DataError: it is neither UTF-8 nor marked as UTF-16 or UTF-32.
     """
-    with _file_errors(path, expected), closing(open_unpacked(path)) as opened:
-        as_utf8(opened)
+    with file_errors(path, expected), closing(open_text(path)) as opened:
         return decoded(opened.read(), 1).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -282,79 +282,3 @@ def _refuse_empty(column: pa.ChunkedArray, name: str, path: Path) -> None:
             f"{path}, row {rows[0]}: no {name}{more}; expected a value in every row. Fill in the column {name!r}, or "
             "remove the row."
         )
-
-
-def _known_names(names: Sequence[str], known: Sequence[str], path: Path) -> Mapping[str, str]:
-    """Return column -> known name, for columns that differ from it in case, blanks or a byte-order mark only."""
-    repeated = [name for name, n in Counter(names).items() if n > 1]
-    if repeated:
-        raise DataError(f"{path} has two columns {repeated[0]!r}; expected one of each name. Rename one of them.")
-    renamed: dict[str, str] = {}
-    for name in names:
-        plain = name.strip(_AROUND_NAMES).casefold()
-        if plain != name and plain in known and plain not in names:
-            if plain in renamed.values():
-                raise DataError(f"{path} has several columns for {plain!r}; expected one. Rename the others.")
-            renamed[name] = plain
-    return renamed
-
-
-@contextmanager
-def _file_errors(path: Path, expected: str) -> Iterator[None]:
-    """Add the file's name to errors; their commands for a conversion write a new file into the current folder."""
-    try:
-        yield
-    except Unreadable as error:
-        place = f"{path}, line {error.line}" if error.line else str(path)
-        new = f"{shlex.quote(str(path))} > {shlex.quote(path.stem)}.utf8{path.suffix}"
-        remedy = error.remedy.replace("OLD > NEW", new)
-        if path.suffix in (".gz", ".zip", ".bz2", ".xz", ".zst"):
-            remedy = remedy.partition(", or convert it")[0].removesuffix(".") + "."
-        raise DataError(f"{place}: {error.message}. Expected {expected}. {remedy}".rstrip(" .") + ".") from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}. Expected {expected}. Write it again.") from error
-
-
-def _read_csv(opened: OpenedFile, path: Path, known: Sequence[str]) -> pa.Table:
-    from pyarrow import csv as arrow_csv
-
-    as_utf8(opened)
-    first = decoded(_FIRST_LINE.split(opened.head, maxsplit=1)[0], 1)
-    if not first.strip():
-        raise Unreadable("no column names: the first line is empty", "Begin the file with a line of column names.", 1)
-    if first.lstrip()[:1] in "[{":
-        raise Unreadable("no table, but JSON", "Write it as Parquet, for example with pandas.")
-    if re.fullmatch(r"(?i)sep=.", first.strip()):  # how spreadsheets name the delimiter
-        opened.stream.readline()
-        delimiter, first = first.strip()[4], decoded(_FIRST_LINE.split(opened.head, maxsplit=1)[0], 2)
-    elif not any(each in first for each in DELIMITERS):
-        raise Unreadable("a first line of one column", f"Begin the file with the columns {','.join(known)}.", 1)
-    else:
-        delimiter = delimiter_of([first], known[0])
-    names = next(csv.reader(io.StringIO(first), delimiter=delimiter))
-    renamed = _known_names(names, known, path)
-    texts = [name for name in names if renamed.get(name, name) in (*known, DETAILS)]
-    texts += [name.removeprefix("\ufeff") for name in texts]  # Arrow drops a second mark
-    try:
-        return arrow_csv.read_csv(
-            opened.stream,
-            read_options=arrow_csv.ReadOptions(block_size=64 << 20, use_threads=False),
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
-        )
-    except pa.ArrowInvalid as error:
-        with closing(open_unpacked(path)) as again:
-            as_utf8(again)
-            for _ in text_lines(again):  # names the line that is not UTF-8
-                pass
-        raise Unreadable(
-            f"cannot be read as a table: {error}", f"Put quotes around cells that hold {delimiter!r} or quotes."
-        ) from None
-
-
-def _read_parquet(opened: OpenedFile, path: Path) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    source: Any = io.BytesIO(opened.read()) if opened.packed else path
-    texts = ["type", "relation"]
-    return pq.read_table(source, memory_map=not opened.packed, read_dictionary=texts, partitioning=None)

@@ -247,6 +247,9 @@ def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
 def _rows_of_ends(column: pa.ChunkedArray, ids: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the row number of the node of each id in a column of edges, -1 where no node has it; and the ids."""
     named = column.combine_chunks()
+    if pa.types.is_dictionary(named.type):  # each distinct id once: of ten million edges, texts would fill the memory
+        rows, _ = _rows_of_ends(pa.chunked_array([named.dictionary]), ids)
+        return rows[numpy_numbers(named.indices)], named
     if pa.types.is_large_string(ids.type):
         values = named.cast(pa.large_string())
     else:

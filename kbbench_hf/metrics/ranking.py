@@ -79,6 +79,22 @@ def lower_bounds(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "referen
     return _measure(ranks, ranks.worst, metrics, mode)
 
 
+def graded_ndcg(levels: Sequence[tuple[float, GoldRanks]], k: float, mode: Mode = "reference") -> tuple[Values, Values]:
+    """Return nDCG with linear gain, as trec_eval has it: one value per query, NaN where it is open; and lower bounds.
+
+    Each level is a gain and the ranks of the gold that has it on top of the levels before: gold of grade 3 is in the
+    levels 1, 2 and 3 of a gain of 1 each. The cumulative gain is the sum over levels, as is that of the ideal order.
+    """
+    name = f"ndcg_at_{k}"
+    ideals = [gain * _cumulative_discounts(int(ranks.n_gold.max(initial=0)), k)[ranks.n_gold] for gain, ranks in levels]
+    best = np.sum(ideals, axis=0)
+    of_levels = [(measure(ranks, [name], mode)[name], lower_bounds(ranks, [name], mode)[name]) for _, ranks in levels]
+    values, least = (
+        np.sum([pair[part] * ideal for pair, ideal in zip(of_levels, ideals, strict=True)], axis=0) for part in (0, 1)
+    )
+    return _ratio(values, best), _ratio(least, best)
+
+
 def _measure(gold: GoldRanks, ranks: Ranks, metrics: Sequence[str], mode: Mode) -> dict[str, Values]:
     if mode not in MODES:
         raise unknown_name("mode of ranking", mode, MODES)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 from kbbench_hf.building.own_extraction.own_ontologies import OwnOntology, ontology_row, some
 from kbbench_hf.errors import DataError, missing_extra
@@ -32,8 +33,8 @@ LITERALS = {
 _KIND_OF_LITERAL = {name: kind for kind, names in LITERALS.items() for name in names.split()}
 
 
-def parse_rdf(file: Path, text: str) -> "Graph":
-    """Return the graph of an RDF file; nothing is fetched, neither imports nor contexts.
+def parse_rdf(file: Path, text: str, form: str = "") -> "Graph":
+    """Return the graph of an RDF file in rdflib's format `form`; nothing is fetched, neither imports nor contexts.
 
     Raises:
         UsageError: rdflib is not installed.
@@ -43,13 +44,15 @@ def parse_rdf(file: Path, text: str) -> "Graph":
         from rdflib import Graph
     except ImportError:
         raise missing_extra("rdflib", "ontology") from None
-    form = _form(file, text)
+    form = form or _form(file, text)
     if form == "json-ld" and re.search(r'"@context"\s*:\s*(?:"|\[\s*")', text):
         raise DataError(f"{file}: its @context is an address, which is not fetched. Write it as Turtle.")
     graph, log = Graph(), logging.getLogger("rdflib.term")
     was, log.disabled = log.disabled, True  # it logs a traceback for every literal that violates its datatype
     try:
-        graph.parse(data=text, format=form)
+        with catch_warnings():  # rdflib's own, on its parser of JSON-LD
+            simplefilter("ignore", DeprecationWarning)
+            graph.parse(data=text, format=form)
     except Exception as error:  # each parser has its own
         what = " ".join(str(error).split())[:200]
         raise DataError(

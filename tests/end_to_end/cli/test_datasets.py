@@ -67,16 +67,16 @@ def test_a_damaged_folder_is_one_line_of_the_list_and_of_the_doctor(kbbench):
 def test_dangling_edges_and_gold_ids_are_refused_or_on_request_left_out_and_counted(kbbench):
     build_own_knowledge_base(kbbench)
     call = ["build", "my-kb", "--nodes", "n.csv", "--edges", "e.csv", "--queries", "q.csv"]
-    assert "left out" not in kbbench(*call, "--drop-dangling").out
+    assert "left out" not in kbbench(*call, "--skip-dangling").out
     Path("e.csv").write_text(EDGES + "3,cooks,77\n78,cooks,79\n")
     Path("q.csv").write_text('id,query,answer_ids\n7,leek soup,"[1, 99]"\n8,cold,2\n9,lost,"[97]"\n')
     done = kbbench(*call)
     assert done.code == 65
     assert "2 of 3 edges lead to no node: 77 (tail, row 2), 78 (head, row 3)" in " ".join(done.err.split())
-    assert "or leave them out: --drop-dangling" in " ".join(done.err.split())
+    assert "or leave them out: --skip-dangling" in " ".join(done.err.split())
     done = kbbench("build", "my-kb", "--nodes", "n.csv", "--queries", "q.csv")
     assert "2 gold ids are not nodes: 99 of query 7, 97 of query 9" in " ".join(done.err.split())
-    done = kbbench(*call, "--drop-dangling")
+    done = kbbench(*call, "--skip-dangling")
     assert done.code == 0, done.err
     card = Path("kbbench/my-kb/README.md").read_text()
     for said in (
@@ -90,7 +90,7 @@ def test_dangling_edges_and_gold_ids_are_refused_or_on_request_left_out_and_coun
     assert [row["answer_ids"] for row in folder.rows("queries", "test")] == [[1], [2]]
     assert len(folder.rows("edges", "full")) == 1
     Path("e.csv").write_text("head,relation,tail\nx,r,y\n")  # other ids: nothing would be left
-    done = kbbench(*call, "--drop-dangling")
+    done = kbbench(*call, "--skip-dangling")
     assert (done.code, "correct the edges." in " ".join(done.err.split())) == (65, True)
 
 
@@ -109,9 +109,9 @@ def test_build_refuses_sources_that_are_none(kbbench):
     for arguments, code, message in (
         (["stark-prime", "--source", "nowhere"], 2, "--source nowhere is not a folder"),
         (["text2kg-wikidata-tekgen", "--source", "empty"], 65, "empty holds no wikidata_tekgen/ontologies"),
-        (["my-kb", "--edges", "n.csv"], 2, "needs --nodes FILE; only --edges and --queries are optional"),
+        (["my-kb", "--edges", "n.csv"], 2, "needs --nodes FILE or --graph PATH, and not both"),
         (["my-kb", "--nodes", "n.csv", "--edges", "nothing.csv"], 2, "'nothing.csv' does not exist"),
-        (["mini-stark", "--drop-dangling"], 2, "--drop-dangling needs --nodes"),
+        (["mini-stark", "--skip-dangling"], 2, "--skip-dangling needs --nodes or --graph"),
     ):
         done = kbbench("build", *arguments)
         assert done.code == code

@@ -117,7 +117,7 @@ def test_headers_and_encodings_that_can_be_known_are_read(tmp_path, data):
         (CSV.replace("id,name", "Name, name").encode(), "several columns for 'name'"),
         (b"id\n1\n", "Begin the file with the columns id,name"),
         (b"", "Begin the file with a line of column names"),
-        (b'{"id": 1}\n', "no table, but JSON"),
+        (b'{"id": 1}\n[]\n', r"line 2: .* is not a JSON object"),
         (CSV.encode() + b"3,a,b\n", "Expected 2 columns, got 3.* Put quotes around cells that hold ','"),
         (CSV.replace("2,", " ,").encode(), r"row 2: no id; expected a value in every row"),
     ],

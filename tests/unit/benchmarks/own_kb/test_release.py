@@ -117,7 +117,7 @@ def test_parquet_is_read_like_csv(in_tmp, build):
     [
         (
             {"queries": QUERIES.replace('[""a""]', '[""z""]')},
-            r"1 gold ids are not nodes: 'z' of query 1\. .*leave them out: --drop-dangling",
+            r"1 gold ids are not nodes: 'z' of query 1\. .*leave them out: --skip-dangling",
         ),
         ({"queries": QUERIES.replace('"[""a""]"', "[]")}, "row 1.*not empty"),
         ({"queries": QUERIES.replace('"[""a""]"', "exit()")}, "'exit\\(\\)' of query 1"),

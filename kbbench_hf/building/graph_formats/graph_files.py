@@ -1,0 +1,150 @@
+"""Files of a graph: their kind (table, JSON, XML, text), and the columns of tables or keys of documents."""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+
+from kbbench_hf.files.packing import OpenedFile
+from kbbench_hf.files.rows import Unreadable
+from kbbench_hf.files.table_files import (
+    CHUNK,
+    Row,
+    csv_columns,
+    file_errors,
+    json_rows,
+    open_text,
+    read_csv,
+    table_of_rows,
+)
+
+KNOWN = "a known graph format"
+_CODED = re.compile(r"[^\n]*[,;|\t][^\n]*")
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """One file: its kind, its first characters, and the columns of a table or the keys of a JSON document."""
+
+    path: Path
+    kind: Literal["parquet", "csv", "json lines", "json", "xml", "text", "folder"]
+    head: str
+    columns: tuple[str, ...]
+    encoding: str = ""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has rows: csv, Parquet, JSON Lines, or JSON, which may be a list of objects or one."""
+        return self.kind in ("parquet", "csv", "json lines", "json")
+
+    def has(self, *columns: str) -> bool:
+        """Return whether a table has these columns, or a JSON document these keys."""
+        return set(columns) <= set(self.columns)
+
+    def open(self) -> OpenedFile:
+        """Open it again."""
+        return open_text(self.path, self.encoding)
+
+    @cached_property
+    def document(self) -> Any:
+        """The value of a JSON document; None for other files."""
+        return _document(self) if self.kind == "json" else None
+
+    def table(self) -> pa.Table:
+        """Return all rows as a table; cells of csv are text."""
+        with file_errors(self.path, KNOWN), closing(self.open()) as opened:
+            if self.kind == "csv":
+                delimiter, names = csv_columns(opened, ())
+                return read_csv(opened, self.path, delimiter, names)
+            if self.kind == "parquet":
+                return self._parquet(opened).read()
+        return table_of_rows(self.rows())
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of a table."""
+        with file_errors(self.path, KNOWN), closing(self.open()) as opened:
+            if self.kind == "parquet":
+                for batch in self._parquet(opened).iter_batches(CHUNK):
+                    yield from batch.to_pylist()
+            elif self.kind == "json lines":
+                yield from json_rows(opened)
+            elif self.kind == "json":
+                yield from (row for row in _listed(self.document) if isinstance(row, dict))
+            else:
+                for batch in self.table().to_batches(CHUNK):
+                    yield from batch.to_pylist()
+
+    def _parquet(self, opened: OpenedFile) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(io.BytesIO(opened.read()) if opened.packed else self.path)
+
+
+def probe(path: Path, encoding: str = "") -> GraphFile:
+    """Open a file and return what it is.
+
+    Raises:
+        DataError: it is damaged, or not text of a known encoding.
+    """
+    if path.is_dir():
+        return GraphFile(path, "folder", "", ())
+    with file_errors(path, KNOWN), closing(open_text(path, encoding)) as opened:
+        if opened.head.startswith(b"PAR1"):
+            import pyarrow.parquet as pq
+
+            schema = pq.read_schema(io.BytesIO(opened.read()) if opened.packed else path)
+            return GraphFile(path, "parquet", "", tuple(schema.names), encoding)
+        head = opened.head.decode("utf-8", "ignore")
+        start = head.lstrip()
+        if start[:1] in ("{", "["):
+            return _probe_json(path, start, encoding)
+        if re.match(r"<(\?xml|!--|!DOCTYPE|[A-Za-z_][\w.-]*(:[\w.-]+)?[\s>])", start):
+            return GraphFile(path, "xml", start, (), encoding)
+        columns: tuple[str, ...] = ()
+        if _CODED.match(start) and not start.startswith(("@", "#", "<")):
+            with suppress(Unreadable):
+                columns = tuple(name.strip() for name in csv_columns(opened, ())[1])
+        return GraphFile(path, "csv" if columns else "text", head, columns, encoding)
+
+
+def _probe_json(path: Path, start: str, encoding: str) -> GraphFile:
+    first, _, rest = start.partition("\n")
+    with suppress(ValueError, RecursionError):
+        if isinstance(row := json.loads(first), dict) and rest.strip():
+            rows = [row]
+            for line in rest.split("\n")[:20]:  # the first object may lack keys that others have
+                with suppress(ValueError):
+                    rows.append(json.loads(line))
+            keys = dict.fromkeys(key for each in rows if isinstance(each, dict) for key in each)
+            return GraphFile(path, "json lines", start, tuple(keys), encoding)
+    file = GraphFile(path, "json", start, (), encoding)
+    value = _listed(file.document)
+    keys = dict.fromkeys(key for each in value[:20] if isinstance(each, dict) for key in each)
+    return GraphFile(path, "json", start, tuple(keys), encoding)
+
+
+def _document(file: GraphFile) -> Any:
+    with file_errors(file.path, KNOWN), closing(file.open()) as opened:
+        content = opened.read()
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(content)
+        try:
+            return json.loads(content)  # NaN
+        except RecursionError:
+            raise Unreadable("nested too deeply") from None
+        except json.JSONDecodeError as error:
+            raise Unreadable(
+                f"not JSON: {error.msg} at column {error.colno}", "Write it again.", error.lineno
+            ) from None
+
+
+def _listed(document: Any) -> list[Any]:
+    return document if isinstance(document, list) else [document]

@@ -1,0 +1,372 @@
+"""Graphs in tables: Neo4j admin import, PrimeKG, KGX, GraphRAG, BEIR, and tables with our own columns."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbbench_hf.building.graph_formats.collector import GraphCollector, id_text, split_labels
+from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
+from kbbench_hf.building.qrels import Judgments, read_qrels, with_judgments
+from kbbench_hf.files.arrow import arrow_array
+from kbbench_hf.files.table_files import CHUNK, csv_columns, csv_options, file_errors
+from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS
+
+_NEO4J = re.compile(r"(?P<name>[^:]*):(?P<role>ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(\((?P<space>[^)]*)\))?(\{.*\})?")
+_TYPED = re.compile(r"(?P<name>[^:]+)(:(?P<kind>\w+)(\{.*\})?(?P<array>\[\])?)?")
+_NUMBERS = {
+    **dict.fromkeys(("int", "long", "short", "byte"), pa.int64()),
+    **dict.fromkeys(("float", "double"), pa.float64()),
+    "boolean": pa.bool_(),
+}
+"""Types of Neo4j's columns that are not text."""
+_BOOLEANS = {"true": True, "false": False}
+
+
+class _Column(NamedTuple):
+    """A column of Neo4j's import: its name, role, id space, type and whether it holds arrays."""
+
+    place: str
+    name: str
+    role: str = ""
+    space: str = ""
+    kind: str = ""
+    array: bool = False
+
+
+def is_neo4j(file: GraphFile) -> bool:
+    """Return whether a csv file has Neo4j's header."""
+    roles = {match["role"] for name in file.columns if (match := _NEO4J.fullmatch(name))}
+    return file.is_table and ("ID" in roles or {"START_ID", "END_ID"} <= roles)
+
+
+def header_of(file: GraphFile, headers: Sequence[GraphFile]) -> GraphFile | None:
+    """Return the file that holds the header of a csv file without one: `movies-header.csv` of `movies-1.csv`."""
+    for header in headers:
+        base = re.sub(r"[-_.]?header.*", "", header.path.name, flags=re.IGNORECASE)
+        same = header.path != file.path and file.path.name.startswith(base) and base != header.path.name
+        if same and file.kind == "csv" and len(file.columns) == len(header.columns) and not is_neo4j(file):
+            return header
+    return None
+
+
+def read_neo4j(files: Sequence[GraphFile], graph: GraphCollector) -> None:
+    """Add files for `neo4j-admin database import`; where ids of several id spaces meet, they get the space as prefix.
+
+    Source: Neo4j's operations manual, "CSV header format".
+    """
+    tables = [(file, _neo4j_columns(header_of(file, files) or file), _neo4j_table(file, files)) for file in files]
+    ids: dict[str, set[str]] = {}
+    for _, columns, table in tables:
+        for column in columns:
+            if column.role == "ID":
+                ids.setdefault(column.space, set()).update(_texts(table, [column]).to_pylist())
+    meet = sum(map(len, ids.values())) > len(set[str]().union(*ids.values()))
+    prefixes = {space: f"{space}:" if meet and space else "" for space in ids}
+    for _, columns, table in tables:
+        of_role = {role: [column for column in columns if column.role == role] for role in ("ID", "START_ID", "END_ID")}
+        if of_role["ID"]:
+            _add_neo4j_nodes(graph, table, columns, _ids(table, of_role["ID"], prefixes))
+        else:
+            ends = {
+                "head": _ids(table, of_role["START_ID"], prefixes),
+                "tail": _ids(table, of_role["END_ID"], prefixes),
+            }
+            kinds = [column for column in columns if column.role == "TYPE"]
+            relation = table[kinds[0].place] if kinds else pa.nulls(len(table), pa.string())
+            further = _typed_columns(graph, table, columns)
+            graph.add_edges(pa.table({"head": ends["head"], "relation": relation, "tail": ends["tail"], **further}))
+
+
+def _neo4j_columns(file: GraphFile) -> list[_Column]:
+    columns = []
+    for place in file.columns:
+        if role := _NEO4J.fullmatch(place):
+            columns.append(_Column(place, role["name"], role["role"], role["space"] or ""))
+        elif typed := _TYPED.fullmatch(place):
+            columns.append(_Column(place, typed["name"], "", "", typed["kind"] or "", bool(typed["array"])))
+        else:
+            columns.append(_Column(place, place))
+    return columns
+
+
+def _neo4j_table(file: GraphFile, files: Sequence[GraphFile]) -> pa.Table:
+    table = file.table()
+    if header := header_of(file, files):  # the first line, taken for names, is a row
+        first = pa.table([[name] for name in table.column_names], names=list(header.columns))
+        table = pa.concat_tables([first, table.rename_columns(list(header.columns))])
+    return table.rename_columns([name.strip().removeprefix("\ufeff") for name in table.column_names])
+
+
+def _texts(table: pa.Table, columns: Sequence[_Column]) -> pa.ChunkedArray:
+    """Return ids as text; those of several columns are one id."""
+    parts = [table[column.place].cast(pa.string()) for column in columns]
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ":")
+
+
+def _ids(table: pa.Table, columns: Sequence[_Column], prefixes: Mapping[str, str]) -> pa.ChunkedArray:
+    ids = _texts(table, columns)
+    prefix = prefixes.get(columns[0].space, "")
+    return pc.if_else(pc.equal(ids, ""), "", pc.binary_join_element_wise(prefix, ids, "")) if prefix else ids
+
+
+def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, columns: list[_Column], ids: pa.ChunkedArray) -> None:
+    labels = [column for column in columns if column.role == "LABEL"]
+    values = _typed_columns(graph, table, columns)
+    properties = pa.table(values) if values else None
+    for start in range(0, len(table), CHUNK):
+        kinds = table[labels[0].place].slice(start, CHUNK).to_pylist() if labels else None
+        rows = properties.slice(start, CHUNK).to_pylist() if properties is not None else None
+        for row, node_id in enumerate(ids.slice(start, CHUNK).to_pylist()):
+            graph.add_node(node_id, rows[row] if rows else {}, split_labels(kinds[row]) if kinds else [])
+
+
+def _typed_columns(graph: GraphCollector, table: pa.Table, columns: list[_Column]) -> dict[str, pa.ChunkedArray]:
+    """Return the properties in their types; a column with values that are none of its type stays text."""
+    found: dict[str, pa.ChunkedArray] = {}
+    for column in columns:
+        if column.role:
+            continue
+        name = column.name if column.name not in (*EDGE_COLUMNS, *found) else f"{column.name}_property"
+        texts = table[column.place]
+        kind = _NUMBERS.get(column.kind.lower(), pa.string())
+        empty = pc.equal(pc.fill_null(texts, ""), "")
+        if pc.all(empty, min_count=0).as_py():
+            continue
+        values = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+        try:
+            if column.array:
+                found[name] = pc.split_pattern(values, ";").cast(pa.list_(kind))
+            else:
+                found[name] = values if pa.types.is_string(kind) else pc.utf8_trim_whitespace(values).cast(kind)
+        except pa.ArrowInvalid as error:
+            graph.skip(f"Types of columns that do not fit, whose values are text (:{column.kind})", f"{name}: {error}")
+            found[name] = values
+    return found
+
+
+def is_primekg(file: GraphFile) -> bool:
+    """Return whether a table is PrimeKG's `kg.csv`, or its `nodes.csv` or `edges.csv`."""
+    edges = file.has("relation", "x_index", "y_index") or file.has("relation", "x_id", "x_type", "y_id", "y_type")
+    return file.is_table and (edges or file.has("node_index", "node_type", "node_name"))
+
+
+def read_primekg(files: Sequence[GraphFile], graph: GraphCollector) -> None:
+    """Add PrimeKG's files, read in blocks; nodes have their index as id, or type and id where there is no index."""
+    for file in files:
+        if file.has("node_index"):
+            for row in file.rows():
+                further = {"id": row.get("node_id"), "source": row.get("node_source")}
+                graph.add_node(row["node_index"], further, row["node_type"], row["node_name"])
+            continue
+        for batch in _batches(file):
+            ends = {}
+            for side, end in (("x", "head"), ("y", "tail")):
+                ends[end] = _primekg_ids(batch, side)
+                if file.has(f"{side}_type"):
+                    _add_primekg_nodes(graph, batch, side, ends[end])
+            relation = batch["relation"].dictionary_encode()
+            further = (
+                {"display_relation": batch["display_relation"].dictionary_encode()}
+                if (file.has("display_relation"))
+                else {}
+            )
+            graph.add_edges(pa.table({"head": ends["head"], "relation": relation, "tail": ends["tail"], **further}))
+
+
+def _batches(file: GraphFile) -> Iterator[pa.Table]:
+    """Yield the rows of a table in blocks, cells of csv as text."""
+    if file.kind != "csv":
+        yield pa.table(
+            {name: column.cast(pa.string()) for name, column in zip(file.columns, file.table().columns, strict=True)}
+        )
+        return
+    from pyarrow import csv as arrow_csv
+
+    with file_errors(file.path, KNOWN), closing(file.open()) as opened:
+        delimiter, names = csv_columns(opened, ())
+        reader = arrow_csv.open_csv(opened.stream, **csv_options(delimiter, names))
+        for batch in reader:
+            yield pa.Table.from_batches([batch]).rename_columns([name.strip() for name in names])
+
+
+def _primekg_ids(batch: pa.Table, side: str) -> pa.ChunkedArray:
+    if f"{side}_index" in batch.column_names:
+        return batch[f"{side}_index"].cast(pa.int64())
+    return pc.binary_join_element_wise(batch[f"{side}_type"], batch[f"{side}_id"], ":")
+
+
+def _add_primekg_nodes(graph: GraphCollector, batch: pa.Table, side: str, ids: pa.ChunkedArray) -> None:
+    """Add the nodes that a block names first."""
+    encoded = ids.combine_chunks().dictionary_encode()
+    _, first = np.unique(encoded.indices.to_numpy(), return_index=True)
+    known = graph.row_of_id
+    rows = [
+        row for row, node in zip(first.tolist(), encoded.dictionary.to_pylist(), strict=True) if str(node) not in known
+    ]
+    wanted = {"id": f"{side}_id", "source": f"{side}_source"}
+    further = {name: column for name, column in wanted.items() if column in batch.column_names}
+    new = batch.take(pa.array(rows, pa.int64()))
+    new_ids = ids.take(pa.array(rows, pa.int64())).to_pylist()
+    for node_id, row in zip(new_ids, new.to_pylist(), strict=True):
+        properties = {name: row[column] for name, column in further.items()}
+        graph.add_node(node_id, properties, row[f"{side}_type"], row.get(f"{side}_name", ""))
+
+
+def is_kgx(file: GraphFile) -> bool:
+    """Return whether a table, or a JSON document, has KGX's nodes or edges."""
+    if isinstance(file.document, dict) and file.has("nodes", "edges"):
+        nodes, edges = file.document["nodes"], file.document["edges"]
+        first = edges[0] if isinstance(edges, list) and edges else nodes[0] if isinstance(nodes, list) and nodes else {}
+        return isinstance(first, dict) and ({"subject", "predicate", "object"} <= first.keys() or "category" in first)
+    return file.is_table and (file.has("id", "category") or file.has("subject", "predicate", "object"))
+
+
+def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
+    """Add KGX files, tab-separated or JSON; of several categories the first is the type.
+
+    Source: the KGX format specification of Biolink.
+    """
+    for file in files:
+        if isinstance(file.document, dict):
+            for row in file.document["nodes"]:
+                _add_kgx_node(graph, row)
+            for row in file.document["edges"]:
+                _add_kgx_edge(graph, row)
+        elif not file.has("subject"):
+            for row in file.rows():
+                _add_kgx_node(graph, row)
+        elif file.kind == "csv":
+            names = {"subject": "head", "predicate": "relation", "object": "tail", "relation": "kgx_relation"}
+            for batch in _batches(file):
+                graph.add_edges(batch.rename_columns([names.get(name, name) for name in batch.column_names]))
+        else:
+            for row in file.rows():
+                _add_kgx_edge(graph, row)
+
+
+def _add_kgx_node(graph: GraphCollector, row: Mapping[str, Any]) -> None:
+    kinds = row.get("category")
+    further = {name: value for name, value in row.items() if name not in ("id", "category")}
+    graph.add_node(row.get("id"), further, split_labels(kinds, "|") if isinstance(kinds, str) else kinds or [])
+
+
+def _add_kgx_edge(graph: GraphCollector, row: Mapping[str, Any]) -> None:
+    further = {name: value for name, value in row.items() if name not in ("subject", "predicate", "object")}
+    graph.add_edge(row.get("subject"), row.get("object"), further, row.get("predicate"))
+
+
+def is_graphrag(file: GraphFile) -> bool:
+    """Return whether a table is GraphRAG's entities or relationships (or its other tables, which are left out)."""
+    return file.is_table and (file.has("human_readable_id") or file.has("text_unit_ids"))
+
+
+def read_graphrag(files: Sequence[GraphFile], graph: GraphCollector) -> None:
+    """Add GraphRAG's entities and relationships, which name entities by their titles.
+
+    Source: GraphRAG's outputs page; before 1.0 the title was the column `name`.
+    """
+    tables = {"entities": list[GraphFile](), "relationships": list[GraphFile]()}
+    for file in files:
+        is_entities = (
+            file.has("type", "description") and not file.has("level") and (file.has("title") or file.has("name"))
+        )
+        part = "entities" if is_entities else "relationships" if file.has("source", "target") else None
+        if part is None:
+            graph.skip("Tables of GraphRAG that are no entities or relationships", file.path.name)
+        else:
+            tables[part].append(file)
+    ids: dict[str, str] = {}
+    for file in tables["entities"]:
+        for row in file.rows():
+            title = id_text(row.pop("title", None) or row.get("name"))
+            node_id = id_text(row.pop("id", None)) or title
+            if ids.setdefault(title, node_id) != node_id and title:
+                graph.skip("Entities that share the title of an earlier one, to which the relationships lead", title)
+            kind = row.pop("type", None)
+            graph.add_node(node_id, {**row, "name": None}, kind or [], title)
+    for file in tables["relationships"]:
+        table = file.table()
+        ends = {}
+        for name, end in (("source", "head"), ("target", "tail")):
+            titles = table[name].to_pylist()
+            ends[end] = arrow_array([ids.get(id_text(title), id_text(title)) for title in titles], pa.string())
+        further = {name: table[name] for name in table.column_names if name not in (*ends, "source", "target")}
+        graph.add_edges(pa.table({**ends, "relation": pa.nulls(len(table), pa.string()), **further}))
+
+
+def is_beir(file: GraphFile) -> bool:
+    """Return whether a table is BEIR's corpus, queries or judgments."""
+    return file.is_table and (file.has("_id", "text") or file.has("query-id", "corpus-id", "score"))
+
+
+def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
+    """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
+    judged = {_split_of(file): _judgments(file) for file in files if file.has("corpus-id")}
+    asked = {query for each in judged.values() for query in each}
+    texts: dict[str, str] = {}
+    for file in files:
+        if file.has("corpus-id"):
+            continue
+        is_corpus = not _holds_queries(file, asked)
+        for row in file.rows():
+            node_id, title, text = (row.pop(name, None) for name in ("_id", "title", "text"))
+            if is_corpus:
+                graph.add_node(node_id, row, "document", title or "", id_text(text))
+            else:
+                texts[id_text(node_id)] = id_text(text)
+    for query in [*(each for each in texts if each not in asked), *(each for each in asked if each not in texts)]:
+        graph.skip("Queries without a judgment" if query in texts else "Judged queries without a text", query)
+    columns = {"id": [*texts], "query": [*texts.values()]}
+    table = pa.table({name: arrow_array(values, pa.string()) for name, values in columns.items()})
+    parts = []
+    for split, each in judged.items():
+        part = with_judgments(table, each, [])
+        parts.append(part.append_column("split", pa.array([split] * len(part), pa.string())))
+    if any(map(len, parts)):
+        graph.queries = pa.concat_tables(parts), "its judgments"
+
+
+def _split_of(file: GraphFile) -> str:
+    """Return the split that the name of a file of judgments begins with: `test.tsv`, `test-00000-of-00001.parquet`."""
+    return re.sub(r"\W.*", "", file.path.name).removeprefix("qrels_").replace("qrels", "") or "test"
+
+
+def _judgments(file: GraphFile) -> Judgments:
+    if file.kind == "csv":
+        return read_qrels(file.path, file.encoding)
+    judged: Judgments = {}
+    for row in file.rows():
+        judged.setdefault(id_text(row["query-id"]), {})[id_text(row["corpus-id"])] = int(row["score"])
+    return judged
+
+
+def _holds_queries(file: GraphFile, asked: set[str]) -> bool:
+    """Return whether rows are queries: they have no titles, and judgments or the name of the file say so."""
+    if "quer" in file.path.name.lower():
+        return True
+    if file.has("title") or not asked:
+        return False
+    ids = {id_text(row.get("_id")) for row in file.rows()}
+    return asked <= ids
+
+
+def is_own(file: GraphFile) -> bool:
+    """Return whether a table has our own columns of nodes or edges."""
+    return file.is_table and (file.has(*NODE_COLUMNS) or file.has(*EDGE_COLUMNS))
+
+
+def read_own(files: Sequence[GraphFile], graph: GraphCollector) -> None:
+    """Add tables with our own columns."""
+    for file in files:
+        for row in file.rows():
+            if file.has(*NODE_COLUMNS):
+                further = {name: value for name, value in row.items() if name not in NODE_COLUMNS}
+                graph.add_node(row["id"], further, row["type"] or [], row["name"] or [], id_text(row["text"]))
+            else:
+                further = {name: value for name, value in row.items() if name not in EDGE_COLUMNS}
+                graph.add_edge(row["head"], row["tail"], further, row["relation"] or [])

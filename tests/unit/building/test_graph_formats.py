@@ -1,0 +1,453 @@
+"""Graphs of other tools: names, types and directions are right, and what could not be taken is counted and named."""
+
+import gzip
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.building.own_kb import build_own_knowledge_base
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import DatasetFolder
+
+NT = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+KEYS = (
+    '<key id="d0" for="node" attr.name="entity_type" attr.type="string"/>'
+    '<key id="d1" for="node" attr.name="description" attr.type="string"/>'
+    '<key id="d2" for="edge" attr.name="keywords" attr.type="string"/>'
+)
+GRAPHML = f'<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{KEYS}'
+
+CASES = {
+    "neo4j: the movies of the manual, ids that meet in two spaces, quotes, CRLF": (
+        {
+            "m.csv": 'movieId:ID(Movie),title,year:int,:LABEL\r\n1,"The ""Matrix"", again",1999,Movie;Sequel\r\n'
+            "2,Ölfilm,n/a,\r\n",
+            "p.csv": "personId:ID(Person),name,born:int,tags:string[],:LABEL\n1,Keanu,1964,a;b,Actor\n",
+            "r.csv": ":START_ID(Person),role,:END_ID(Movie),:TYPE\n1,Neo,1,ACTED_IN\n1,,2,\n",
+        },
+        {'The "Matrix", again': "Movie", "Ölfilm": "node", "Keanu": "Actor"},
+        {("Keanu", "ACTED_IN", 'The "Matrix", again'), ("Keanu", "related to", "Ölfilm")},
+        ["Types of columns that do not fit, whose values are text (:int): 1 (year: "],
+    ),
+    "neo4j: a header in its own file, semicolons": (
+        {
+            "people-header.csv": "id:ID;name;:IGNORE;:LABEL\n",
+            "people-1.csv": "1;Ada;x;Person\n2;Bo;y;Person\n",
+            "people-2.csv": "3;Cy;z;Person\n",
+            "knows.csv": ":START_ID;:END_ID;:TYPE;since:int\n3;1;KNOWS;1990\n",
+        },
+        {"Ada": "Person", "Bo": "Person", "Cy": "Person"},
+        {("Cy", "KNOWS", "Ada")},
+        [],
+    ),
+    "apoc csv: one file, edges first": (
+        {
+            "all.csv": '"_id","_labels","name","title","tags","_start","_end","_type","since"\n'
+            ',,,,,"0","1","LIKES","1990"\n"0",":User:Admin","Ada","","[""a"",""b""]",,,,\n'
+            '"1",":Book","","On Ö","",,,,\n'
+        },
+        {"Ada": "User", "On Ö": "Book"},
+        {("Ada", "LIKES", "On Ö")},
+        [],
+    ),
+    "apoc json lines, without labels": (
+        {
+            "all.json": '{"id":"9","type":"relationship","label":"KNOWS","properties":{"since":1993},'
+            '"start":{"id":"0","labels":["User"]},"end":{"id":"1","labels":[]}}\n'
+            '{"type":"node","id":"0","labels":["User","Admin"],"properties":{"name":"Ada","born":"2015"}}\n'
+            '{"type":"node","id":"1","properties":{"age":12}}\n'
+        },
+        {"Ada": "User", "1": "node"},
+        {("Ada", "KNOWS", "1")},
+        [],
+    ),
+    "apoc json, one object": (
+        {
+            "all.json": '{"nodes": [{"type": "node", "id": "0", "labels": ["A"], "properties": {"name": "x"}}],\n'
+            ' "rels": [{"id": "0", "type": "relationship", "label": "R", "start": {"id": "0"}, "end": {"id": "0"}}]}'
+        },
+        {"x": "A"},
+        {("x", "R", "x")},
+        [],
+    ),
+    "primekg without indices: one id in two types": (
+        {
+            "kg.csv": "relation,display_relation,x_id,x_type,x_name,x_source,y_id,y_type,y_name,y_source\n"
+            'a_b,is,1,gene,"G, one",S,1,disease,D,M\nb_a,of,1,disease,D,M,1,gene,"G, one",S\n'
+        },
+        {"G, one": "gene", "D": "disease"},
+        {("G, one", "a_b", "D"), ("D", "b_a", "G, one")},
+        [],
+    ),
+    "primekg as nodes and edges": (
+        {
+            "nodes.csv": "node_index,node_id,node_type,node_name,node_source\n0,7,gene,G,N\n1,7,drug,A,D\n",
+            "edges.csv": "relation,display_relation,x_index,y_index\nr,is,1,0\n",
+        },
+        {"G": "gene", "A": "drug"},
+        {("A", "r", "G")},
+        [],
+    ),
+    "graphrag of its first versions, one title for two entities": (
+        {
+            "create_final_entities.parquet": [
+                {"id": "a", "name": "ROME", "type": "GEO", "description": "Old.", "text_unit_ids": ["t"]},
+                {"id": "b", "name": "ROME", "type": "PERSON", "description": "A singer.", "text_unit_ids": ["t"]},
+                {"id": "c", "name": "ADA", "type": None, "description": None, "text_unit_ids": None},
+            ],
+            "create_final_relationships.parquet": [
+                {
+                    "source": "ADA",
+                    "target": "ROME",
+                    "weight": 1.0,
+                    "description": "She lives there.",
+                    "text_unit_ids": ["t"],
+                },
+                {"source": None, "target": "ROME", "weight": 1.0, "description": "", "text_unit_ids": []},
+            ],
+            "communities.parquet": [{"id": "1", "human_readable_id": 1, "level": 0, "title": "C"}],
+        },
+        {("ROME", "GEO"), ("ROME", "PERSON"), ("ADA", "node")},
+        {("ADA", "related to", "ROME")},
+        [
+            "Entities that share the title of an earlier one, to which the relationships lead: 1 (ROME).",
+            "Edges without a head or a tail: 1 ( -> a).",
+            "Tables of GraphRAG that are no entities or relationships: 1 (communities.parquet).",
+        ],
+    ),
+    "graphml of LightRAG": (
+        {
+            "graph_chunk_entity_relation.graphml": f'{GRAPHML}<graph edgedefault="undirected">'
+            '<edge source="Rome &amp; Co" target="Ada"><data key="d2">lives in</data></edge>'
+            '<node id="Rome &amp; Co"><data key="d0">geo</data><data key="d1">Old.&lt;SEP&gt;Warm.</data></node>'
+            '<node id="Ada"/></graph></graphml>',
+            "kv_store_full_docs.json": '{"doc-1": {"content": "x"}}',
+        },
+        {"Rome & Co": "geo", "Ada": "node"},
+        {("Rome & Co", "related to", "Ada")},
+        ["Files of no known format: 1 (kv_store_full_docs.json)."],
+    ),
+    "graphml with labels, defaults, numbers, a hyperedge, edges that say their direction, CRLF": (
+        {
+            "g.graphml": '<graphml>\r\n<key id="l" for="edge" attr.name="label"/>'
+            '<key id="n" for="node" attr.name="label"/>'
+            '<key id="w" for="all" attr.name="weight" attr.type="double"><default>1.5</default></key>\r\n'
+            '<graph edgedefault="directed">'
+            '<node id="n0" labels=":Person:Actor"><data key="n">Zoë</data></node>'
+            '<node id="n1"><data key="n">Bo</data>'
+            '<graph edgedefault="directed"><node id="n1::0"/></graph></node>'
+            '<edge source="n1" target="n0" directed="false"><data key="l">knows</data></edge>'
+            '<edge source="n0" target="n1::0" label="OWNS"/><hyperedge id="h"/></graph></graphml>'
+        },
+        {"Zoë": "Person", "Bo": "node", "n1::0": "node"},
+        {("Bo", "knows", "Zoë"), ("Zoë", "OWNS", "n1::0")},
+        ["Hyperedges: 1 (h)."],
+    ),
+    "node-link of networkx, on one line": (
+        {
+            "g.json": json.dumps(
+                {
+                    "directed": True,
+                    "multigraph": True,
+                    "graph": {},
+                    "nodes": [
+                        {"id": 1, "label": "Ada", "type": ["person", "poet"]},
+                        {"id": [2, 3], "label": "Town", "name": "Rome"},
+                    ],
+                    "edges": [
+                        {"source": 1, "target": [2, 3], "key": 0, "relation": "lives in"},
+                        {"source": [2, 3], "target": 1, "key": "has"},
+                    ],
+                }
+            )
+        },
+        {"Ada": "person", "Rome": "Town"},
+        {("Ada", "lives in", "Rome"), ("Rome", "has", "Ada")},
+        [],
+    ),
+    "node-link with positions as ends, printed over lines": (
+        {
+            "g.json": json.dumps(
+                {"links": [{"source": 1, "target": 0}], "nodes": [{"id": "a"}, {"id": "b"}], "directed": False},
+                indent=1,
+            )
+        },
+        {"a": "node", "b": "node"},
+        {("b", "related to", "a")},
+        [],
+    ),
+    "n-triples with escapes, languages, blank nodes, comments, CRLF, a bad line, a class with a label": (
+        {
+            "g.nt": "# a comment\r\n"
+            f'<http://x.org/ada> {LABEL} "Augusta"@de .\r\n<http://x.org/ada> {LABEL} "Ada \\"L\\" '
+            'Caf\\u00E9"@en-GB .\n'
+            f"<http://x.org/ada> {NT} <http://x.org/Person> .\n<http://x.org/ada> {NT} <http://x.org/Q5> .\n"
+            f'<http://x.org/Q5> {LABEL} "human"@en .\n'
+            "_:b1 <http://x.org/knows> <http://x.org/ada> . # so\nthis is no triple\n"
+            '<http://x.org/ada> <http://x.org/age> "36"^^<http://www.w3.org/2001/XMLSchema#int> .\n'
+            '<http://x.org/ada> <http://www.w3.org/2000/01/rdf-schema#comment> "Wrote <notes> . \\n Long." .\n'
+        },
+        {'Ada "L" Café': "Person", "_:b1": "node"},
+        {("_:b1", "knows", 'Ada "L" Café')},
+        ["Lines that are no triple: 1 (line 8, this is no triple)."],
+    ),
+    "turtle with a prefix, two properties of one local name, a blank node, an individual": (
+        {
+            "g.ttl": "@prefix a: <http://a.org/> .\n@prefix b: <http://b.org#> .\n"
+            "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+            "@prefix s: <http://www.w3.org/2004/02/skos/core#> .\n"
+            'a:rome a owl:NamedIndividual, a:City ; s:prefLabel "Rom"@de, "Rome"@en ; a:in [ a a:Land ] .\n'
+            "a:oslo b:in a:norway .\n"
+        },
+        {"Rome": "City", "_:b0": "Land", "oslo": "node", "norway": "node"},
+        {("Rome", "http://a.org/in", "_:b0"), ("oslo", "http://b.org#in", "norway")},
+        [],
+    ),
+    "json-ld": (
+        {
+            "g.jsonld": '{"@context": {"name": "http://schema.org/name", '
+            '"knows": {"@id": "http://schema.org/knows", "@type": "@id"}},'
+            ' "@graph": [{"@id": "http://x.org/1", "@type": "http://schema.org/Person", "name": "Ada",'
+            ' "knows": "http://x.org/2"}]}'
+        },
+        {"Ada": "Person", "2": "node"},
+        {("Ada", "knows", "2")},
+        [],
+    ),
+    "rdf/xml": (
+        {
+            "g.xml": '<?xml version="1.0"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+            'xmlns:f="http://xmlns.com/foaf/0.1/">'
+            '<f:Person rdf:about="http://x.org/a"><f:name xml:lang="en">Ada</f:name>'
+            '<f:knows rdf:resource="http://x.org/b"/></f:Person></rdf:RDF>'
+        },
+        {"Ada": "Person", "b": "node"},
+        {("Ada", "knows", "b")},
+        [],
+    ),
+    "kgx tables": (
+        {
+            "kg_nodes.tsv": "id\tcategory\tname\tdescription\nX:1\tbiolink:Gene|biolink:NamedThing\tBRCA1\tA gene.\n"
+            "X:2\t\tpain\t\n\tbiolink:Gene\tlost\t\n",
+            "kg_edges.tsv": "id\tsubject\tpredicate\tobject\trelation\nuuid:1\tX:1\tbiolink:causes\tX:2\tRO:1\n",
+        },
+        {"BRCA1": "biolink:Gene", "pain": "node"},
+        {("BRCA1", "biolink:causes", "pain")},
+        ["Nodes without an id: 1 ("],
+    ),
+    "kgx json, and edges alone": (
+        {
+            "kg.json": '{"nodes": [{"id": "X:1", "category": ["biolink:Gene"], "name": "BRCA1"}, {"id": "X:2"}],'
+            ' "edges": [{"subject": "X:2", "predicate": "biolink:affects", "object": "X:1"}]}'
+        },
+        {"BRCA1": "biolink:Gene", "X:2": "node"},
+        {("X:2", "biolink:affects", "BRCA1")},
+        [],
+    ),
+    "obo: namespaces, relationships, a typedef, an obsolete term": (
+        {
+            "x.obo": "format-version: 1.2\ndefault-namespace: anatomy\n\n[Term]\nid: X:1\nname: hand\n"
+            "is_a: X:2 ! limb part\n"
+            'relationship: part_of X:3 ! arm\nsynonym: "manus" EXACT []\n\n[Term]\nid: X:2\n'
+            "name: limb part\nnamespace: parts\n"
+            'def: "A part \\"of\\" a limb." [X:9]\n\n[Term]\nid: X:3\nname: arm\nis_obsolete: true\n\n'
+            "[Typedef]\nid: part_of\nname: part of\n"
+        },
+        {"hand": "anatomy", "limb part": "parts", "arm": "anatomy"},
+        {("hand", "is_a", "limb part"), ("hand", "part_of", "arm")},
+        [],
+    ),
+    "llamaindex": (
+        {
+            "property_graph_store.json": json.dumps(
+                {
+                    "nodes": {
+                        "Ada": {"label": "PERSON", "embedding": None, "properties": {"born": 1815}, "name": "Ada"},
+                        "chunk-1": {
+                            "label": "text_chunk",
+                            "embedding": None,
+                            "properties": {},
+                            "text": "Ada wrote.",
+                            "id_": "chunk-1",
+                        },
+                    },
+                    "relations": {
+                        "r": {"label": "MENTIONS", "source_id": "chunk-1", "target_id": "Ada", "properties": {}}
+                    },
+                    "triplets": [["chunk-1", "MENTIONS", "Ada"]],
+                }
+            ),
+            "docstore.json": '{"docstore/data": {}}',
+        },
+        {"Ada": "PERSON", "chunk-1": "text_chunk"},
+        {("chunk-1", "MENTIONS", "Ada")},
+        ["Files of no known format: 1 (docstore.json)."],
+    ),
+    "llamaindex, its older store": (
+        {"graph_store.json": '{"graph_dict": {"Ada": [["wrote", "notes"]], "Zoë": []}}'},
+        {"Ada": "node", "notes": "node"},
+        {("Ada", "wrote", "notes")},
+        [],
+    ),
+    "ogb: one node type": (
+        {
+            "raw/edge.csv.gz": "0,2\n1,0\n",
+            "raw/num-node-list.csv.gz": "3\n",
+            "raw/num-edge-list.csv.gz": "2\n",
+            "mapping/nodeidx2paperid.csv.gz": "node idx,paper id\n0,P7\n1,P8\n2,P9\n",
+        },
+        {"P7": "node", "P8": "node", "P9": "node"},
+        {("P7", "related to", "P9"), ("P8", "related to", "P7")},
+        ["Files of OGB's layout that hold no nodes, edges or names: 1 (raw/num-edge-list.csv.gz)."],
+    ),
+    "ogb: several node types with the same numbers": (
+        {
+            "raw/num-node-dict.csv": "author,paper\n2,1\n",
+            "raw/relations/author___writes___paper/edge.csv": "1,0\n",
+            "mapping/paper_entidx2name.csv": "ent idx,ent name\n0,On Ö\n",
+        },
+        {"author:0": "author", "author:1": "author", "On Ö": "paper"},
+        {("author:1", "writes", "On Ö")},
+        [],
+    ),
+    "our own columns as JSON Lines": (
+        {
+            "n.jsonl": '{"id": 1, "type": "a", "name": "x", "text": "t"}\n'
+            '{"id": 2, "type": "b", "name": "y", "text": null, "k": {"z": 1}}\n',
+            "e.csv": "head,relation,tail\n2,r,1\n",
+        },
+        {"x": "a", "y": "b"},
+        {("y", "r", "x")},
+        [],
+    ),
+}
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, list):
+            pq.write_table(pa.Table.from_pylist(content), path)
+        else:
+            path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+
+
+def build(in_tmp, *paths, **more):
+    left_out = build_own_knowledge_base("mine", None, None, None, in_tmp / "kbbench/mine", graphs=paths, **more)
+    return DatasetFolder(in_tmp / "kbbench/mine"), left_out
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_graph_has_its_names_types_and_directions_and_counts_what_it_lacks(in_tmp, case):
+    files, nodes, edges, left_out = CASES[case]
+    write(in_tmp / "graph", files)
+    folder, said = build(in_tmp, in_tmp / "graph")
+    rows = folder.rows("nodes", "full")
+    names = {row["id"]: row["name"] for row in rows}
+    found = sorted((row["name"], row["type"]) for row in rows)
+    assert found == sorted(nodes.items() if isinstance(nodes, dict) else nodes)
+    links = [(names[row["head"]], row["relation"], names[row["tail"]]) for row in folder.rows("edges", "full")]
+    assert (sorted(links), len(said)) == (sorted(edges), len(left_out))
+    card = (folder.path / "README.md").read_text(encoding="utf-8")
+    for sentence, expected in zip(sorted(said), sorted(left_out), strict=True):
+        assert sentence.startswith(expected)
+        assert f"- {sentence}" in card
+
+
+QUERIES = "id,query\nq1,who?\nq2,what?\nq3,where?\n"
+
+
+def test_judgments_have_grades_in_any_notation_and_ndcg_uses_them(in_tmp):
+    """trec_eval's linear gain; grade 1 and above is gold of all other metrics."""
+    write(in_tmp, {"n.csv": "id,type,name,text\n" + "".join(f"{n},t,d{n},\n" for n in range(12)), "q.csv": QUERIES})
+    files = {
+        "trec": "q1 0 3 3\nq1 0 4 0\nq1 0 5 1\nq2 0 7 2\nq9 0 1 1\n",
+        "beir.tsv": "query-id\tcorpus-id\tscore\nq1\t3\t3\nq1\t4\t0\nq1\t5\t1\nq2\t7\t2\nq9\t1\t1\n",
+        "c.csv": "qid,docid,rel\r\nq1,3,3.0\r\nq1,4,0\r\nq1,5,1\r\nq2,7,2\r\nq9,1,1\r\n",
+    }
+    for name, text in files.items():
+        (in_tmp / name).write_text(text)
+        left_out = build_own_knowledge_base(
+            "mine", in_tmp / "n.csv", None, in_tmp / "q.csv", in_tmp / "kbbench/mine", qrels=in_tmp / name
+        )
+        assert left_out == [
+            "1 of 3 queries, which have no judgment.",
+            "Judgments of 1 queries that are not given: q9.",
+        ]
+        rows = DatasetFolder(in_tmp / "kbbench/mine").rows("queries", "test")
+        assert [(row["answer_ids"], row["relevance"]) for row in rows] == [([3, 5], [3, 1]), ([7], [2])]
+    found = benchmark("mine")
+    examples = found.data.load(find_dataset("mine"), "queries", "test")
+    for mode in ("reference", "standard"):
+        scores = found.scoring.score(examples, [[5, 4, 3], [1, 7]], mode)
+        assert scores.values["ndcg_at_10"] == pytest.approx(
+            [(1 + 3 / 2) / (3 + 1 / np.log2(3)), 1 / np.log2(3)], abs=1e-15
+        )
+        assert scores.values["mrr"].tolist() == [1.0, 0.5]
+        codes = [each.code for each in found.scoring.warn(found, examples, [[5, 4, 3], [1, 7]], mode)]
+        assert codes[:2] == ["left_out", "graded"]
+
+
+def test_a_column_of_grades_is_parallel_to_the_gold(in_tmp):
+    write(in_tmp, {"n.csv": "id,type,name,text\na,t,x,\nb,t,y,\n"})
+    call = ("mine", in_tmp / "n.csv", None, in_tmp / "q.csv", in_tmp / "kbbench/mine")
+    (in_tmp / "q.csv").write_text('id,query,answer_ids,relevance\n1,x,a;b,2;0\n2,y,b,"[1]"\n')
+    build_own_knowledge_base(*call)
+    rows = DatasetFolder(in_tmp / "kbbench/mine").rows("queries", "test")
+    assert [(row["answer_ids"], row["relevance"]) for row in rows] == [(["a"], [2]), (["b"], [1])]
+    for cell in ("2", "2;x", "2;1;1"):
+        (in_tmp / "q.csv").write_text(f"id,query,answer_ids,relevance\n1,x,a;b,{cell}\n")
+        with pytest.raises(DataError, match=r"row 1: relevance .* expected an integer for each"):
+            build_own_knowledge_base(*call)
+
+
+def test_a_beir_folder_brings_the_questions_of_each_split(in_tmp):
+    corpus = '{"_id": "d1", "title": "On Ö", "text": "a", "metadata": {}}\n{"_id": "d2", "text": "b"}\n'
+    queries = '{"_id": "1", "text": "x", "metadata": {}}\n{"_id": "2", "text": "y"}\n{"_id": "3", "text": "z"}\n'
+    qrels = "query-id\tcorpus-id\tscore\n"
+    write(
+        in_tmp / "beir",
+        {
+            "corpus.jsonl": corpus,
+            "queries.jsonl": queries,
+            "qrels/test.tsv": qrels + "1\td2\t2\n1\td1\t1\n",
+            "qrels/dev.tsv": qrels + "2\td1\t1\n",
+        },
+    )
+    folder, left_out = build(in_tmp, in_tmp / "beir")
+    assert [(row["name"], row["text"]) for row in folder.rows("nodes", "full")] == [("On Ö", "a"), ("", "b")]
+    assert folder.configs()["queries"] == ["validation", "test"]
+    assert folder.rows("queries", "test") == [
+        {"id": 1, "query": "x", "answer_ids": ["d2", "d1"], "relevance": [2, 1]},
+    ]
+    assert left_out == ["Queries without a judgment: 1 (3)."]
+
+
+def test_columns_with_other_names_are_mapped(in_tmp):
+    write(
+        in_tmp,
+        {
+            "n.jsonl": '{"code": "a", "id": 9, "title": "Rome", "about": {"body": "Old."}}\n'
+            '{"code": "b", "title": "Oslo"}\n',
+            "e.csv": "from;to\na;b\n",
+            "q.tsv": "qid\ttext\tgold\n1\twhere?\tb\n",
+        },
+    )
+    sources = {
+        "nodes": {"id": "code", "type": "'city'", "name": "title", "text": "title+about.body"},
+        "edges": {"head": "from", "tail": "to", "relation": "'near'"},
+        "queries": {"id": "qid", "query": "text", "answer_ids": "gold"},
+    }
+    build_own_knowledge_base(
+        "mine", *(in_tmp / name for name in ("n.jsonl", "e.csv", "q.tsv")), in_tmp / "kbbench/mine", sources=sources
+    )
+    folder = DatasetFolder(in_tmp / "kbbench/mine")
+    assert folder.rows("nodes", "full")[0] == {"id": "a", "type": "city", "name": "Rome", "text": "Rome\nOld."}
+    assert folder.rows("edges", "full") == [{"head": "a", "tail": "b", "relation": "near"}]
+    assert folder.rows("queries", "test") == [{"id": 1, "query": "where?", "answer_ids": ["b"]}]
