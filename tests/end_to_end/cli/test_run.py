@@ -218,6 +218,13 @@ def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench
     assert "1 of 3 requests failed and are scored as missing. Run the same command again" in done.err
 
 
+def test_json_output_is_one_document_also_where_requests_failed(kbbench):
+    with ScriptedServer(answer=lambda payload: ANSWER) as failing:
+        failing.reply = lambda payload: TOO_LARGE if len(failing.times) == 3 else None
+        done = kbbench(*on(failing, "--limit", 3, "--concurrency", 1, "--json"))
+    assert (done.code, json.loads(done.out)["scores"]["f1"]["n_missing"]) == (1, 1)
+
+
 @pytest.mark.parametrize("kind", ["content_filter", "refusal"])
 def test_a_run_without_a_single_response_fails_and_is_not_sent_again(kbbench, kind):
     with ScriptedServer(always=kind.replace("_", " ")) as refusing:
