@@ -307,7 +307,7 @@ MINI = base.Benchmark(
         tuple(
             name
             for name, config in configs().items()
-            if config.testbed not in ("depth", "unreviewed")
+            if config.testbed not in ("depth", "unreviewed", "rejection_noise")
             and (config.testbed, config.subset) != ("hardness", "kg")
             and (config.testbed != "noise" or name.endswith(("_1k", "_4k")))
         ),
