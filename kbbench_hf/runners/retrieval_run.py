@@ -189,15 +189,22 @@ def rerank(
     of_first = read_json(first / RUN)
     before = of_first["settings"]
     documents = Text(asking.own_documents or "clean", relations=True)
-    own = {"wording": wording, "weight": weight}
+    own: dict[str, Any] = {"wording": wording, "weight": weight}
     usual = {"wording": "clean", "weight": RANK_WEIGHT}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
     folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{depth}{ways}")
+    method = RERANK_METHODS[wording]
+    started = read_json(folder / RUN)["settings"] if (folder / RUN).is_file() else {"prompt_sha256": ""}
+    if "prompt_sha256" in started:
+        own["prompt_sha256"] = method.prompt_sha256
+    elif started.get("wording") == wording == "clean":  # an earlier version started it
+        method = RERANK_METHODS["clean-1"]
+        say([f"{folder} started with the re-ranking prompt 'clean', which is 'clean-1' today, and keeps it."])
     open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
     how |= {
         "depth": depth,
         "weight": weight,
-        "asking": RERANK_METHODS[wording],
+        "asking": method,
         "rendering": documents,
         "forms": Forms(asking.documents),
     }

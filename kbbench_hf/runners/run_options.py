@@ -67,7 +67,7 @@ class RunOptions(TypedDict, total=False):
     ]
     depth: Annotated[int, Option("rerank", "Number of candidates to re-rank.", 20, least=1)]
     rerank_prompt: Annotated[
-        str, Option("rerank", "Prompt for re-ranking: clean, or reference (that of the paper).", "clean", "NAME")
+        str, Option("rerank", "Prompt for re-ranking: clean, clean-1, or reference (of the paper).", "clean", "NAME")
     ]
     rerank_weight: Annotated[float, Option("rerank", "Weight of the base ranking.", 0.1, least=0)]
 
