@@ -29,7 +29,7 @@ USAGE = [
     ("list mini-stark extra", "extra"),
     ("list --published", "needs the name of a benchmark"),
     ("list notes", "neither a known benchmark's nor a knowledge base"),
-    ("build", "Missing argument 'NAME'. See: kbbench build --help, for example: kbbench build my-kb --graph export.ttl"),
+    ("build", "Missing argument 'NAME'. See: kbbench build --help, for example: kbbench build my-kb --graph"),
     ("build mini-strak", "Did you mean 'mini-stark'?"),
     ("build my-new-kb", "To build your own knowledge base, add --graph PATH or --nodes FILE"),
     ("build ../elsewhere --nodes nodes.csv", "cannot name your own knowledge base"),
