@@ -162,11 +162,11 @@ class RunOptions(TypedDict, total=False):
 
     shots: Annotated[int, Option("demonstrations", "Number of demonstrations in the prompt.", 1, least=0)]
     demonstrations: Annotated[
-        Literal["leak-free", "similar", "random", "none"],
+        Literal["leak-free", "mentioned", "similar", "random", "none"],
         Option(
             "demonstrations",
             "Selection of demonstrations; 'similar' are those of the paper, some of which contain gold triples of the "
-            "test sentence.",
+            "test sentence. 'mentioned' are leak-free and mention their triples; a tenth of the prompts have none.",
             "leak-free",
         ),
     ]
