@@ -24,7 +24,7 @@ from kbbench_hf.runners.run_options import RunOptions, prompt_options
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
 from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.result import Result, UsedPrompt
 from kbbench_hf.scoring.score import own_predictions, repeat_files, score_with_annotations, with_repeats
 
 N_HASHED_PROMPTS = 100
@@ -204,7 +204,7 @@ def run_language_model(
         )
         for rows, file in zip(generation.predictions, repeat_files(folder, repeats), strict=True)
     )
-    result = with_repeats(result, others)
+    result = with_repeats(replace(result, prompt=UsedPrompt.of_run(settings)), others)
     if _is_right(benchmark, result):
         warnings, shown = ([each for each in some if each.code != EQUAL] for some in (warnings, result.warnings))
         result = replace(result, warnings=shown)
