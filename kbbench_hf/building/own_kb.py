@@ -41,6 +41,11 @@ MAPPED = {
 }
 """Table -> the columns that `--map` can name."""
 SKIP_DANGLING = "--skip-dangling"
+_HINTS = {
+    "not UTF-8": " Or name its encoding, such as --encoding latin-1.",
+    "has no column": " Or name yours: --map nodes.id=COLUMN,...",
+}
+"""Words of an error -> the option that helps."""
 _SPLITS = {"val": "validation", "dev": "validation"}
 _SHOWN = 10
 _FLOAT = re.compile(r"^(-?\d+)\.0+$")
@@ -102,7 +107,7 @@ def build_own_knowledge_base(
     try:
         graph = read_graph(own.graphs, own.form, own.encoding) if own.graphs else _own_graph(own)
     except DataError as error:
-        hint = " Or name its encoding, such as --encoding latin-1." if "not UTF-8" in str(error) else ""
+        hint = next((hint for words, hint in _HINTS.items() if words in str(error)), "")
         raise DataError(f"{error}{hint}") from error
     left_out = [*graph.left_out]
     knowledge_base, edge_table = _linked(graph, own, left_out, skip_dangling)

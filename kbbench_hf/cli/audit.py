@@ -1,5 +1,6 @@
 """`kbbench audit`: check a built dataset for shortcuts with trivial baselines."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     if built(name):
         write_into_card(folder, findings)
     if json_output:
-        terminal.print_json([each.to_dict() for each in findings])
+        click.echo(json.dumps([each.to_dict() for each in findings], indent=2))
     else:
         _print(findings)
     refuse_unwaived(findings)

@@ -1,5 +1,6 @@
 """`kbbench build`: build a dataset in ./kbbench from a release or from your own tables."""
 
+import codecs
 import time
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,10 +19,16 @@ _RELEASE = ("source", "configs", "archive", "private_seed", "revision")
 """Options of datasets that have a release."""
 _TABLES = ("nodes", "edges", "queries", "graph")
 """Options of knowledge bases of one's own, from tables or a graph."""
-_READING = {"qrels": "qrels", "format": "form", "sources": "sources", "encoding": "encoding", "graph": "graphs"}
+_READING = {"qrels": "qrels", "format": "form", "map": "sources", "encoding": "encoding", "graph": "graphs"}
 """Options on how they are read -> the field in `own_kb.OwnTables`."""
-_NEEDS = {"format": "graph", "qrels": "queries"}
-"""Option -> the one that it needs."""
+_NEEDS = {
+    "format": ("graph",),
+    "qrels": ("queries",),
+    "map": _TABLES[:3],
+    "encoding": ("nodes", "graph"),
+    "skip_dangling": ("nodes", "graph"),
+}
+"""Option -> those of which it needs one."""
 _CHOICES = {"min_grade": "min_grade", "split_by": "split_by", "split_seed": "seed", "similar_by": "embedder"}
 """Options of extraction datasets -> the choice in `own_extraction`."""
 _EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
@@ -55,6 +62,16 @@ def _sources(context: click.Context, option: click.Parameter, given: tuple[str, 
     return sources
 
 
+def _encoding(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """Return the name of an encoding that Python has."""
+    try:
+        return name and codecs.lookup(name).name
+    except LookupError:
+        raise UsageError(
+            f"--encoding {name} is unknown; expected a name such as latin-1 or cp1252. Correct it."
+        ) from None
+
+
 @click.command(cls=_BuildCommand)
 @click.argument("name", type=DATASET)
 @click.option("--source", type=FilePath(), help="Folder of the authors' release; downloaded if not given.")
@@ -81,14 +98,15 @@ def _sources(context: click.Context, option: click.Parameter, given: tuple[str, 
 @click.option("--qrels", type=FILE, help="Judgments of --queries (TREC, BEIR, csv), in place of answer_ids.")
 @click.option(
     "--map",
-    "sources",
     type=NAME,
     multiple=True,
     metavar="COLUMN=SOURCE,...",
     callback=_sources,
     help="Map our columns to those of your files, e.g. nodes.id=code,nodes.text=title+body,edges.head=from.",
 )
-@click.option("--encoding", type=NAME, help="Encoding of your files if it is not Unicode, e.g. latin-1.")
+@click.option(
+    "--encoding", type=NAME, callback=_encoding, help="Encoding of your files if it is not Unicode, e.g. latin-1."
+)
 @click.option(
     "--skip-dangling",
     "--drop-dangling",
@@ -140,11 +158,14 @@ def command(name: str, out: Path | None, **options: Any) -> None:
     if name == "metrics":
         _build_metrics(out or Path(NAMESPACE), given)
         return
-    for option, needed in {**dict.fromkeys(("skip_dangling", "sources", "encoding"), "graph"), **_NEEDS}.items():
-        if option in given and needed not in given and not (needed == "graph" and "nodes" in given):
-            names = "--nodes or --graph" if needed == "graph" and option != "format" else f"--{needed}"
-            shown = "--map" if option == "sources" else f"--{option.replace('_', '-')}"
+    for option, needed in _NEEDS.items():
+        if option in given and given.keys().isdisjoint(needed):
+            names, shown = " or ".join(f"--{each}" for each in needed), f"--{option.replace('_', '-')}"
             raise UsageError(f"{shown} needs {names}. Add {names}, or leave {shown} out.")
+    if unused := given.get("map", {}).keys() - given.keys():
+        raise UsageError(
+            f"--map names {', '.join(sorted(unused))}, of which no table is given. Give --{min(unused)} FILE."
+        )
     folder = out or Path("private" if "private_seed" in given else "") / NAMESPACE / name
     check_replaceable(folder)
     started = time.monotonic()

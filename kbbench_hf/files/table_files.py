@@ -102,13 +102,13 @@ def csv_columns(opened: OpenedFile, known: Sequence[str]) -> tuple[str, list[str
     return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter))
 
 
-def csv_options(delimiter: str, texts: Iterable[str]) -> Row:
+def csv_options(delimiter: str, texts: Iterable[str], block_size: int = 64 << 20) -> Row:
     """Return the options of Arrow's csv readers, with columns that are text whatever they hold."""
     from pyarrow import csv as arrow_csv
 
     named = [name for text in texts for name in (text, text.removeprefix("\ufeff"))]  # Arrow drops a second mark
     return {
-        "read_options": arrow_csv.ReadOptions(block_size=64 << 20, use_threads=False),
+        "read_options": arrow_csv.ReadOptions(block_size=block_size, use_threads=False),
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(column_types=dict.fromkeys(named, pa.string())),
     }
@@ -176,9 +176,8 @@ def _column(values: list[Any]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def json_text(value: object) -> str:
-    """Return a value as JSON, in its own letters."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+json_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
+"""Function that returns a value as JSON, in its own letters."""
 
 
 def mapped(table: pa.Table, sources: Mapping[str, str], path: Path) -> pa.Table:

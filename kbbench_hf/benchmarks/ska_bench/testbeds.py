@@ -205,7 +205,6 @@ _PANELS = {
     "depth": depth_panels,
     "rejection": rejection_panels,
     "rejection_control": rejection_panels,
-    "rejection_noise": None,
     "hardness": hardness_panels,
     "unreviewed": None,
 }

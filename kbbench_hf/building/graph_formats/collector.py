@@ -191,6 +191,8 @@ def id_text(value: object) -> str:
     """
     if isinstance(value, str):
         return value
+    if type(value) is int:
+        return str(value)
     if isinstance(value, float) and value == value and value.is_integer():
         value = int(value)
     return "" if value is None or value != value else json_text(value)
@@ -202,6 +204,8 @@ def texts_of(value: object) -> list[str]:
     >>> texts_of(["a", None, ""]), texts_of("b"), texts_of(3), texts_of(None), texts_of(float("nan"))
     (['a'], ['b'], ['3'], [], [])
     """
+    if isinstance(value, str):
+        return [text] if (text := value.strip()) else []
     values = value if isinstance(value, list | tuple) else [value]
     return [text for each in values if (text := id_text(each).strip())]
 

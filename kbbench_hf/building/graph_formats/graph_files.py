@@ -26,7 +26,23 @@ from kbbench_hf.files.table_files import (
     table_of_rows,
 )
 
-KNOWN = "a known graph format"
+TITLES = {
+    "neo4j": "Neo4j admin import",
+    "apoc": "APOC csv or JSON",
+    "primekg": "PrimeKG",
+    "kgx": "KGX",
+    "graphrag": "GraphRAG",
+    "beir": "BEIR",
+    "graphml": "GraphML, also of LightRAG",
+    "llamaindex": "LlamaIndex property graph",
+    "node-link": "node-link JSON of networkx",
+    "rdf": "N-Triples, Turtle, JSON-LD, RDF/XML",
+    "obo": "OBO",
+    "ogb": "a folder in OGB's layout",
+    "tables": "our own columns",
+}
+"""Format -> its name in messages."""
+KNOWN = f"one of the formats {', '.join(TITLES)}"
 _CODED = re.compile(r"[^\n]*[,;|\t][^\n]*")
 
 
@@ -134,7 +150,7 @@ def _probe_json(path: Path, start: str, encoding: str) -> GraphFile:
 def _document(file: GraphFile) -> Any:
     with file_errors(file.path, KNOWN), closing(file.open()) as opened:
         content = opened.read()
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return msgspec.json.decode(content)
         try:
             return json.loads(content)  # NaN

@@ -24,7 +24,8 @@ _NUMBERS = {
     "boolean": pa.bool_(),
 }
 """Types of Neo4j's columns that are not text."""
-_BOOLEANS = {"true": True, "false": False}
+_BLOCK = 16 << 20
+"""Bytes of csv in one block: larger ones need more memory and are not faster."""
 
 
 class _Column(NamedTuple):
@@ -163,33 +164,32 @@ def read_primekg(files: Sequence[GraphFile], graph: GraphCollector) -> None:
                 further = {"id": row.get("node_id"), "source": row.get("node_source")}
                 graph.add_node(row["node_index"], further, row["node_type"], row["node_name"])
             continue
+        known = pa.array([], pa.int64() if file.has("x_index") else pa.string())
         for batch in _batches(file):
-            ends = {}
-            for side, end in (("x", "head"), ("y", "tail")):
-                ends[end] = _primekg_ids(batch, side)
+            columns = {
+                "head": _primekg_ids(batch, "x"),
+                "relation": batch["relation"],
+                "tail": _primekg_ids(batch, "y"),
+            }
+            for side in ("x", "y"):
                 if file.has(f"{side}_type"):
-                    _add_primekg_nodes(graph, batch, side, ends[end])
-            relation = batch["relation"].dictionary_encode()
-            further = (
-                {"display_relation": batch["display_relation"].dictionary_encode()}
-                if (file.has("display_relation"))
-                else {}
-            )
-            graph.add_edges(pa.table({"head": ends["head"], "relation": relation, "tail": ends["tail"], **further}))
+                    known = _add_primekg_nodes(graph, batch, side, known)
+            if file.has("display_relation"):
+                columns["display_relation"] = batch["display_relation"].dictionary_encode()
+            graph.add_edges(pa.table(columns))
 
 
 def _batches(file: GraphFile) -> Iterator[pa.Table]:
     """Yield the rows of a table in blocks, cells of csv as text."""
     if file.kind != "csv":
-        yield pa.table(
-            {name: column.cast(pa.string()) for name, column in zip(file.columns, file.table().columns, strict=True)}
-        )
+        table = file.table()
+        yield pa.table([column.cast(pa.string()) for column in table.columns], table.column_names)
         return
     from pyarrow import csv as arrow_csv
 
     with file_errors(file.path, KNOWN), closing(file.open()) as opened:
         delimiter, names = csv_columns(opened, ())
-        reader = arrow_csv.open_csv(opened.stream, **csv_options(delimiter, names))
+        reader = arrow_csv.open_csv(opened.stream, **csv_options(delimiter, names, _BLOCK))
         for batch in reader:
             yield pa.Table.from_batches([batch]).rename_columns([name.strip() for name in names])
 
@@ -200,21 +200,17 @@ def _primekg_ids(batch: pa.Table, side: str) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(batch[f"{side}_type"], batch[f"{side}_id"], ":")
 
 
-def _add_primekg_nodes(graph: GraphCollector, batch: pa.Table, side: str, ids: pa.ChunkedArray) -> None:
-    """Add the nodes that a block names first."""
-    encoded = ids.combine_chunks().dictionary_encode()
+def _add_primekg_nodes(graph: GraphCollector, batch: pa.Table, side: str, known: pa.Array) -> pa.Array:
+    """Add the nodes that a block names first; return the ids that are known now."""
+    ids = _primekg_ids(batch, side)
+    new = pc.invert(pc.is_in(ids, value_set=known))
+    batch, encoded = batch.filter(new), ids.filter(new).combine_chunks().dictionary_encode()
     _, first = np.unique(encoded.indices.to_numpy(), return_index=True)
-    known = graph.row_of_id
-    rows = [
-        row for row, node in zip(first.tolist(), encoded.dictionary.to_pylist(), strict=True) if str(node) not in known
-    ]
-    wanted = {"id": f"{side}_id", "source": f"{side}_source"}
-    further = {name: column for name, column in wanted.items() if column in batch.column_names}
-    new = batch.take(pa.array(rows, pa.int64()))
-    new_ids = ids.take(pa.array(rows, pa.int64())).to_pylist()
-    for node_id, row in zip(new_ids, new.to_pylist(), strict=True):
-        properties = {name: row[column] for name, column in further.items()}
-        graph.add_node(node_id, properties, row[f"{side}_type"], row.get(f"{side}_name", ""))
+    rows = batch.take(pa.array(first)).to_pylist()
+    for node_id, row in zip(encoded.dictionary.to_pylist(), rows, strict=True):
+        further = {"id": row.get(f"{side}_id"), "source": row.get(f"{side}_source")}
+        graph.add_node(node_id, further, row[f"{side}_type"], row.get(f"{side}_name", ""))
+    return pa.concat_arrays([known, encoded.dictionary.cast(known.type)])
 
 
 def is_kgx(file: GraphFile) -> bool:

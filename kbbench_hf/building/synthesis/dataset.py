@@ -45,7 +45,7 @@ def build_questions(
     kb = KnowledgeBase.from_arrow(tables["nodes"]["full"], tables["edges"]["full"])
     built, lines = by_models(kb) if by_models else (make_questions(kb, spec, count, seed, advance), [])
     card = write_card(out.name, source, built, of_models=lines, spec_name=spec_name)
-    write_dataset(out, {"queries": query_tables(built), **tables}, card)
+    write_dataset(out, {"queries": query_tables(built), **tables}, card, left_out=folder.left_out)
     return built
 
 
