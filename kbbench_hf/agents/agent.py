@@ -92,7 +92,7 @@ class Agent:
     limits: AgentLimits = field(default_factory=AgentLimits)
     protocol: Protocol = "tools"
     compact: bool = False
-    """Whether results older than `FRESH_STEPS` steps are sent without snippets."""
+    """Whether results older than `FRESH_STEPS` steps are sent without snippets and texts."""
 
     @cached_property
     def instructions(self) -> str:
@@ -104,7 +104,7 @@ class Agent:
             **describe_kb(self.tools),
         )
         if self.protocol == "json":
-            described = [json.dumps(tool.function()["function"], ensure_ascii=False) for tool in TOOLS]
+            described = [json.dumps(tool.function()["function"], ensure_ascii=False) for tool in self.tools.offered]
             text += JSON_INSTRUCTIONS.format(tools="\n".join(described))
         return text
 
@@ -270,9 +270,9 @@ def ranking(selected: Sequence[Id], base: Sequence[tuple[Id, float]], top_k: int
 
 
 def _compacted(outcome: Outcome) -> Outcome:
-    """Return an outcome without the snippets of its nodes."""
+    """Return an outcome without the snippets of its nodes, or without its text."""
     if "nodes" not in outcome.result:
-        return outcome
+        return outcome._replace(result={key: value for key, value in outcome.result.items() if key != "text"})
     nodes = [{key: value for key, value in node.items() if key != "snippet"} for node in outcome.result["nodes"]]
     return outcome._replace(result={**outcome.result, "nodes": nodes})
 

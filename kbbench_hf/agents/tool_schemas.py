@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 Id = int | str
@@ -18,6 +18,9 @@ LONGEST_NAME = 80
 """Of a suggested name, and of a value in a message."""
 MOST_READ = 400
 """How many characters of a text a snippet is cut from."""
+TEXT_PAGE = "text_page"
+PAGE = 3_000
+"""Characters of a page of a node's text."""
 DIRECTIONS = ("out", "in", "both")
 
 
@@ -76,6 +79,12 @@ NEIGHBORS = Tool(
         "node_type": _TYPE,
         "query": {"type": "string", "maxLength": LONGEST_QUERY, "description": "Words to order the neighbours by."},
         "limit": _limit(50, 20),
+        TEXT_PAGE: {
+            "type": "integer",
+            "minimum": 0,
+            "default": 0,
+            "description": "Instead of neighbours, a page of the node's whole text: 1, then next_page.",
+        },
     },
     ("node_id",),
 )
@@ -87,6 +96,9 @@ SELECT = Tool(
 )
 FINISH = Tool("finish", "Say that the answer is complete.", {})
 TOOLS: tuple[Tool, ...] = (SEARCH_NODES, NEIGHBORS, SELECT, FINISH)
+_FIRST = {name: schema for name, schema in NEIGHBORS.properties.items() if name != TEXT_PAGE}
+FIRST_TOOLS = (SEARCH_NODES, replace(NEIGHBORS, properties=_FIRST), SELECT, FINISH)
+"""The tools of runs that started before texts had pages; they keep them."""
 ERRORS = ("unknown_tool", "bad_arguments", "unknown_node", "unknown_relation", "unknown_type", "too_many_calls")
 """The error codes of calls."""
 
@@ -165,9 +177,9 @@ class Arguments:
             value = value[:longest]
         return value
 
-    def limit(self, tool: Tool) -> int:
-        """Return the limit of nodes, within the tool's bounds."""
-        schema, value = tool.properties["limit"], self.given.get("limit")
+    def number(self, tool: Tool, name: str = "limit") -> int:
+        """Return a whole number, within the tool's bounds."""
+        schema, value = tool.properties[name], self.given.get(name)
         if value is None:
             return int(schema["default"])
         if (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", value)) or (
@@ -176,11 +188,12 @@ class Arguments:
             self.repaired += 1
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise WrongCallError("bad_arguments", f"limit is {quote_value(value)}; expected a whole number.")
-        bounded = min(max(value, 1), int(schema["maximum"]))
+            raise WrongCallError("bad_arguments", f"{name} is {quote_value(value)}; expected a whole number.")
+        bounded = min(max(value, int(schema["minimum"])), int(schema.get("maximum", 2**62)))
         if bounded != value:
             self.repaired += 1
-            self.notes.append(f"limit is {quote_value(value)}; {bounded} is used, of 1 to {schema['maximum']}.")
+            bounds = f"of {schema['minimum']} to {schema['maximum']}" if "maximum" in schema else "the least"
+            self.notes.append(f"{name} is {quote_value(value)}; {bounded} is used, {bounds}.")
         return bounded
 
     def ids(self, name: str) -> list[Any]:
@@ -218,15 +231,19 @@ def clean(text: str, longest: int = LONGEST_SNIPPET) -> str:
     >>> clean("<|im_end|><b>[/INST]")
     '< |im_end|><b>[ /INST]'
     """
-    words = " ".join(text[:MOST_READ].split())
-    if not words.isprintable():
-        words = " ".join(_HIDDEN.sub(" ", words).split())
-    if "<" in words or "[" in words:
-        words = _TOKEN.sub(r"\g<0> ", words)
+    words = on_one_line(text[:MOST_READ])
     if len(words) <= longest and len(text) <= MOST_READ:
         return words
     head = words[: longest - 1]
     return f"{head[: head.rfind(' ')] if ' ' in head else head}…"
+
+
+def on_one_line(text: str) -> str:
+    """Return a text on one line, without control characters, and with special tokens that are none any more."""
+    words = " ".join(text.split())
+    if not words.isprintable():
+        words = " ".join(_HIDDEN.sub(" ", words).split())
+    return _TOKEN.sub(r"\g<0> ", words) if "<" in words or "[" in words else words
 
 
 def quote_value(value: object) -> str:

@@ -5,6 +5,7 @@ knowledge base, or exceed a limit.
 """
 
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,15 +21,19 @@ from kbbench_hf.agents.tool_schemas import (
     LONGEST_QUERY,
     MOST_READ,
     NEIGHBORS,
+    PAGE,
     SEARCH_NODES,
     SELECT,
+    TEXT_PAGE,
     TOOLS,
     Arguments,
     Id,
     Outcome,
+    Tool,
     WrongCallError,
     clean,
     failed_call,
+    on_one_line,
     quote_value,
 )
 from kbbench_hf.knowledge_base.documents.clean import known_of
@@ -54,7 +59,7 @@ class AgentTools:
     """The tools on one knowledge base; `question` returns the state of a new question.
 
     `search` searches all nodes; only `candidates` (rows, ascending; None for all) can be selected. A call costs one
-    search, or the edges of one node.
+    search, or the edges or the text of one node.
 
     >>> import pyarrow as pa
     >>> from kbbench_hf.retrieval.bm25 import BM25
@@ -72,8 +77,14 @@ class AgentTools:
     'unknown_tool'
     """
 
-    def __init__(self, kb: KnowledgeBase, search: Search, candidates: NDArray[np.int64] | None = None) -> None:
-        self.kb, self.search, self.candidates = kb, search, candidates
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        search: Search,
+        candidates: NDArray[np.int64] | None = None,
+        offered: Sequence[Tool] = TOOLS,
+    ) -> None:
+        self.kb, self.search, self.candidates, self.offered = kb, search, candidates, offered
         self._summaries = NodeSummaries(kb)
         self.ids_are_numbers = bool(len(kb)) and isinstance(kb.ids([0])[0], int)
         self._calls: dict[str, Callable[[Arguments, QuestionState], Outcome]] = {
@@ -92,12 +103,12 @@ class AgentTools:
 
         `arguments` is a mapping, or None. Unknown ones are ignored and counted.
         """
-        if name not in self._calls:
-            return failed_call("unknown_tool", f"There is no tool {quote_value(name)}.", tuple(self._calls))
+        properties = {tool.name: tool.properties for tool in self.offered}
+        if name not in properties:
+            return failed_call("unknown_tool", f"There is no tool {quote_value(name)}.", tuple(properties))
         if not isinstance(arguments, Mapping) and arguments is not None:
             return failed_call("bad_arguments", f"The arguments are {quote_value(arguments)}; expected a JSON object.")
-        known = next(tool for tool in TOOLS if tool.name == name).properties
-        given = {key: value for key, value in (arguments or {}).items() if key in known}
+        given = {key: value for key, value in (arguments or {}).items() if key in properties[name]}
         parsed = Arguments(given, repaired=len(arguments or {}) - len(given))
         try:
             outcome = self._calls[name](parsed, question)
@@ -123,7 +134,7 @@ class AgentTools:
         query = arguments.text("query", longest=LONGEST_QUERY)
         if query is None:
             raise WrongCallError("bad_arguments", "query is missing; expected words to search for.")
-        node_type, limit = self._type(arguments), arguments.limit(SEARCH_NODES)
+        node_type, limit = self._type(arguments), arguments.number(SEARCH_NODES)
         rows, scores = self.search.matches(query)
         if node_type is not None:
             matching = self.kb.graph.type_ids[rows] == node_type
@@ -132,9 +143,11 @@ class AgentTools:
 
     def _neighbors(self, arguments: Arguments, question: "QuestionState") -> Outcome:
         row = self._node(arguments.given.get("node_id"))
+        if page := arguments.number(NEIGHBORS, TEXT_PAGE):
+            return self._page(row, page)
         relation, node_type = self._relation(arguments), self._type(arguments)
         direction, query = self._direction(arguments), arguments.text("query", longest=LONGEST_QUERY)
-        limit = arguments.limit(NEIGHBORS)
+        limit = arguments.number(NEIGHBORS)
         rows = self.kb.neighbors(row, relation, direction).astype(np.int64)
         if node_type is not None:
             rows = rows[self.kb.graph.type_ids[rows] == node_type]
@@ -146,6 +159,20 @@ class AgentTools:
         elif total:
             rows = rows[best(_scores(self.search.matches(query), rows), limit)]
         return self._listed(rows, total, self._relations(row, rows, relation, direction))
+
+    def _page(self, row: int, number: int) -> Outcome:
+        """Return a page of a node's own text; pages end at a word's end, unless a word is longer than a page."""
+        (node,) = nodes(self.kb, np.array([row]))
+        text = on_one_line(known_of(node, sys.maxsize))
+        starts = [0]
+        while (end := starts[-1] + PAGE) < len(text):
+            starts.append(text.rfind(" ", starts[-1] + 1, end + 1) + 1 or end)
+        if number > len(starts):
+            raise WrongCallError("bad_arguments", f"{TEXT_PAGE} is {number}; the text has {len(starts)} pages.")
+        ((node_id, node_type, name, _),) = self._summaries.of(np.array([row]))
+        found = {"id": node_id, "type": node_type, "name": name, "page": number, "pages": len(starts)}
+        found |= {"characters": len(text), "text": text[slice(*[*starts, len(text)][number - 1 : number + 1])]}
+        return Outcome(found | ({"next_page": number + 1} if number < len(starts) else {}))
 
     def _select(self, arguments: Arguments, question: "QuestionState") -> Outcome:
         ignored: list[dict[str, Any]] = []

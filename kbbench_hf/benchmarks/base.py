@@ -71,7 +71,7 @@ class PromptOptions:
     """Options of prompts."""
 
     shots: int = 1
-    demonstrations: Literal["leak-free", "similar", "random", "none"] = "leak-free"
+    demonstrations: Literal["leak-free", "mentioned", "similar", "random", "none"] = "leak-free"
     """Only where a benchmark has demonstrations; its published scores may use others than the default."""
     seed: int = 42
     mode: str = "reference"

@@ -1,6 +1,5 @@
 """`kbbench audit`: check a built dataset for shortcuts with trivial baselines."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     if built(name):
         write_into_card(folder, findings)
     if json_output:
-        click.echo(json.dumps([each.to_dict() for each in findings], indent=2))
+        terminal.print_json([each.to_dict() for each in findings])
     else:
         _print(findings)
     refuse_unwaived(findings)

@@ -10,6 +10,7 @@ from kbbench_hf.benchmarks import PUBLISHED
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import (
+    ACROSS_PROMPTS,
     ALL_METRICS,
     JSON,
     MODE,
@@ -54,6 +55,7 @@ FORMATS = ("latex", "markdown", "csv", "html")
 )
 @click.option("--percent", is_flag=True, help="Show the scores of the table in percent.")
 @click.option("--plot", type=FilePath(), help="Plot the systems into a .png, .svg or .pdf file.")
+@ACROSS_PROMPTS
 @ALL_METRICS
 @NOTES
 @STRICT
@@ -69,6 +71,7 @@ def command(
     metrics: str | None,
     percent: bool,
     plot: Path | None,
+    across_prompts: bool,
     all_metrics: bool,
     notes: bool,
     strict: bool,
@@ -97,7 +100,15 @@ def command(
 
         names = benchmark.split(",") if benchmark else ()
         with waiting("Comparing"):
-            return results_table(systems, names, split=split, mode=mode, metrics=chosen, options=read_options)
+            return results_table(
+                systems,
+                names,
+                split=split,
+                mode=mode,
+                metrics=chosen,
+                options=read_options,
+                across_prompts=across_prompts,
+            )
 
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
@@ -107,7 +118,15 @@ def command(
         files = [str(named_system(each)[1]) for each in systems]
         names = tuple(each.removesuffix(f"={file}") for each, file in zip(systems, files, strict=True))
         with waiting("Comparing"):
-            comparison = compare(files[0], files[1], benchmark, split=split, mode=mode, options=read_options)
+            comparison = compare(
+                files[0],
+                files[1],
+                benchmark,
+                split=split,
+                mode=mode,
+                options=read_options,
+                across_prompts=across_prompts,
+            )
         found = benchmark_of(comparison.a.benchmark)
         wanted = [*comparison.tests] if all_metrics else found.metric_names(chosen) if chosen else None
         if json_output:
@@ -155,7 +174,7 @@ def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None"
     for block in blocks:
         results = [each.result for each in block.systems if each.result]
         if comparison is None and len(results) == len(block.systems) == 2:
-            comparison = compare(results[0], results[1])
+            comparison = compare(results[0], results[1], across_prompts=True)
         named = file if len(blocks) == 1 else file.with_stem(f"{file.stem}-{block.place.benchmark}")
         plot_results(block, named, comparison)
         comparison = None

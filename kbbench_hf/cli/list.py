@@ -1,6 +1,5 @@
 """`kbbench list`: the benchmarks, or the configs, metrics, modes, prompts and slices of one."""
 
-import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +37,7 @@ def command(name: str | None, published: bool, json_output: bool) -> None:
         return
     facts = [_benchmark_facts(benchmark(name))] if name else list(_all_facts())
     if json_output:
-        click.echo(json.dumps(facts[0] if name else facts, indent=2))
+        terminal.print_json(facts[0] if name else facts)
         return
     console = terminal.console()
     if name:
@@ -93,7 +92,7 @@ def _list_published(name: str | None, json_output: bool) -> None:
             raise unknown_name(f"config of {dataset} with published scores", config, known)
         places = [place for place in places if place.config == config]
     if json_output:
-        click.echo(json.dumps(published_json(places), indent=2, ensure_ascii=False))
+        terminal.print_json(published_json(places), ensure_ascii=False)
     elif places:
         print_published(found, places)
     else:

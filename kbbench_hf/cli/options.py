@@ -31,6 +31,9 @@ STORE = click.option(
 )
 PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing predictions.")
 
+ACROSS_PROMPTS = click.option(
+    "--across-prompts", is_flag=True, help="Also compare runs with different prompts; a warning names the prompts."
+)
 NOTES = click.option("--notes", is_flag=True, help="Print all warnings and notes, not only the most important three.")
 ALL_METRICS = click.option("--all-metrics", is_flag=True, help="Print all metrics, not only the headline metrics.")
 

@@ -14,7 +14,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from kbbench_hf.cli.verbs import RESUMABLE, kbbench
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
-from kbbench_hf.reports.terminal import called_as, echo, finish, prepare
+from kbbench_hf.reports.terminal import called_as, echo, finish, has_printed_json, prepare, print_json
 
 
 class Interrupted(KBBenchError):
@@ -59,8 +59,8 @@ def exit_code(arguments: list[str]) -> int:
         echo(f"kbbench: {error}", err=True)
         if error.exit_code == Interrupted.exit_code and arguments[0] in RESUMABLE:
             echo(f"To resume: {called_as()} {shlex.join(arguments)}", err=True)
-        if "--json" in arguments and not unwritten:
-            click.echo(json.dumps({"error": {"code": error.code, "message": str(error)}}, indent=2))
+        if "--json" in arguments and not unwritten and not has_printed_json():
+            print_json({"error": {"code": error.code, "message": str(error)}})
     finish()
     return error.exit_code
 

@@ -8,7 +8,7 @@ import click
 from kbbench_hf.benchmarks import PUBLISHED, find_dataset, is_published
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import FilePath
-from kbbench_hf.cli.options import MODE, on_benchmark, with_read_options
+from kbbench_hf.cli.options import ACROSS_PROMPTS, MODE, on_benchmark, with_read_options
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
@@ -27,6 +27,7 @@ from kbbench_hf.scoring.options import ReadOptions
     is_flag=True,
     help="Describe the dataset WHAT: its size, lengths, diversity.",
 )
+@ACROSS_PROMPTS
 @click.option("--out", type=FilePath(), help="The file to write; for a folder of runs, the folder.")
 def command(
     what: tuple[str, ...],
@@ -35,6 +36,7 @@ def command(
     mode: str | None,
     read_options: ReadOptions,
     of_dataset: bool,
+    across_prompts: bool,
     out: Path | None,
 ) -> None:
     """Write an HTML report of WHAT, a run folder or a predictions file; several systems give one side-by-side page.
@@ -55,7 +57,7 @@ def command(
             _describe(name, out)
         return
     with terminal.waiting("Writing the report"):
-        files = _write(what, benchmark, split, mode, read_options, out)
+        files = _write(what, benchmark, split, mode, read_options, out, across_prompts)
     for file in files:
         terminal.echo(str(file))
 
@@ -67,6 +69,7 @@ def _write(
     mode: str | None,
     read_options: ReadOptions,
     out: Path | None,
+    across_prompts: bool,
 ) -> Sequence[Path]:
     """Write the report of a file, of several systems, of a run folder, or of a folder of runs; return its files."""
     if len(what) == 1 and (Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]})):
@@ -83,7 +86,9 @@ def _write(
         from kbbench_hf.scoring.results_table import results_table
 
         names = (benchmark,) if benchmark else ()
-        block, *others = results_table(what, names, split=split, mode=mode, options=read_options)
+        block, *others = results_table(
+            what, names, split=split, mode=mode, options=read_options, across_prompts=across_prompts
+        )
         if others:
             raise UsageError(
                 f"These systems ran on {len(others) + 1} benchmarks; expected one. Choose it with --benchmark, or use "

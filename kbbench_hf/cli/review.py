@@ -159,7 +159,7 @@ def _show(found: ReviewerAgreement, json_output: bool) -> None:
 def _show_folded(judgements: Sequence[Judgement], json_output: bool) -> None:
     found = folded(judgements)
     if json_output:
-        click.echo(json.dumps({name: each._asdict() for name, each in found.items()}))
+        terminal.print_json({name: each._asdict() for name, each in found.items()}, indent=None)
         return
     rows = [[name, f"{each.positive:.1%}", f"{each.non_negative:.1%}", f"{each.n}"] for name, each in found.items()]
     terminal.print_table(terminal.console(), ["question", "positive", "non-negative", "n"], rows)

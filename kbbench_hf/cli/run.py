@@ -1,6 +1,5 @@
 """`kbbench run`: run a model on a benchmark; the options depend on the benchmark."""
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from kbbench_hf.cli.names import BENCHMARK, NAME
 from kbbench_hf.cli.options import ALL_METRICS, JSON, NOTES
 from kbbench_hf.cli.run_options import RunCommand
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.reports.terminal import called_as, echo
+from kbbench_hf.reports.terminal import called_as, echo, print_json
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.run_options import RunOptions
@@ -79,7 +78,7 @@ def command(
     if _is_first():
         if json_output:
             summary = {"summary": done.summary.to_json()} if done.summary and found.asking.prompts else {}
-            click.echo(json.dumps({**done.result.to_dict(), "run": str(done.folder), **summary}, indent=2))
+            print_json({**done.result.to_dict(), "run": str(done.folder), **summary})
         else:
             print_result(done.result, found, all_metrics=all_metrics, notes=notes)
             view = f"{called_as()} report {shlex.quote(str(done.folder))}"
@@ -144,7 +143,7 @@ def _run_testbed(
 
         table = chosen.table(finished_results(found, configs, model, options))
         if json_output:
-            click.echo(json.dumps(table_to_json(table), indent=2))
+            print_json(table_to_json(table))
         else:
             print_table(table)
         return
@@ -176,7 +175,7 @@ def _print_configs(
     found: Benchmark, model: str, testbed: str, options: "RunOptions", results: dict[str, Any], json_output: bool
 ) -> None:
     if json_output:
-        click.echo(json.dumps(results, indent=2))
+        print_json(results)
         return
     from kbbench_hf.reports.score_table import print_testbed
 
@@ -190,7 +189,7 @@ def _print_estimate(name: str, model: str, options: "RunOptions", json_output: b
 
     prompt, found = estimate_run(name, model, **options)
     if json_output:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
         return
     for message in prompt.messages:
         click.echo(f"[{message['role']}]\n{message['content']}\n")

@@ -1,6 +1,5 @@
 """`kbbench score`: score predictions, or only check them (`--check`, which `kbbench validate` does too)."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +88,7 @@ def command(
     if out:
         write_result(result, out)
     if json_output:
-        click.echo(json.dumps(result.to_dict(), indent=2))
+        terminal.print_json(result.to_dict())
     else:
         print_result(result, benchmark_of(result.benchmark), slices, all_metrics=all_metrics, notes=notes)
         print_nearest_published(result, benchmark_of(result.benchmark))
@@ -127,7 +126,7 @@ def check_predictions(
     if write is not None:
         write_predictions(read, examples, found.scoring.answer.field, write)
     if json_output:
-        click.echo(json.dumps({**counts, "warnings": [note.to_dict() for note in read.notes]}))
+        terminal.print_json({**counts, "warnings": [note.to_dict() for note in read.notes]}, indent=None)
     else:
         terminal.echo(
             f"Valid: {counts['n_predictions']:,} of {counts['n_examples']:,} examples have predictions, "

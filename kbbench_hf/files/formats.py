@@ -158,6 +158,11 @@ def _folder_files(folder: Path) -> list[Path]:
         return [own]
     if tables.is_saved_dataset(folder):
         return [folder]
+    if (folder / "journal.jsonl").is_file():
+        raise UsageError(
+            f"{folder} is a run that is not finished: it holds a journal and no {own.name}. Expected a finished run. "
+            "Run the same command again to finish it."
+        )
     for endings in (("*.jsonl", "*.jsonl.gz"), ("*.parquet", "data/*.parquet")):
         if found := sorted(file for ending in endings for file in folder.glob(ending)):
             if others := sorted(

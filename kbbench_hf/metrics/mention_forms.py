@@ -4,17 +4,22 @@ The modes before `repaired-2` use the older rules of `mentions`. These rules als
 know more forms. A pronoun or a description ("the film") is no mention.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
+from kbbench_hf.metrics.mention_paraphrases import PARAPHRASES, is_part_of_name
 from kbbench_hf.metrics.mention_rules import RULES, Form
-from kbbench_hf.text.dates import Date, parse_date
+from kbbench_hf.text.dates import MONTHS, ORDINALS, Date, find_dates, parse_date
 from kbbench_hf.text.folding import repair_text
-from kbbench_hf.text.name_matching import Label, SentenceWords
+from kbbench_hf.text.name_matching import Label, SentenceWords, Span
 from kbbench_hf.text.name_variants import QUALIFIER
-from kbbench_hf.text.quantities import parse_quantity
+from kbbench_hf.text.quantities import NUMBER_WORDS, Quantity, find_quantities, parse_quantity
 from kbbench_hf.text.words import is_separated
+
+_VALUE_WORDS = frozenset(MONTHS) | {month[:3] for month in MONTHS} | NUMBER_WORDS.keys() | ORDINALS.keys()
+"""Words other than numerals with which a date or number can begin."""
 
 
 class Mention(NamedTuple):
@@ -76,12 +81,12 @@ def find_mention(sentence: str, entity: str) -> Mention:
     return Mention("absent")
 
 
-def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
-    """Return how a sentence mentions the subject and the object of a triple.
+def find_forms(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
+    """Return the mentions of a triple's subject and object by the rules of `find_mention` (mode `repaired-2`).
 
     A subject that occurs only inside the object's longer name is absent.
 
-    >>> [each.form for each in find_mentions("Its neighbour is Scafell Pike.", "Scafell", "Scafell Pike")]
+    >>> [each.form for each in find_forms("Its neighbour is Scafell Pike.", "Scafell", "Scafell Pike")]
     ['absent', 'verbatim']
     """
     of_subject, of_object = find_mention(sentence, subject), find_mention(sentence, obj)
@@ -91,6 +96,113 @@ def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Menti
         if inner and all(any(o[0] <= i[0] and i[1] <= o[1] for o in outer) for i in inner):
             of_subject = Mention("absent")
     return of_subject, of_object
+
+
+def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
+    """Return how a sentence mentions the subject and the object of a triple (mode `repaired-3`).
+
+    Differs from `find_forms`: paraphrases are mentions (`mention_paraphrases`). A name that occurs only
+    inside the longer name of something else is absent. No words are the mention of both ends: those inside the object
+    are not the subject's, and of equal words the end with the better form has them.
+
+    >>> sentence = "The grounds of Marlow Conference border the Grey Bay drainage basin and Scafell Pike."
+    >>> names = ("Marlow Conference Grounds", "Grey Bay Basin"), ("Scafell", "Scafell Pike"), ("Pike", "Scafell Pike")
+    >>> [[end.form for end in find_mentions(sentence, *pair)] for pair in names]
+    [['alias', 'alias'], ['absent', 'verbatim'], ['absent', 'verbatim']]
+    """
+    text = index_sentence(sentence)
+    of_subject, of_object = _occurrences(sentence, subject), _occurrences(sentence, obj)
+    of_subject = tuple(each for each in of_subject if not any(_is_inside(each, other) for other in of_object))
+    for one, another in product(of_subject, of_object):
+        if one.span != another.span or one.span == (0, 0) or obj.startswith('"'):  # a literal is the name itself
+            return _mention(text, one), _mention(text, another)
+    if of_subject and of_object:  # the same words
+        is_subject = of_subject[0].form == "verbatim" or of_object[0].form != "verbatim"
+        of_subject, of_object = (of_subject, ()) if is_subject else ((), of_object)
+    return _mention(text, *of_subject[:1]), _mention(text, *of_object[:1])
+
+
+class _Occurrence(NamedTuple):
+    form: Form
+    span: Span
+
+
+_NOWHERE = _Occurrence("absent", (0, 0))
+
+
+@lru_cache(maxsize=2**15)
+def _occurrences(sentence: str, entity: str) -> tuple[_Occurrence, ...]:
+    """Return the places where a sentence mentions an entity: all verbatim ones, or the first of each rule."""
+    text, mention = index_sentence(sentence), find_mention(sentence, entity)
+    name = " ".join(repair_text(entity).replace("_", " ").replace('"', "").split())
+    bare = QUALIFIER.sub("", name.strip("' "))
+    labels = [label for each in dict.fromkeys((bare, name)) if (label := Label.of(each)).words]
+    if not labels:
+        return (_Occurrence("verbatim", (0, 0)),)
+    places = _free_places(text, mention.words) if mention.form == "verbatim" else []
+    if places or is_separated(bare):
+        return tuple(_Occurrence("verbatim", span) for span in places)
+    if dates := () if bare.isdigit() else label_dates(bare):
+        span = _shortest(text, lambda words: any(is_stated(date, find_dates(words)) for date in dates))
+        return (_Occurrence("date_form", span),) if span else ()
+    if quantity := parse_quantity(name):
+        span = _shortest(text, lambda words: any(_is_written(quantity, each) for each in find_quantities(words)))
+        return (_Occurrence("number_form", span),) if span else ()
+    spans: dict[Span, Form] = {}
+    for form, rule in PARAPHRASES:
+        for label in labels:
+            span = rule(text, label)
+            if span and not text.is_deputy(span[0]) and not is_part_of_name(text, label, span):
+                others = (each for each in _free_places(text, text.quote(span)) if each != span)
+                spans |= {each: form for each in (span, *others) if each not in spans}
+    return tuple(_Occurrence(form, span) for span, form in spans.items())
+
+
+def _shortest(text: SentenceWords, fits: Callable[[str], bool]) -> Span | None:
+    """Return the shortest span with a value, of at most eight words; an empty one if its parts are farther apart."""
+    n = len(text.words)
+    if not n or not fits(text.sentence):
+        return None
+    starts = [place for place, word in enumerate(text.words) if word[0].isdigit() or word in _VALUE_WORDS]
+    for size in range(1, 9):
+        for start in starts:
+            if start + size <= n and fits(text.quote((start, start + size))):
+                return start, start + size
+    return 0, 0
+
+
+def _is_written(gold: Quantity, found: Quantity) -> bool:
+    """Return whether a sentence's number is the gold one, rounded to its decimals or in a unit 1,000 times as large."""
+    rounded = 0 < found.step < 1 and abs(gold.value - found.value) <= found.step / 2 and found.value > 99 * found.step
+    digits = f"{found.value:.0f}".rstrip("0")
+    scaled = len(digits) > 3 and gold.unit is None and gold.value in (found.value * 1000**power for power in (1, 2, 3))
+    return gold.equals(found, rounded=True) or rounded or scaled
+
+
+def _free_places(text: SentenceWords, words: str) -> list[Span]:
+    """Return the spans of some words of a sentence where they are no part of a longer name."""
+    label = Label.of(words)
+    spans = dict.fromkeys((*text.places(label), *filter(None, [text.in_a_row(label)])))
+    return [span for span in spans if text.is_whole(label, span) and not is_part_of_name(text, label, span)]
+
+
+def _is_inside(subject: _Occurrence, obj: _Occurrence) -> bool:
+    """Return whether a subject has only some words inside the object's name."""
+    one, other = subject.span, obj.span
+    return one != other and other[0] <= one[0] and one[1] <= other[1] and obj.form in ("verbatim", "short", "inflected")
+
+
+def _mention(text: SentenceWords, found: _Occurrence = _NOWHERE) -> Mention:
+    """Return a mention with its words as written: no full stop after a number, and whole brackets."""
+    if not found.span[1]:
+        return Mention(found.form)
+    words = text.quote(found.span)
+    if words[-2:-1].isdigit():
+        words = words.removesuffix(".")
+    for whole in (f"({words}", f"{words})"):
+        if whole.count("(") == whole.count(")") and whole in text.sentence:
+            words = whole
+    return Mention(found.form, words.replace("  and  ", " & "))
 
 
 index_sentence = lru_cache(maxsize=2**13)(SentenceWords)

@@ -16,15 +16,15 @@ from kbbench_hf.text.name_variants import (
 )
 
 Form = Literal["verbatim", "short", "alias", "inflected", "date_form", "number_form", "absent"]
-_LANDSCAPE = frozenset("river creek mountains mountain islands desert glacier".split())
+LANDSCAPE = frozenset("river creek mountains mountain islands desert glacier".split())
 """Kinds that names of landscapes omit after an article: "the Enco"."""
 _FORM = r"(?:A\.?F\.?C|F\.?C|A\.?C|A\.?S|S\.?C|S\.?V|C\.?F|N\.?V|A\.?G|S\.?p\.?A|GmbH|Inc|Ltd|LLC|Co|Corp)\b\.?"
 _COMPANY = re.compile(rf"^{_FORM}\s+|,?\s+{_FORM}$")
 """Words that mark the name of a club or company."""
-_WORKS = frozenset("album book episode film films game games movie novel season sequel series song".split())
+WORKS = frozenset("album book episode film films game games movie novel season sequel series song".split())
 
 
-def _inflected(text: SentenceWords, label: Label) -> Span | None:
+def find_inflected(text: SentenceWords, label: Label) -> Span | None:
     """Find the same words in a row in the singular or plural, or words of the same roots."""
     for inflect in (singularize, strip_ending):
         if span := text.row_of([*map(inflect, label.words)], [*map(inflect, text.words)], label):
@@ -42,12 +42,12 @@ def _longer(text: SentenceWords, label: Label) -> Span | None:
             continue
         initial = label.is_name and word[0] == first[0] and min(len(word), len(first)) == 1
         alike = text.keys[start] == keys[0] or initial or word in find_nicknames(first)
-        if alike and (end := _end_of_longer(text, label, keys, start)):
+        if alike and (end := end_of_longer(text, label, keys, start)):
             return start, end
     return None
 
 
-def _end_of_longer(text: SentenceWords, label: Label, keys: Sequence[str], start: int) -> int:
+def end_of_longer(text: SentenceWords, label: Label, keys: Sequence[str], start: int) -> int:
     """Return the end of a name that starts here, by all its words or its last one; 0 if neither follows."""
     is_event = len(keys) > 2 and re.fullmatch(r"(?:18|19|20)\d\d", keys[0])
     wanted, skipped, position = 1, 0, start + 1
@@ -84,7 +84,7 @@ def _listed(text: SentenceWords, label: Label) -> Span | None:
     parts = [Label.of(part) for part in re.split(r"\s*[,;]\s*", label.name)]
     if len(parts) < 2 or not all(part.words for part in parts):
         return None
-    found = [span for part in parts if (span := text.in_a_row(part) or _inflected(text, part))]
+    found = [span for part in parts if (span := text.in_a_row(part) or find_inflected(text, part))]
     enough = len(found) == len(parts) or (len(parts) > 3 and len(found) >= 0.75 * len(parts))
     return (min(start for start, _ in found), max(end for _, end in found)) if enough else None
 
@@ -94,10 +94,10 @@ def _without_kind(text: SentenceWords, label: Label) -> Span | None:
     n, last = len(label.words), label.words[-1]
     rest = label.part(0, -1)
     without = n > 1 and last in KINDS and (label.written[-1].islower() or not label.is_name)
-    if without and (span := text.in_a_row(rest) or _inflected(text, rest)):
+    if without and (span := text.in_a_row(rest) or find_inflected(text, rest)):
         return span
-    if n == 2 and not _LANDSCAPE.isdisjoint(label.words):
-        for start, end in text.places(label.part(0, 1) if last in _LANDSCAPE else label.part(1)):
+    if n == 2 and not LANDSCAPE.isdisjoint(label.words):
+        for start, end in text.places(label.part(0, 1) if last in LANDSCAPE else label.part(1)):
             if start and text.words[start - 1] == "the" and text.has_capital(start) and not text.has_capital(end):
                 return start, end
     if n == 2 and last == "party":
@@ -125,7 +125,7 @@ def _before_of(text: SentenceWords, label: Label) -> Span | None:
             followed = end < len(text.words) and text.words[end] == word
             if text.has_capital(start) and text.has_capital(end - 1) and not followed:
                 return start, end
-        if span := _inflected(text, head):
+        if span := find_inflected(text, head):
             return span
     return None
 
@@ -179,7 +179,7 @@ def _nation(text: SentenceWords, label: Label) -> Span | None:
 
 def _regnal(text: SentenceWords, label: Label) -> Span | None:
     """Find "Elizabeth" for "Elizabeth II", "John Paul" for "John Paul II"; but no work for its sequel."""
-    if not _WORKS.isdisjoint(text.words):
+    if not WORKS.isdisjoint(text.words):
         return None
     for i, word in enumerate(label.written[1:], start=1):
         for span in text.places(label.part(0, i)) if re.fullmatch(r"[IVX]{1,5}|Jr|Sr", word) else ():
@@ -237,7 +237,7 @@ def _shorter(text: SentenceWords, label: Label) -> Span | None:
     return None
 
 
-def _scattered(text: SentenceWords, label: Label) -> Span | None:
+def find_scattered(text: SentenceWords, label: Label) -> Span | None:
     """Find all words but small ones near each other: "Oxford University", "the President ... of the United States"."""
     senses = label.senses
     if len(senses) < 2:
@@ -254,12 +254,13 @@ def _scattered(text: SentenceWords, label: Label) -> Span | None:
         places.append(here)
     of_nation = any(find_country(" ".join(label.written[start:end])) for _, (start, end) in senses)
     room = (40 if of_nation else 12 if len(senses) < 4 else 4) + len(label.words)
-    spans = [span for first in places[0] if (span := _nearest(first, places[1:]))]
+    spans = [span for first in places[0] if (span := nearest_spans(first, places[1:]))]
     start, end = min(spans, key=lambda span: span[1] - span[0], default=(0, room + 1))
     return (start, end) if end - start <= room else None
 
 
-def _nearest(first: Span, others: Sequence[Sequence[Span]]) -> Span | None:
+def nearest_spans(first: Span, others: Sequence[Sequence[Span]]) -> Span | None:
+    """Return the span from a first place over the nearest place of each other group; None if a group has none left."""
     chosen = [first]
     for here in others:
         free = [span for span in here if span not in chosen]
@@ -290,7 +291,7 @@ def _one_letter_apart(a: str, b: str) -> bool:
 
 
 RULES: tuple[tuple[Form, Callable[[SentenceWords, Label], Span | None]], ...] = (
-    ("inflected", _inflected),
+    ("inflected", find_inflected),
     ("alias", _longer),
     ("short", _before_comma),
     ("alias", _listed),
@@ -302,7 +303,7 @@ RULES: tuple[tuple[Form, Callable[[SentenceWords, Label], Span | None]], ...] = 
     ("short", _family_name),
     ("short", _title_part),
     ("alias", _shorter),
-    ("alias", _scattered),
+    ("alias", find_scattered),
     ("alias", _misspelt),
 )
 """Form -> its rule, in order: the first rule that finds a span decides."""

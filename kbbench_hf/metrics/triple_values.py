@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import nan
 from typing import NamedTuple
 
-from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, is_stated, label_dates
+from kbbench_hf.metrics.mention_forms import Mention, find_forms, find_mention, find_mentions, is_stated, label_dates
 from kbbench_hf.metrics.triples import (
     EMPTY_ANSWER,
     Ontology,
@@ -59,13 +59,19 @@ class ValueScores(NamedTuple):
     """Number of gold triples whose subject or object the sentence does not mention."""
 
 
-def find_gold_mentions(sentence: str, gold: Sequence[Triple]) -> list[GoldTriple]:
+def find_gold_mentions(sentence: str, gold: Sequence[Triple], *, version: int = 3) -> list[GoldTriple]:
     """Return gold triples with the mentions of their subjects and objects in the sentence.
 
-    >>> [each.object.form for each in find_gold_mentions("Heat is by Mann.", [("Heat", "director", "Michael Mann")])]
-    ['short']
+    `version` is that of the mode: 2 knows no paraphrases, and nothing of names inside longer names.
+
+    >>> gold = [("Heat", "director", "Michael Mann"), ("Heat", "medium", "Hardcover")]
+    >>> for version in (2, 3):
+    ...     print([each.object.form for each in find_gold_mentions("Heat, a hardback by Mann.", gold, version=version)])
+    ['short', 'absent']
+    ['short', 'alias']
     """
-    return [GoldTriple(triple, *find_mentions(sentence, triple[0], triple[2])) for triple in gold]
+    find = find_forms if version == 2 else find_mentions
+    return [GoldTriple(triple, *find(sentence, triple[0], triple[2])) for triple in gold]
 
 
 def score_repaired_3(
@@ -73,10 +79,16 @@ def score_repaired_3(
 ) -> ValueScores:
     """Return the values of one sentence with triples compared by value; our own mode, version 3.
 
-    Differs from `repaired-2`: `normalize_name` replaces RDF literals and typographic characters in predictions, gold
-    and sentence. Names are found in sentences without blanks (`separate_units`). A subject or object is never
-    hallucinated if the prediction matches a gold triple whose subject or object the sentence mentions: no triple is
-    both right and hallucinated.
+    Differs from `repaired-2`:
+
+    - `normalize_name` replaces RDF literals and typographic characters in predictions, gold and sentence. Names are
+      found in sentences without blanks (`separate_units`).
+    - Mentions are those of `find_mentions`: paraphrases ("hardback" for "Hardcover") are mentions, names inside the
+      longer name of something else are not, and no words are the mention of both ends of a triple.
+    - A date or number is also equal to the one in the sentence, in the words of the sentence.
+    - A subject or object is never hallucinated if the prediction matches a gold triple whose subject or object the
+      sentence mentions: no triple is both right and hallucinated.
+    - A gold triple that `empty_gold_restored` restored is left out if the sentence has no word for its relation.
 
     >>> ontology = Ontology(("film",), ("director",))
     >>> sentence, gold = "Ocean's Eleven is by Hans.", [("Ocean's Eleven", "director", "Hans")]
@@ -94,7 +106,7 @@ def score_repaired_3(
     plain_predicted, plain_gold = (
         [(plain(subject), relation, plain(obj)) for subject, relation, obj in triples] for triples in (predicted, gold)
     )
-    return _score_by_value(plain_predicted, plain_gold, plain(sentence), ontology, trust_matches=True)
+    return _score_by_value(plain_predicted, plain_gold, plain(sentence), ontology, version=3)
 
 
 def score_repaired_2(
@@ -117,13 +129,13 @@ def score_repaired_2(
     >>> scores.mentioned[:3], scores.all_triples
     ((1.0, 1.0, 1.0), (0.5, 0.5, 0.5))
     """
-    return _score_by_value(predicted, gold, sentence, ontology, trust_matches=False)
+    return _score_by_value(predicted, gold, sentence, ontology, version=2)
 
 
 def _score_by_value(
-    predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology, *, trust_matches: bool
+    predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology, *, version: int
 ) -> ValueScores:
-    golds = find_gold_mentions(sentence, gold)
+    golds = find_gold_mentions(sentence, gold, version=version)
     mentioned = {position for position, each in enumerate(golds) if each.is_mentioned}
     n_not_named = len(golds) - len(mentioned)
     distinct = list(dict.fromkeys(predicted))
@@ -135,7 +147,7 @@ def _score_by_value(
     conformance = sum(name_key(relation) in ontology.folded_relations for _, relation, _ in distinct) / len(distinct)
     subjects = objects = 0.0
     for (subject, _, obj), positions in matches:
-        trusted = [golds[position] for position in positions] if trust_matches else []
+        trusted = [golds[position] for position in positions] if version > 2 else []
         subjects += not (any(each.subject.found for each in trusted) or _is_supported(subject, sentence, context))
         objects += not (any(each.object.found for each in trusted) or _is_supported(obj, sentence, context))
     subjects, objects = subjects / len(distinct), objects / len(distinct)
@@ -197,12 +209,13 @@ def same_entity(predicted: str, gold: str, sentence: str, mention: Mention) -> b
     label, guess = (
         " ".join(repair_text(name).replace("_", " ").replace('"', "").split()) for name in (gold, predicted)
     )
-    bare = QUALIFIER.sub("", label)
+    bare, key = QUALIFIER.sub("", label), _key(guess)
+    if mention.form in ("date_form", "number_form") and mention.words and key == _key(mention.words):
+        return True
     if not bare.isdigit() and label_dates(bare):
         return _same_date(guess, bare, sentence)
     if quantity := parse_quantity(label):
         return _same_quantity(guess, quantity, sentence)
-    key = _key(guess)
     if len("".join(Label.of(bare).words)) < 3 and not find_country(bare):  # C++ is not C
         return key in (_key(label), _key(bare))
     if key == _key(label) or (mention.words and key == _key(mention.words)):

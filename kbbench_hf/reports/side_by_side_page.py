@@ -59,6 +59,7 @@ def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
     return TEMPLATES.get_template("side_by_side.html.jinja").render(
         title=f"{found.title}: {len(block.systems)} systems",
         place=sheet([block]).title,
+        prompts=[f"{each.name}: {each.result.prompt.name}" for each in scored if each.result and each.result.prompt],
         warnings=ordered_warnings(block.warnings, metric),
         sheet=sheet([block], warnings=False),
         headline=label(found, metric),

@@ -1,6 +1,7 @@
 """Output to a terminal of any encoding and width: text, tables, spinners; control characters are escaped."""
 
 import codecs
+import json
 import os
 import shlex
 import shutil
@@ -34,6 +35,7 @@ def prepare() -> None:
     null device; otherwise the next opened file would get its number, and with it the output.
     """
     codecs.register_error(_HANDLER, _in_ascii)
+    _printed.clear()
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
             _open_null_device(number)
@@ -74,6 +76,21 @@ def echo(text: str = "", *, err: bool = False) -> None:
     if stream is not None:
         stream.write(f"{visible(text)}\n")
         stream.flush()
+
+
+_printed: list[bool] = []
+"""Not empty once this process has printed a JSON document."""
+
+
+def print_json(value: object, indent: int | None = 2, ensure_ascii: bool = True) -> None:
+    """Print a JSON document to standard output, for `--json`; a command prints one."""
+    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=ensure_ascii) + "\n")
+    _printed.append(True)
+
+
+def has_printed_json() -> bool:
+    """Whether the command has printed its JSON document, so that an error may not add another one."""
+    return bool(_printed)
 
 
 @contextmanager

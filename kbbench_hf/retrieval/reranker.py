@@ -1,31 +1,36 @@
 """LLM re-ranker: prompt for one candidate, parser of its score, and the new order.
 
 The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
-The wording `clean` is ours. `reference` prompts and parses as upstream does. Differs from upstream: its parser takes
+The wordings `clean` and `clean-1` are ours; `clean-1`, of earlier runs, requests a bare number beside a JSON
+schema. `reference` prompts and parses as upstream does. Differs from upstream: its parser takes
 "10.5" for 0.5 and refuses "1" and ".5"; a candidate that fails does not discard those of the query that were paid for.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 
 from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
 from kbbench_hf.parsing import scores
 from kbbench_hf.parsing.parsed_reply import ParseError
 
-INSTRUCTION = """\
+_TASK = """\
 You judge search results. Below are a query and one candidate of type "{node_type}" with what is known of it. \
 How well does the candidate meet everything that the query asks for, its properties and its relations?
 
-Answer with one number from 0.0 to 1.0 and nothing else: 0.0 if nothing supports it, 1.0 if all of it is clearly \
-supported, in between if part of it is.
+Answer with """
+_SCALE = """\
+0.0 if nothing supports it, 1.0 if all of it is clearly supported, in between if part of it is.
 
 Query: {query}
 
 Candidate:
-{document}
-
-Score:"""
+{document}"""
+INSTRUCTION = f'{_TASK}JSON only: {{{{"score": NUMBER}}}}, where the number is from 0.0 to 1.0: {_SCALE}'
+INSTRUCTION_1 = f"{_TASK}one number from 0.0 to 1.0 and nothing else: {_SCALE}\n\nScore:"
 REFERENCE_INSTRUCTION = """\
 You examine whether a {node_type} satisfies the requirements of a query. Give it a score from 0.0 to 1.0: 0.0 if it \
 satisfies none of them, 1.0 if there is strong and explicit evidence that it satisfies all of them, a value in between \
@@ -51,9 +56,9 @@ RANK_WEIGHT = 0.1
 _REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
 
 
-def prompt(query: str, node_type: str, document: str) -> Prompt:
+def prompt(query: str, node_type: str, document: str, instruction: str = INSTRUCTION) -> Prompt:
     """Return the prompt for one candidate."""
-    text = INSTRUCTION.format(node_type=node_type, query=query, document=document[:MOST_CHARACTERS])
+    text = instruction.format(node_type=node_type, query=query, document=document[:MOST_CHARACTERS])
     return Prompt([{"role": "user", "content": text}], max_tokens=ROOM_FOR_THOUGHT, json_schema=SCHEMA)
 
 
@@ -107,9 +112,15 @@ class RerankMethod:
     whole: bool = False
     """Whether a query keeps its first ranking where a candidate has no score."""
 
+    @property
+    def prompt_sha256(self) -> str:
+        """A hash of the wording."""
+        return sha256(json.dumps(self.prompt("", "", "").messages).encode()).hexdigest()
+
 
 RERANK_METHODS = {
     "clean": RerankMethod(prompt, parse_score),
+    "clean-1": RerankMethod(partial(prompt, instruction=INSTRUCTION_1), parse_score),
     "reference": RerankMethod(reference_prompt, parse_reference_score, temperature=1.0, tries=3, whole=True),
 }
 """Name -> method; the first is the default."""

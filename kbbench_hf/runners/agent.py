@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking, shown_ids
-from kbbench_hf.agents.tool_schemas import TOOLS, Id
+from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, Id
+from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
@@ -192,13 +193,22 @@ def tool_parameters(agent: Agent, tool_choice: str | None = None) -> dict[str, A
     """
     if agent.protocol == "json":
         return {}
-    return {"tools": [tool.function() for tool in TOOLS]} | ({"tool_choice": tool_choice} if tool_choice else {})
+    return {"tools": [tool.function() for tool in agent.tools.offered]} | (
+        {"tool_choice": tool_choice} if tool_choice else {}
+    )
 
 
 def contract_sha256(agent: Agent) -> str:
     """Return a hash of what every request of a run says: the instructions and the tools."""
-    said = [agent.instructions, [tool.function() for tool in TOOLS]]
+    said = [agent.instructions, [tool.function() for tool in agent.tools.offered]]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def with_tools_of(agent: Agent, recorded: str | None) -> Agent:
+    """Return the agent with the tools that a started run recorded by its `contract_sha256`; unchanged for any other."""
+    tools = agent.tools
+    first = replace(agent, tools=AgentTools(tools.kb, tools.search, tools.candidates, FIRST_TOOLS))
+    return first if recorded == contract_sha256(first) else agent
 
 
 def chosen_protocol(model: LanguageModel, given: Protocol | None = None, *, structured: bool | None = None) -> Protocol:

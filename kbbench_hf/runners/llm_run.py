@@ -1,8 +1,9 @@
 """Runs of a language model on a benchmark: prompts, completions, predictions and result in one run folder."""
 
+import glob
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -12,6 +13,8 @@ from typing import Any, Unpack
 from kbbench_hf.benchmarks.base import Benchmark, PromptOptions
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.llm.failures import SETTLED
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
@@ -19,9 +22,9 @@ from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.runners.run_options import RunOptions, prompt_options
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
-from kbbench_hf.scoring.eval_task import EvalTask
+from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.result import Result, UsedPrompt
 from kbbench_hf.scoring.score import own_predictions, repeat_files, score_with_annotations, with_repeats
 
 N_HASHED_PROMPTS = 100
@@ -36,6 +39,8 @@ class PromptedTask:
     options: PromptOptions
     similar_by: str | None = None
     """The embedder that chose the demonstrations, with its revision; None for the dataset's own choice."""
+    is_default: bool = False
+    """Whether the prompt is the default: nobody chose it."""
 
     @cached_property
     def prompts(self) -> Prompts:
@@ -90,7 +95,8 @@ def prompt_task(task: EvalTask, **options: Unpack[RunOptions]) -> PromptedTask:
     name, asking = task.place.benchmark, task.benchmark.asking
     if not asking.prompts:
         raise UsageError(f"{name} is answered by retrievers; expected --model bm25, dense:..., graph:...")
-    prompt, similar_by = options.get("prompt") or next(iter(asking.prompts)), options.get("similar_by")
+    chosen, similar_by = options.get("prompt"), options.get("similar_by")
+    prompt = chosen or next(iter(asking.prompts))
     if prompt not in asking.prompts:
         raise unknown_name(f"prompt of {name}", prompt, asking.prompts)
     if similar_by is not None:
@@ -101,7 +107,44 @@ def prompt_task(task: EvalTask, **options: Unpack[RunOptions]) -> PromptedTask:
         embedder = SentenceEmbedder(similar_by)
         task = task._replace(examples=asking.with_similar_ids(task.examples, embedder))
         similar_by = embedder.name
-    return PromptedTask(task, prompt, prompt_options(options), similar_by)
+    return PromptedTask(task, prompt, prompt_options(options), similar_by, chosen is None)
+
+
+def with_started_prompt(
+    prompted: PromptedTask, settings: dict[str, Any], folder: Path | None, *, show: bool = True
+) -> tuple[PromptedTask, dict[str, Any], Path]:
+    """Return the task, settings and folder of a run; a started run keeps the prompt that its folder records.
+
+    A started run is one in `folder`, or, without `folder`, an unfinished one in a default folder, whose settings differ
+    in the prompt only. It keeps its prompt where the user chose none, or chose its name and the wording has changed
+    since; a message says so. The benchmark still has that wording, perhaps under another name.
+    """
+    place, model = prompted.task.place, settings["model"]
+    default = folder or default_folder(place, model, settings)
+    if folder is None and not (default / RUN).is_file():
+        others = default.parent.glob(f"{glob.escape(default.name.rpartition('-')[0])}-????????/{RUN}")
+        folders = [file.parent for file in sorted(others) if not _is_finished(read_json(file))]
+    else:
+        folders = [default]
+    for each in folders:
+        before = read_json(each / RUN).get("settings") or {} if (each / RUN).is_file() else {}
+        own = {name: before.get(name) for name in ("prompt", "prompt_sha256")}
+        same = before == json.loads(json.dumps({**settings, **own})) and before != settings
+        if not same or not (prompted.is_default or own["prompt"] == prompted.prompt_name):
+            continue
+        for name in prompted.task.benchmark.asking.prompts:
+            kept = replace(prompted, prompt_name=name)
+            if kept.prompt_sha256() == own["prompt_sha256"]:
+                today = "" if name == own["prompt"] else f", which is {name!r} today,"
+                say([f"{each} started with the prompt {own['prompt']!r}{today} and keeps it."], show=show)
+                return kept, {**settings, **own}, each
+    return prompted, settings, default
+
+
+def _is_finished(run: Mapping[str, Any]) -> bool:
+    """Return whether a run needs no more requests, as its `run.json` says."""
+    summary = run.get("summary") or {"stopped": "not started"}
+    return not summary.get("stopped") and not set(summary.get("errors", ())) - SETTLED
 
 
 def run_language_model(
@@ -134,8 +177,8 @@ def run_language_model(
     parse = parsers[parser_name]
     sampling = sampling or Sampling()
     settings = prompted.settings(model_name, sampling, repeats, structured)
-    folder = folder or default_folder(place, model_name, settings)
     first = not getattr(model, "rank", 0)
+    prompted, settings, folder = with_started_prompt(prompted, settings, folder, show=first and how.get("show", True))
     of_prompts = prompted.warnings()
     if first:
         say(of_prompts, show=how.get("show", True))
@@ -161,7 +204,7 @@ def run_language_model(
         )
         for rows, file in zip(generation.predictions, repeat_files(folder, repeats), strict=True)
     )
-    result = with_repeats(result, others)
+    result = with_repeats(replace(result, prompt=UsedPrompt.of_run(settings)), others)
     if _is_right(benchmark, result):
         warnings, shown = ([each for each in some if each.code != EQUAL] for some in (warnings, result.warnings))
         result = replace(result, warnings=shown)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.agents.agent import Agent, AgentLimits
-from kbbench_hf.agents.tool_schemas import TOOLS
+from kbbench_hf.agents.tool_schemas import Tool
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.protocols import Message
+from kbbench_hf.runners.agent import with_tools_of
 from kbbench_hf.runners.retrieval_run import agent_tools
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, resolve_task
 from kbbench_hf.scoring.trajectories import Trajectory, read_trajectories
@@ -28,6 +29,8 @@ class Replayed(NamedTuple):
     messages: Sequence[Message]
     right: bool
     """Whether the node that was selected first is an answer."""
+    tools: Sequence[Tool]
+    """The tools that the agent had."""
 
 
 def replay(folder: Path) -> Iterator[Replayed]:
@@ -50,7 +53,9 @@ def replay(folder: Path) -> Iterator[Replayed]:
         for walk in walks:
             row = rows[walk.id]
             messages = walk.messages if walk.messages is not None else _messages(agent, row, walk, journal)
-            yield Replayed(walk, messages, bool(walk.selected) and walk.selected[0] in row["answer_ids"])
+            yield Replayed(
+                walk, messages, bool(walk.selected) and walk.selected[0] in row["answer_ids"], agent.tools.offered
+            )
 
 
 def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
@@ -63,15 +68,18 @@ def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
         UsageError: the questions are not those of the training split: what learns from them could not be scored any
             more. Or see `replay`.
     """
-    tools = [tool.function() for tool in TOOLS]
-    for walk, messages, right in replay(folder):
+    for walk, messages, right, tools in replay(folder):
         if walk.split != TRAINING:
             raise UsageError(
                 f"{folder} walked questions of split {walk.split!r}; a model that learns from them cannot be scored "
                 f"on them. Run the agent with --split {TRAINING}, and export that."
             )
         if right or not successes:
-            told = {"tools": tools} if any("tool_calls" in message for message in messages) else {}
+            told = (
+                {"tools": [tool.function() for tool in tools]}
+                if any("tool_calls" in message for message in messages)
+                else {}
+            )
             line = {"id": walk.id, "messages": [_as_objects(message) for message in messages], **told}
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
@@ -86,7 +94,8 @@ def _agent(folder: Path, task: EvalTask, settings: Row) -> Agent:
             "tool results would differ. Build that version of the dataset, or run again with --keep-texts."
         )
     limits = AgentLimits(**{name: settings[name] for name in vars(AgentLimits()) if name in settings})
-    return Agent(tools, limits, settings.get("protocol", "tools"))
+    agent = Agent(tools, limits, settings.get("protocol", "tools"))
+    return with_tools_of(agent, settings.get("contract_sha256"))
 
 
 def _messages(agent: Agent, row: Row, walk: Trajectory, journal: Journal | None) -> Sequence[Message]:

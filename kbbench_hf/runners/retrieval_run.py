@@ -22,6 +22,7 @@ from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
 from kbbench_hf.retrieval.node_texts import Forms, Text
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, NodeSearch, retriever
 from kbbench_hf.runners.process_group import shared_cache
+from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.ranking import Latency, Retrieved, Site, retrieve
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
@@ -188,15 +189,22 @@ def rerank(
     of_first = read_json(first / RUN)
     before = of_first["settings"]
     documents = Text(asking.own_documents or "clean", relations=True)
-    own = {"wording": wording, "weight": weight}
+    own: dict[str, Any] = {"wording": wording, "weight": weight}
     usual = {"wording": "clean", "weight": RANK_WEIGHT}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
     folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{depth}{ways}")
+    method = RERANK_METHODS[wording]
+    started = read_json(folder / RUN)["settings"] if (folder / RUN).is_file() else {"prompt_sha256": ""}
+    if "prompt_sha256" in started:
+        own["prompt_sha256"] = method.prompt_sha256
+    elif started.get("wording") == wording == "clean":  # an earlier version started it
+        method = RERANK_METHODS["clean-1"]
+        say([f"{folder} started with the re-ranking prompt 'clean', which is 'clean-1' today, and keeps it."])
     open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
     how |= {
         "depth": depth,
         "weight": weight,
-        "asking": RERANK_METHODS[wording],
+        "asking": method,
         "rendering": documents,
         "forms": Forms(asking.documents),
     }
@@ -230,7 +238,8 @@ def search_with_agent(
         UsageError: another run is in the folder, or the server takes no tools.
     """
     from kbbench_hf.agents.agent import Agent
-    from kbbench_hf.runners.agent import contract_sha256, run_agent
+    from kbbench_hf.agents.tool_schemas import TOOLS
+    from kbbench_hf.runners.agent import contract_sha256, run_agent, with_tools_of
 
     kb = knowledge_base(task)
     agent = Agent(agent_tools(task, base), limits, protocol, compact)
@@ -240,6 +249,10 @@ def search_with_agent(
     folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{digest}")
     of_first = read_json(first / RUN)
     before = of_first["settings"]
+    if (folder / RUN).is_file():
+        agent = with_tools_of(agent, read_json(folder / RUN)["settings"].get("contract_sha256"))
+        if agent.tools.offered != TOOLS:
+            say([f"{folder} started with an earlier prompt, and tools without text_page. It keeps them."])
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
     writes = not getattr(model, "rank", 0)
     if writes:

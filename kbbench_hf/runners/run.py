@@ -33,7 +33,7 @@ from kbbench_hf.runners.run_options import (
     sampling_of,
 )
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
-from kbbench_hf.scoring.result import Result, write_result
+from kbbench_hf.scoring.result import Result, UsedPrompt, write_result
 from kbbench_hf.scoring.score import own_predictions, repeat_files, score, score_predictions
 from kbbench_hf.scoring.warnings import stored_warnings
 
@@ -262,7 +262,7 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
     predictions = own_predictions(task, rows, folder / "predictions.jsonl")
     run = read_json(folder / RUN)
     result = score_predictions(task, predictions, stored_warnings(run.get("warnings", [])), trajectories)
-    result = replace(result, texts=run.get("texts", {}))
+    result = replace(result, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run["settings"]))
     return FinishedRun(task, folder, result, summary, latency, unread)
 
 

@@ -67,7 +67,7 @@ class RunOptions(TypedDict, total=False):
     ]
     depth: Annotated[int, Option("rerank", "Number of candidates to re-rank.", 20, least=1)]
     rerank_prompt: Annotated[
-        str, Option("rerank", "Prompt for re-ranking: clean, or reference (that of the paper).", "clean", "NAME")
+        str, Option("rerank", "Prompt for re-ranking: clean, clean-1, or reference (of the paper).", "clean", "NAME")
     ]
     rerank_weight: Annotated[float, Option("rerank", "Weight of the base ranking.", 0.1, least=0)]
 
@@ -162,11 +162,11 @@ class RunOptions(TypedDict, total=False):
 
     shots: Annotated[int, Option("demonstrations", "Number of demonstrations in the prompt.", 1, least=0)]
     demonstrations: Annotated[
-        Literal["leak-free", "similar", "random", "none"],
+        Literal["leak-free", "mentioned", "similar", "random", "none"],
         Option(
             "demonstrations",
             "Selection of demonstrations; 'similar' are those of the paper, some of which contain gold triples of the "
-            "test sentence.",
+            "test sentence. 'mentioned' are leak-free and mention their triples; a tenth of the prompts have none.",
             "leak-free",
         ),
     ]

@@ -287,9 +287,13 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
             f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
         )
         remedy = "Raise the limit with --max-tokens, in a new folder (--out)."
-        if 2 * summary.n_repetitive > summary.n_cut_off:
+        if summary.n_other_turns >= summary.n_cut_off:
+            remedy = "Let the server stop at the end of the model's turn; a higher --max-tokens does not help."
+        elif 2 * summary.n_repetitive > summary.n_cut_off:
             message += f" {summary.n_repetitive:,} of them repeat one text until the limit: the model does not end."
-            remedy = "A higher --max-tokens does not help; use --structured or another model, and check its template."
+            remedy = "A higher --max-tokens does not help. Check the model's chat template, or use another model."
+            if not structured:
+                remedy = f"{remedy[:-1]} or --structured."
         found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
     if summary.n_other_turns > MANY * n:
         message = (

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,6 +147,7 @@ def compare(
     split: str | None = None,
     mode: str | None = None,
     options: ReadOptions | None = None,
+    across_prompts: bool = False,
 ) -> Comparison:
     """Return the paired tests of every metric that two systems share: a - b, on the same examples.
 
@@ -157,9 +159,11 @@ def compare(
         split: the split; the benchmark's default where None.
         mode: the scoring mode; the benchmark's first where None.
         options: how to read predictions.
+        across_prompts: whether runs with different prompts are compared; a warning names them.
 
     Raises:
-        UsageError: the two were not scored on the same examples in the same mode, or not with the same annotations.
+        UsageError: the two were not scored on the same examples in the same mode, or not with the same annotations, or
+            their runs used different prompts.
 
     >>> from kbbench_hf.benchmarks import shipped_answers
     >>> copy, pattern = shipped_answers("mini-text2kg")
@@ -174,7 +178,7 @@ def compare(
         for each in (a, b)
     )
     first, second = first.averaged or first, second.averaged or second
-    refuse_incomparable(first, second)
+    refuse_incomparable(first, second, across_prompts=across_prompts)
     groups = first.example_slices.get(first.group_by) if first.group_by else None
     tests = _tests(first, second, np.full(len(first.ids), True), groups)
     return Comparison(first, second, tests, _warnings(first, second))
@@ -187,8 +191,10 @@ def _own_place(answers: Result | Answers) -> Place | None:
     return place_of_run([user_path(answers)]) if isinstance(answers, Path | str) else None
 
 
-def refuse_incomparable(a: Result, b: Result) -> None:
-    """Refuse two results that were not had on the same examples, data and annotations.
+def refuse_incomparable(
+    a: Result, b: Result, names: tuple[str, str] = ("A", "B"), *, across_prompts: bool = False
+) -> None:
+    """Refuse two results that were not had on the same examples, data, annotations and prompts.
 
     Raises:
         UsageError: they were not; its code names what differs.
@@ -225,13 +231,20 @@ def refuse_incomparable(a: Result, b: Result) -> None:
                 "ones.",
                 code="annotations",
             )
+    if not across_prompts and (prompts := _different_prompts(dict(zip(names, (a, b), strict=True)))):
+        raise UsageError(
+            f"The two runs used different prompts: {prompts}; a difference in score may be one of prompts. Run both "
+            "with the same prompt, or compare them nevertheless: --across-prompts (in Python: across_prompts=True).",
+            code="prompts",
+        )
 
 
 def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
     """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
     own = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
     systems = {"A": a, "B": b}
-    return [*pair_warnings(a, b), *different_texts(systems), *repeat_notes(systems), *own]
+    of_both = [*different_texts(systems), *prompt_warnings(systems), *repeat_notes(systems)]
+    return [*pair_warnings(a, b), *of_both, *own]
 
 
 def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
@@ -269,6 +282,26 @@ def different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
     listed = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in read.items())
     message = f"The retrievers read different texts of the nodes ({listed}), which may explain a part of a difference."
     return [ScoreWarning("different_texts", message, "Run them on the same text, with @text=clean for example.")]
+
+
+def prompt_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return a warning where runs used different prompts; `systems` are results by the name that it gives them."""
+    if not (names := _different_prompts(systems)):
+        return []
+    message = f"The runs used different prompts ({names}), which may explain a part of a difference."
+    return [ScoreWarning("different_prompts", message, "Run them with the same prompt.")]
+
+
+def _different_prompts(systems: Mapping[str, Result]) -> str:
+    """Return the prompts of the systems in words; empty where none differ. A hash tells those of one name apart."""
+    used = {name: each.prompt for name, each in systems.items() if each.prompt}
+    if not any(one.differs(other) for one, other in combinations(used.values(), 2)):
+        return ""
+    times = Counter(each.name for each in used.values())
+    return "; ".join(
+        f"{name}: {each.name}{f' ({each.sha256[:8]})' if times[each.name] > 1 and each.sha256 else ''}"
+        for name, each in used.items()
+    )
 
 
 def repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
@@ -332,7 +365,8 @@ def _test(
 
 def _plain_system(result: Result) -> dict[str, object]:
     plain = result.to_dict()
-    own = {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
+    own: dict[str, object] = {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
+    own |= {"prompt": result.prompt._asdict()} if result.prompt else {}
     return own | ({"repeats": plain["repeats"]} if result.repeats else {})
 
 

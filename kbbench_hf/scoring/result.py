@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,34 @@ class Predictions:
         return digest.hexdigest()
 
 
+class UsedPrompt(NamedTuple):
+    """The prompt of a run: of what (a re-ranker, an agent with these limits), its name, and the hash of its words."""
+
+    of: str
+    name: str
+    sha256: str
+
+    @classmethod
+    def of_run(cls, settings: Mapping[str, Any]) -> "UsedPrompt | None":
+        """Return the prompt of a run by its settings; None where no prompt was sent.
+
+        >>> UsedPrompt.of_run({"model": "m", "prompt": "clean", "prompt_sha256": "1b"})
+        UsedPrompt(of='', name='clean', sha256='1b')
+        """
+        if "contract_sha256" in settings:
+            limits = [str(settings.get(name)) for name in ("protocol", "max_steps", "calls_a_step")]
+            return cls(f"agent {' '.join(limits)}", "agent", settings["contract_sha256"])
+        name, sha256 = settings.get("wording", settings.get("prompt")), settings.get("prompt_sha256", "")
+        if "wording" in settings and name == "clean" and not sha256:
+            name = "clean-1"  # runs of earlier versions recorded no hash of a re-ranking prompt
+        return cls("re-ranking" if "wording" in settings else "", name, sha256) if name else None
+
+    def differs(self, other: "UsedPrompt") -> bool:
+        """Return whether the words differ; prompts of different kinds are not compared."""
+        known = self.sha256 and other.sha256
+        return self.of == other.of and (self.sha256 != other.sha256 if known else self.name != other.name)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The figures of one set of predictions, with everything needed to have them again."""
@@ -148,6 +176,8 @@ class Result:
     """The data's revision on which the answers were made, where their run says it."""
     texts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Retriever -> the rendering and fields of the texts that it read, where its run says it."""
+    prompt: "UsedPrompt | None" = None
+    """The prompt of the run, where it says it."""
     folder: Path | None = None
     """The run's folder, where a run was scored."""
     averaged: "Result | None" = None

@@ -21,6 +21,7 @@ from kbbench_hf.scoring.comparison import (
     adjusted_tests,
     different_texts,
     pair_warnings,
+    prompt_warnings,
     refuse_incomparable,
     repeat_notes,
 )
@@ -114,6 +115,7 @@ class Block:
             "group": self.groups.get(system.name),
             "figures": {metric: {"value": each.value, "ci95": each.ci95} for metric, each in shown.items()},
             "published": sources,
+            **({"prompt": system.result.prompt._asdict()} if system.result and system.result.prompt else {}),
         }
 
 
@@ -125,6 +127,7 @@ def results_table(
     mode: str | None = None,
     metrics: Sequence[str] | None = None,
     options: ReadOptions | None = None,
+    across_prompts: bool = False,
 ) -> list[Block]:
     """Return a block for each benchmark, with the systems that have answers or published figures there.
 
@@ -137,9 +140,11 @@ def results_table(
         metrics: what to show, the first being the one that orders and tests; else what is published there, or the
             first of the benchmark's.
         options: how to read predictions.
+        across_prompts: whether runs with different prompts go into one block, with a warning.
 
     Raises:
-        UsageError: nothing to show, systems that were not scored on the same examples, a metric that does not exist.
+        UsageError: nothing to show, systems that were not scored on the same examples or ran with different prompts, a
+            metric that does not exist.
 
     >>> (block,) = results_table(["published:*"], ["mini-text2kg"], metrics=["f1"])
     >>> [(each.name, round(each.figure("f1").value, 2)) for each in block.systems], dict(block.groups)
@@ -154,7 +159,8 @@ def results_table(
     ]
     if not places:
         raise missing_benchmark_error(Path(each) for _, each in named_systems if not isinstance(each, Result))
-    return [_block(task_key, named_systems, own, len(places), metrics, options) for task_key in dict.fromkeys(places)]
+    shared = len(places), metrics, options, across_prompts
+    return [_block(task_key, named_systems, own, *shared) for task_key in dict.fromkeys(places)]
 
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
@@ -189,6 +195,7 @@ def _block(
     n_places: int,
     metrics: Sequence[str] | None,
     options: ReadOptions | None,
+    across_prompts: bool,
 ) -> Block:
     bench = benchmark(task_key.benchmark)
     systems = list(_systems(task_key, named_systems, n_places, options))
@@ -196,9 +203,9 @@ def _block(
         raise UsageError(
             f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores. Name a system."
         )
-    scored = [each for each in systems if each.result is not None]
-    for other in scored[1:]:
-        refuse_incomparable(*(each.result for each in (scored[0], other)))  # type: ignore[arg-type]
+    results = {each.name: each.result for each in systems if each.result is not None}
+    for a, b in combinations(results, 2):
+        refuse_incomparable(results[a], results[b], (a, b), across_prompts=across_prompts)
     chosen = _metrics(bench, systems, metrics)
     sign = 1 if chosen[0] in bench.scoring.lower_is_better else -1
     order = {each.name: sign * shown.value if (shown := each.figure(chosen[0])) else math.inf for each in systems}
@@ -210,7 +217,7 @@ def _block(
     results = {each.name: each.result for each in systems if each.result is not None}
     warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
     pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
-    warnings = [*pairs, *different_texts(results), *repeat_notes(results), *warnings]
+    warnings = [*pairs, *different_texts(results), *prompt_warnings(results), *repeat_notes(results), *warnings]
     return Block(task_key, chosen, systems, tests, groups, warnings)
 
 

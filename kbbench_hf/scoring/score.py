@@ -20,7 +20,7 @@ from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.eval_task import EvalTask, place_of_run, resolve_task, run_settings
 from kbbench_hf.scoring.gold import gold_warnings
-from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result
+from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result, UsedPrompt
 from kbbench_hf.scoring.warnings import (
     completeness_warnings,
     limit_warning,
@@ -121,7 +121,7 @@ def score(
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
     result = score_predictions(add_annotations(task, annotations), read, of_run, walked)
-    result = replace(result, made_on=made_on, texts=run.get("texts", {}))
+    result = replace(result, made_on=made_on, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run))
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):

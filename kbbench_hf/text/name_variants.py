@@ -181,5 +181,11 @@ def _same_words() -> dict[str, str]:
     return {other: first for first, *others in groups for other in others}
 
 
+@cache
+def same_phrases() -> list[list[str]]:
+    """Return groups of phrases for one thing; names are capitalized."""
+    return [line.replace("-", " ").split(", ") for line in _lines("same_phrases.txt")]
+
+
 def _lines(name: str) -> list[str]:
     return (files("kbbench_hf.text") / "data" / name).read_text(encoding="utf-8").splitlines()

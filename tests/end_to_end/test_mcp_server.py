@@ -296,6 +296,26 @@ def test_a_client_sees_five_tools_the_schema_and_no_answer(sessions: AgentSessio
     assert not re.search(r"answer", said[0])
 
 
+def test_a_client_reads_the_whole_text_of_a_node_in_pages(
+    sessions: AgentSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbbench_hf.agents.tools.PAGE", 40)
+
+    async def main() -> list[dict[str, Any]]:
+        async with Client(mcp_server(sessions)) as client:
+            await call(client, "start_question")
+            pages = [await call(client, "neighbors", node_id=0, text_page=1)]
+            while "next_page" in pages[-1]:
+                pages.append(await call(client, "neighbors", node_id=0, text_page=pages[-1]["next_page"]))
+            return pages
+
+    pages = anyio.run(main)
+    kb = sessions.tools.kb
+    text = "".join(page["text"] for page in pages)
+    assert text.startswith(" ".join(kb.texts([0])[0].split())) and len(text) == pages[0]["characters"] > 40
+    assert [page["page"] for page in pages] == list(range(1, pages[0]["pages"] + 1))
+
+
 def test_after_forty_calls_only_finish_is_answered(sessions: AgentSessions) -> None:
     async def main() -> None:
         async with Client(mcp_server(sessions)) as client:

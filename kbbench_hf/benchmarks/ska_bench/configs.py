@@ -2,7 +2,9 @@
 
 The paper's (arXiv 2507.17178, sections 3.3 and 4): noise robustness at four budgets, order insensitivity, negative
 rejection, noise hardness. Information integration is a slice of noise runs, by `n_required`. Beyond the paper: budgets
-up to 1 M tokens on a fixed sample, positives on a grid of depths, an answerable control beside rejection.
+up to 1 M tokens on a fixed sample, positives on a grid of depths, and rejection as pairs: `rejection` has contexts that
+lack a smallest cut of the evidence, with an answerable control beside them; the paper's, of noise alone, is
+`rejection_noise`.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ REVISIONS = {1: "1.0.0", 2: "2.0.0"}
 A patch version changes descriptions, a minor version adds instances, a major one changes gold answers or contexts;
 scores of different majors are never in one table."""
 NEWEST = max(REVISIONS)
-TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "hardness", "unreviewed")
+TESTBEDS = ("noise", "order", "depth", "rejection", "rejection_control", "rejection_noise", "hardness", "unreviewed")
 """`unreviewed` is the standard noise config of the instances that wait for review."""
 
 
@@ -77,7 +79,7 @@ def _of_subset(subset: str) -> list[Config]:
         if setting in ("prefix", "random", "suffix", natural)
     ]
     found += [Config(f"depth_{subset}_{d}", "depth", subset, budget, f"depth_{d}", d / 100) for d in DEPTHS]
-    plain = ("rejection", "rejection_control", "unreviewed")
+    plain = ("rejection", "rejection_control", "rejection_noise", "unreviewed")
     found += [Config(f"{testbed}_{subset}", testbed, subset, budget, natural) for testbed in plain]
     if subset.startswith("kg"):
         found += [
@@ -85,6 +87,11 @@ def _of_subset(subset: str) -> list[Config]:
             for level, hops in HARDNESS.items()
         ]
     return found
+
+
+def built_configs(revision: int) -> dict[str, Config]:
+    """Return the testbed configs of a revision of the construction; the first one has no `rejection_noise`."""
+    return {name: each for name, each in configs().items() if revision > 1 or each.testbed != "rejection_noise"}
 
 
 def configs_of(testbed: str, subsets: Sequence[str] = SUBSETS) -> list[str]:

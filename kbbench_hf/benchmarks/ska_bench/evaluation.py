@@ -51,6 +51,11 @@ from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.robustness import Column, population_std, std_interval
 
+REJECTED = {
+    "rejection": ("table-5", "Unanswerable questions rejected (Table 5)"),
+    "rejection_noise": ("rejection-noise", "Questions on noise alone rejected"),
+}
+"""Testbed -> its table of rejection rates, and the title."""
 REJECTION = {"rejection_rate": "rejected", "acceptance_rate": "accepted", "balanced_accuracy": "balanced"}
 
 
@@ -139,14 +144,16 @@ def _needed(folder: DatasetFolder, config: str, split: str) -> dict[int | str, s
 
 def _rejection(systems: Systems) -> Section | None:
     """Return the rejection rates of the paper, and the answerable control: always "no" accepts nothing."""
-    plain, control = (present_configs(systems, configs_of(each)) for each in ("rejection", "rejection_control"))
+    control = present_configs(systems, configs_of("rejection_control"))
     tables, notes = [], []
-    if plain:
+    for testbed, (table, title) in REJECTED.items():
+        if not (plain := present_configs(systems, configs_of(testbed))):
+            continue
         rows = drop_empty_rows(config_rows(systems, plain, "rejection_rate"))
         for system, row in rows.items():
             row.append(mean_cell(row, _columns(systems, system, plain, ["rejection_rate"])))
         columns = [("", TITLES[configs()[name].subset]) for name in plain] + [("", AVERAGE)]
-        tables.append(ScoreTable("table-5", "Unanswerable questions rejected (Table 5)", columns, rows, best="highest"))
+        tables.append(ScoreTable(table, title, columns, rows, best="highest"))
     if control:
         by_metric = [config_rows(systems, control, metric) for metric in REJECTION]
         rows = drop_empty_rows(
@@ -158,7 +165,7 @@ def _rejection(systems: Systems) -> Section | None:
         title = "Abstention: unanswerable questions rejected, answerable questions accepted, and their mean"
         columns.append((AVERAGE, "balanced"))
         tables.append(ScoreTable("rejection-control", title, columns, rows, best="highest"))
-    elif plain:
+    elif tables:
         notes.append(
             "Without the answerable control, a system that always answers no is best: run --testbed rejection_control."
         )

@@ -205,6 +205,7 @@ _PANELS = {
     "depth": depth_panels,
     "rejection": rejection_panels,
     "rejection_control": rejection_panels,
+    "rejection_noise": None,
     "hardness": hardness_panels,
     "unreviewed": None,
 }

@@ -2,7 +2,8 @@
 
 The modes: `reference` is the release's script, `paper` what the paper's tables make of it, `repaired` (version 1) the
 metric without the script's accidents, on repaired gold, `repaired-2` triples compared by what they say, on the gold
-that the sentences name, and `repaired-3` the same with typographic characters and RDF literals read as plain text.
+that the sentences name, and `repaired-3` the same with typographic characters and RDF literals read as plain text, and
+with paraphrased names.
 `metrics/triples.py` and `metrics/triple_values.py` have the definitions.
 """
 
@@ -286,7 +287,7 @@ _SCORING = base.Scoring(
     lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
 )
 _ASKING = base.Asking(
-    prompts={"current": prompts.current},
+    prompts={"current": prompts.current, "as_written": prompts.as_written},
     parsers={
         "careful": read_careful,
         "balanced": read_balanced,
@@ -313,6 +314,7 @@ WIKIDATA_TEKGEN = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.building.text2kgbench.release:build_wikidata_tekgen"),
+        revisions=(1, 2),
         audit=AUDIT,
     ),
     _SCORING,
@@ -327,6 +329,7 @@ DBPEDIA_WEBNLG = base.Benchmark(
         "test",
         load,
         build=on_request("kbbench_hf.building.text2kgbench.release:build_dbpedia_webnlg"),
+        revisions=(1, 2),
         audit=AUDIT,
     ),
     replace(_SCORING, summarise=partial(summarise, doubled="1_university")),

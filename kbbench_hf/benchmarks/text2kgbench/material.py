@@ -1,5 +1,6 @@
 """Loader of Text2KGBench's examples, with their ontologies, demonstrations and gold triples."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from kbbench_hf.benchmarks.text2kgbench.beyond import typed_by
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.metrics.entity_types import TypedOntology
 from kbbench_hf.metrics.triples import Ontology, Triple, name_key, triple_key, underscore_spaces
+from kbbench_hf.text.words import remove_blanks, separate_units
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,17 @@ class Demonstrations:
             known = triples.setdefault((row["ontology_id"], row["sentence"]), [])
             known += [each for each in row["triples_repaired"] if each not in known]
         return triples
+
+    def written_triples(self, row: Row) -> list[Triple]:
+        """Return the triples of a row's sentence as the sentence writes them; none if it does not mention all ends."""
+        from kbbench_hf.metrics.triple_values import find_gold_mentions
+
+        triples = self.triples_by_sentence[row["ontology_id"], row["sentence"]]
+        separated = [(separate_units(each["sub"]), each["rel"], separate_units(each["obj"])) for each in triples]
+        found = find_gold_mentions(separate_units(row["sentence"]), separated)
+        written = [(one.words or sub, rel, other.words or obj) for (sub, rel, obj), one, other in found]
+        all_mentioned = all(each.is_mentioned for each in found)
+        return [(remove_blanks(sub), rel, remove_blanks(obj)) for sub, rel, obj in written] if all_mentioned else []
 
     def shows_its_sentence(self, row: Row, example: Example) -> bool:
         """Return whether a train row's sentence is the example's, or that of any row of another split."""
@@ -111,8 +124,37 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 
 def gold_triples(row: Example, mode: str = "reference") -> list[Triple]:
     """Return the gold of a row of `sentences` that a mode scores against."""
+    if mode == "repaired-3" and restores_unstated(row):
+        return []
     column = "triples_repaired" if mode.startswith("repaired") else "triples"
     return [(each["sub"], each["rel"], each["obj"]) for each in row[column]]
+
+
+_MEMBERS = (
+    "activist|active|admitted|affiliated|appointed|artists? of|associated|bassist|belong|chair|director|elected|fellow|"
+    "fighter|form(?:ed|s)|found|frontman|guitar|head of|join|leader|led|left|member|musician|part of|player|"
+    "played|plenipotentiary|president|recorded|secretary|singer|toured|trained|vocal"
+)
+_RELATION_WORDS = {
+    "Member of": rf"\b(?:co-?)?(?:{_MEMBERS})",
+    "mountains classification": r"\bmountains?\b[^.;]{0,40}\b(?:classification|jersey|prize)|king of the mountains",
+}
+"""Relation -> the words by which a sentence states it, for the relations that restored triples often lack words for."""
+
+
+def restores_unstated(row: Example) -> bool:
+    """Return whether a row's gold is a restored triple (`empty_gold_restored`) whose relation its sentence lacks.
+
+    >>> restored = {"repairs": [{"kind": "empty_gold_restored"}], "sentence": "Inge Scholl wrote books on White Rose."}
+    >>> triple = {"sub": "Inge Scholl", "rel": "Member of", "obj": "White Rose"}
+    >>> restores_unstated(restored | {"triples_repaired": [triple]})
+    True
+    """
+    if not any(each["kind"] == "empty_gold_restored" for each in row["repairs"]):
+        return False
+    triple = row["triples_repaired"][0]
+    words = _RELATION_WORDS.get(triple["rel"], "")
+    return not re.search(words, row["sentence"].replace(triple["obj"], ""), re.IGNORECASE)
 
 
 def underscored_gold(row: Example, mode: str = "reference") -> list[Triple]:

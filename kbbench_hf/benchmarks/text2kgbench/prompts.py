@@ -20,6 +20,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.triples import name_key, underscore_spaces
 from kbbench_hf.protocols import Embedder
+from kbbench_hf.text.name_variants import QUALIFIER
 
 _TEXTS = Path(__file__).parent / "texts"
 _WIKIDATA_ID = re.compile(r"Q\d+")
@@ -30,6 +31,8 @@ def choose(example: Example, demonstrations: Demonstrations, options: PromptOpti
 
     - `leak-free`: the first of the release's five most similar train rows, without rows whose sentence is in another
       split or that have a gold triple of the example; then random rows of the same kind.
+    - `mentioned`: as `leak-free`, of the rows whose sentence mentions all its triples: first those of the five that
+      have several triples. A tenth of the examples, by a hash of the id, have no demonstration.
     - `similar`: the first of the five; one shot of it is the published choice. In Wikidata-TekGen, 320 of 4,062 test
       sentences are then their own demonstration.
     - `random`: rows of the same ontology, drawn by a hash of `options.seed` and the example's id; never its sentence.
@@ -37,16 +40,24 @@ def choose(example: Example, demonstrations: Demonstrations, options: PromptOpti
     """
     if options.demonstrations == "none" or not options.shots:
         return []
-    similar = (demonstrations.rows[each] for each in example["similar_ids"])
+    similar = [demonstrations.rows[each] for each in example["similar_ids"]]
     if options.demonstrations == "similar":
-        return list(islice(similar, options.shots))
+        return similar[: options.shots]
     drawn = _drawn(example, demonstrations, options.seed)
     if options.demonstrations == "random":
         return list(islice((row for row in drawn if row["sentence"] != example["sentence"]), options.shots))
+    mentioned = options.demonstrations == "mentioned"
+    if mentioned:
+        if int(hashlib.sha256(example["id"].encode()).hexdigest(), 16) % 10 == 0:
+            return []
+        triples = demonstrations.triples_by_sentence
+        similar.sort(key=lambda row: len(triples[row["ontology_id"], row["sentence"]]) < 2)
     clean = (
         row
         for row in chain(similar, drawn if example["similar_ids"] else ())
-        if not demonstrations.shows_its_sentence(row, example) and not demonstrations.shows_its_gold(row, example)
+        if not demonstrations.shows_its_sentence(row, example)
+        and not demonstrations.shows_its_gold(row, example)
+        and (not mentioned or demonstrations.written_triples(row))
     )
     chosen: dict[str, Row] = {}
     for row in clean:
@@ -177,7 +188,7 @@ h1, h2, h2_d = (partial(_historical, template) for template in ("h1", "h2", "h2_
 """The prompts published for Wikidata-TekGen's test sentences, for its unseen sentences, and for DBpedia-WebNLG."""
 
 
-def current(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+def _chat(as_in_sentence: bool, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     """Return a chat prompt for JSON; each demonstration is a turn, with all triples of its sentence.
 
     The system message has the ontology; all prompts of an ontology share it. It lists the relations of the ontology's
@@ -187,15 +198,26 @@ def current(example: Example, examples: Examples, options: PromptOptions) -> Pro
     ontology = material.ontologies[example["ontology_id"]]
     messages = [{"role": "system", "content": _instructions(ontology)}]
     for row in choose(example, material.demonstrations, options):
-        triples = material.demonstrations.triples_by_sentence[row["ontology_id"], row["sentence"]]
-        listed = [
-            {"subject": each["sub"], "relation": underscore_spaces(each["rel"]), "object": each["obj"]}
-            for each in triples
-        ]
+        labels = material.demonstrations.triples_by_sentence[row["ontology_id"], row["sentence"]]
+        triples = [(each["sub"], each["rel"], each["obj"]) for each in labels]
+        if as_in_sentence:
+            plain = [(_plain_label(sub), rel, _plain_label(obj)) for sub, rel, obj in triples]
+            triples = material.demonstrations.written_triples(row) or plain
+        listed = [{"subject": sub, "relation": underscore_spaces(rel), "object": obj} for sub, rel, obj in triples]
         messages.append({"role": "user", "content": row["sentence"]})
         messages.append({"role": "assistant", "content": json.dumps({"triples": listed}, ensure_ascii=False)})
     messages.append({"role": "user", "content": example["sentence"]})
     return Prompt(messages, json_schema=_schema(ontology))
+
+
+current, as_written = (partial(_chat, as_in_sentence) for as_in_sentence in (False, True))
+"""The chat prompt, with the names of demonstrations as the dataset has them, or as their sentences write them.
+
+`as_written` shows labels without underscores and quotation marks where a sentence does not mention all of them."""
+
+
+def _plain_label(name: str) -> str:
+    return QUALIFIER.sub("", name.replace("_", " ").strip('"'))
 
 
 def _instructions(ontology: Row) -> str:

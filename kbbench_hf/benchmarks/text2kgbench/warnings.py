@@ -81,7 +81,8 @@ def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -
         if mode != "repaired-2":
             triples = [(normalize_name(head), relation, normalize_name(tail)) for head, relation, tail in triples]
             sentence = normalize_name(sentence)
-        unnamed = sum(not each.is_mentioned for each in find_gold_mentions(sentence, triples))
+        golds = find_gold_mentions(sentence, triples, version=int(mode[-1]))
+        unnamed = sum(not each.is_mentioned for each in golds)
         n_unnamed, n_sentences = n_unnamed + unnamed, n_sentences + bool(unnamed)
     if not n_unnamed:
         return []

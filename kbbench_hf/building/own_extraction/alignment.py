@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.mention_forms import Mention, find_mention, find_mentions, index_sentence, label_dates
+from kbbench_hf.metrics.mention_forms import Mention, find_forms, find_mention, index_sentence, label_dates
 from kbbench_hf.metrics.triples import name_key
 from kbbench_hf.text.folding import fold, repair_text
 from kbbench_hf.text.name_matching import NO_FAMILY_NAMES, Label, Span
@@ -149,7 +149,7 @@ class _TripleFinder:
         return next((each for each in mentions if each.found), Mention("absent"))
 
     def ends(self, sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
-        of_subject, of_object = find_mentions(sentence, subject, obj)
+        of_subject, of_object = find_forms(sentence, subject, obj)
         if not of_subject.found and len(self.all_names(subject)) > 1:
             of_subject = self.mention(sentence, subject)
         return of_subject, of_object if of_object.found else self.mention(sentence, obj)

@@ -18,9 +18,10 @@ from kbbench_hf.benchmarks.audits import ClosedBook, Finding
 from kbbench_hf.benchmarks.reviews import ReviewItem
 from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, UNKNOWN, Instance, UnitPool
 from kbbench_hf.building.ska_bench import audit_features as features
 from kbbench_hf.building.ska_bench.name_matching import mentions
+from kbbench_hf.building.ska_bench.noise import contradicts_needed_row, key_columns
 from kbbench_hf.building.ska_bench.testbeds import sample
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder
@@ -63,6 +64,10 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
         findings += _places(subset, contexts, long)
         findings += _lengths(subset, contexts)
         findings += _rejection(subset, twins)
+        if subset == "table":
+            title = "contexts with a made row that keeps a needed row's key with another value"
+            shares = [_is_contradicted(each, pool) for each in contexts]
+            findings.append(Finding(subset, "contradictions", title, _mean(shares), 0.0, len(shares)))
         if closed_book is not None:
             unseen = [features.AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
             values = [f1(each, closed_book[each.instance.id]) for each in unseen]
@@ -203,6 +208,23 @@ def _rejection(subset: str, twins: Sequence[features.AuditContext]) -> list[Find
             ("question", "the question alone", features.regression_accuracy(questions, y, fold), 0.55),
         )
     ]
+
+
+def _is_contradicted(context: features.AuditContext, pool: UnitPool) -> bool:
+    """Return whether a made row of a table context contradicts one of the needed rows."""
+    group = context.instance.group
+    groups = [
+        group,
+        *(
+            each
+            for each in context.instance.noise_groups
+            if each in pool.sk and not pool.origins.get(each, UNKNOWN).made
+        ),
+    ]
+    real, keys = {row for each in groups for row in pool.sk[each]}, key_columns(pool.sk[group])
+    made = [unit.cells for unit in context.structured if unit.cells not in real]
+    needed = [unit.cells for unit in context.structured if unit.is_positive]
+    return any(contradicts_needed_row(row, other, keys) for row in made for other in needed)
 
 
 def f1(context: features.AuditContext, answers: Sequence[str]) -> float:

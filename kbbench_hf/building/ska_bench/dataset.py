@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.audits import refuse_unwaived, waived, write_into_card
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST, REVISIONS, configs
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST, REVISIONS, built_configs, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, InstanceSet
 from kbbench_hf.building.ska_bench.audit import audit
@@ -76,7 +76,7 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
         KBBenchError: the audit has a score above its limit that the card does not waive; the dataset stays, with the
             audit on its card, for inspection and not for release.
     """
-    subsets = _subsets(wanted, SUBSETS)
+    subsets = _subsets(wanted, SUBSETS, revision)
     instances = make_instances(download_sources() if source is None else source, subsets, revision)
     build(_card("ska-open"), instances, out, wanted, revision=revision)
     write_text(out / REMOVED.name, REMOVED.read_text(encoding="utf-8"))
@@ -156,13 +156,15 @@ def build(
     from rich.progress import Progress
 
     release = add_emptied_rows(sort_units(release))
-    subsets = _subsets(wanted, sorted({instance.subset for instance in release.instances}, key=SUBSETS.index))
+    subsets = _subsets(wanted, sorted({instance.subset for instance in release.instances}, key=SUBSETS.index), revision)
     instances = [instance for instance in release.instances if instance.subset in subsets]
     testbeds = None if wanted is None else [name for name in wanted if name in configs()]
     count = count or tokenizer()
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("Build testbeds", total=len(instances))
-        built = build_testbeds(instances, release.pools, testbeds, count, lambda: bar.advance(task), every_budget)
+        built = build_testbeds(
+            instances, release.pools, testbeds, count, lambda: bar.advance(task), every_budget, revision
+        )
     tables: dict[str, dict[str, pa.Table]] = {}
     for subset in subsets:
         members = [instance for instance in instances if instance.subset == subset]
@@ -180,8 +182,8 @@ def _card(dataset: str) -> str:
     return (Path(__file__).parent / "cards" / f"{dataset}.md").read_text(encoding="utf-8")
 
 
-def _subsets(wanted: Sequence[str] | None, present: Sequence[str]) -> list[str]:
-    known = {name: config.subset for name, config in configs().items()}
+def _subsets(wanted: Sequence[str] | None, present: Sequence[str], revision: int) -> list[str]:
+    known = {name: config.subset for name, config in built_configs(revision).items()}
     known |= {f"{kind}_{subset}": subset for subset in SUBSETS for kind in ("instances", "pool")}
     for name in wanted or ():
         if name not in known:

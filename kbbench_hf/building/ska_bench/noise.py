@@ -6,7 +6,8 @@ Of passages: those of its own table or subgraph, then the rest by hash. No unit 
 
 *Decoys* are entities like those of the evidence. *Near rows* are real rows with one cell replaced by another value of
 its column: some meet a part of the question's conditions, some mention a named cell in another column. None meets all
-conditions, in a strict or in a generous reading, so no answer follows from them.
+conditions, in a strict or in a generous reading, so no answer follows from them. From revision 2 on none keeps the key
+of a needed row with other values, which would contradict it: it has the key cells of another row.
 """
 
 from bisect import bisect_left
@@ -19,6 +20,7 @@ from itertools import chain, islice, product, zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer
 from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, TripleGraph
 from kbbench_hf.benchmarks.ska_bench.units import (
@@ -43,6 +45,8 @@ NEAREST = 32
 """Decoys are drawn from this many entities of the same role with the nearest numbers of triples."""
 SWAPS = 8
 """Near rows per positive row that differ from it in one condition cell alone."""
+DISTINCT = 0.9
+"""The share of a column's cells that differ, and that are names, from which on they identify rows."""
 MOST_OTHERS = 150
 """How many of the other rows are changed into near rows."""
 LEADING_ROWS = 24
@@ -78,7 +82,13 @@ class DecoyIndex:
 
 
 def make_near_rows(
-    name: str, question: str, program: Program, positives: Sequence[Cells], others: Sequence[Cells], limit: int
+    name: str,
+    question: str,
+    program: Program,
+    positives: Sequence[Cells],
+    others: Sequence[Cells],
+    limit: int,
+    keys: Sequence[int] | None = None,
 ) -> list[Cells]:
     """Return up to `limit` near rows for an instance, in the order in which contexts take them.
 
@@ -93,8 +103,9 @@ def make_near_rows(
         positives: the rows that the program reads.
         others: the other real rows that the question may be asked on.
         limit: how many.
+        keys: the `key_columns` of its table, so that no near row contradicts a positive one; None allows that.
     """
-    maker = NearRowMaker(name, normalize_cell(question), program, positives, others)
+    maker = NearRowMaker(name, normalize_cell(question), program, positives, others, keys)
     front = [row for turn in zip_longest(maker.mentioning(), maker.swapped(1), maker.given()) for row in turn if row]
     made: dict[Cells, None] = {}
     for row in chain(front[:LEADING_ROWS], maker.swapped(SWAPS), front[LEADING_ROWS:], maker.resampled()):
@@ -102,6 +113,30 @@ def make_near_rows(
         if len(made) == limit:
             break
     return list(made)
+
+
+def key_columns(rows: Sequence[Cells]) -> tuple[int, ...]:
+    """Return the columns whose cells each identify a row of a table: the first one, and the first that has names.
+
+    Both only where nearly all of their cells differ.
+
+    >>> key_columns([("1", "Oslo", "Norway"), ("2", "Lund", "Sweden"), ("3", "Bergen", "Norway")])
+    (0, 1)
+    """
+    distinct = [n for n, cells in enumerate(zip(*rows, strict=True)) if len(set(cells)) >= DISTINCT * len(rows)]
+    names = [n for n in distinct if sum(programs.parse_number(row[n]) is None for row in rows) >= DISTINCT * len(rows)]
+    return tuple(sorted({*(n for n in distinct if n == 0), *names[:1]}))
+
+
+def contradicts_needed_row(made: Cells, needed: Cells, keys: Sequence[int]) -> bool:
+    """Return whether a row says something else about the thing of a needed row: it has a key of it, or its first cells.
+
+    >>> contradicts_needed_row(("Oslo", "1993", "4"), ("Oslo", "1994", "4"), keys=(0,))
+    True
+    >>> contradicts_needed_row(("Lund", "1994", "4"), ("Oslo", "1994", "4"), keys=(0,))
+    False
+    """
+    return made != needed and (made[:2] == needed[:2] or any(made[n] == needed[n] != "" for n in keys))
 
 
 def looks_like_evidence(program: Program, row: Cells) -> bool:
@@ -127,9 +162,15 @@ class NearRowMaker:
     """Makes the near rows of one instance."""
 
     def __init__(
-        self, name: str, question: str, program: Program, positives: Sequence[Cells], others: Sequence[Cells]
+        self,
+        name: str,
+        question: str,
+        program: Program,
+        positives: Sequence[Cells],
+        others: Sequence[Cells],
+        keys: Sequence[int] | None = None,
     ) -> None:
-        self._name, self._program, self._positives = name, program, positives
+        self._name, self._program, self._positives, self._keys = name, program, positives, keys
         self._leaves_answer = programs.leaves_answer(program)
         self._real = {*positives, *others}
         self._others = self._in_order(row for row in dict.fromkeys(others) if row not in set(positives))
@@ -148,9 +189,21 @@ class NearRowMaker:
     def _replaced(self, changes: Iterable[tuple[Cells, int, str]]) -> Iterator[Cells]:
         """Yield each row with the value in the column, where the row changes and becomes a near row."""
         for row, column, value in changes:
-            made = (*row[:column], value, *row[column + 1 :])
-            if value != row[column] and made not in self._real and self._leaves_answer(made):
+            made = self._with_another_key((*row[:column], value, *row[column + 1 :]), column)
+            is_new = value != row[column] and made not in self._real and self._leaves_answer(made)
+            if is_new and not self._is_contradiction(made):
                 yield made
+
+    def _is_contradiction(self, made: Cells) -> bool:
+        return self._keys is not None and any(contradicts_needed_row(made, row, self._keys) for row in self._positives)
+
+    def _with_another_key(self, made: Cells, kept: int) -> Cells:
+        """Return a row that contradicts a positive one with the key cells of another row, but for the column kept."""
+        if not self._others or not self._is_contradiction(made):
+            return made
+        other = self._others[self._hash(f"key|{write_row(made)}") % len(self._others)]
+        given = {0, 1, *(self._keys or ())} - {kept}
+        return tuple(other[n] if n in given else cell for n, cell in enumerate(made))
 
     def mentioning(self) -> list[Cells]:
         """Return rows that gained a named cell in a column; those that hold most named cells first."""
@@ -227,8 +280,8 @@ class ContextUnits:
 class NoiseLibrary:
     """A subset's pool, measured once, from which the units of each instance are drawn."""
 
-    def __init__(self, pool: UnitPool, tokenizer: Tokenizer) -> None:
-        self.pool, self.tokenizer, self._evidence = pool, tokenizer, Evidence(pool)
+    def __init__(self, pool: UnitPool, tokenizer: Tokenizer, revision: int = NEWEST) -> None:
+        self.pool, self.tokenizer, self.revision, self._evidence = pool, tokenizer, revision, Evidence(pool)
         self._text = measure([write_passage(cells) for cells in pool.text], tokenizer, in_text=True)
         self._normal_text = [wtq_normal(" ".join(cells)) for cells in pool.text]
         self.graph = cache(lambda group: TripleGraph(pool.sk[group]))

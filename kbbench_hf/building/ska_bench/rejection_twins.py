@@ -5,6 +5,11 @@ without which the answer does not follow. The answerable one lost as many units 
 in length and in the words that they share with the question. A table loses no row: in both twins the same row with a
 cell emptied takes its place, the cell of the column that the answer is read from, or that leads to the passage with
 the answer. So the question cannot be answered although all its words are there.
+
+From revision 2 on, the unanswerable twin is proven to be so as a generous reader would try it. Where there are texts,
+it loses every unit that states an answer: the positives that name one, and all other units that name it beside an
+entity or most words of the question. A cell is emptied only if its value does not follow from others
+(`cell_inference`). Questions for which this is not possible have no twins.
 """
 
 import math
@@ -12,14 +17,24 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Origin, Program, UnitPool
+from kbbench_hf.building.ska_bench.cell_inference import cell_follows, order_follows
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
-from kbbench_hf.building.ska_bench.name_matching import normalize_cell
+from kbbench_hf.building.ska_bench.hybridqa_graph import LISTED
+from kbbench_hf.building.ska_bench.name_matching import (
+    WordWeights,
+    content_words,
+    mentions,
+    normal_name,
+    normalize_cell,
+)
 from kbbench_hf.building.ska_bench.noise import ContextUnits
 from kbbench_hf.building.ska_bench.program_induction import columns_in_question
 from kbbench_hf.building.ska_bench.programs import TABLE_TYPES, execute, reads
@@ -31,7 +46,14 @@ FEWEST_OF_TOPIC = 3
 """How many units of noise about a topic stay in both twins."""
 WORLD = 24 * 1024
 """A pool whose noise has fewer tokens is an example with few facts about each topic; there the rule above is waived."""
+MOST_REMOVED = 6
+"""The most units that a twin loses."""
+MOST_NAMING = 8
+"""A name in more units of a context is too common to connect a unit with the question."""
+MOST_WORDS = 0.5
+"""The share of the weight of a question's words from which on a unit is about the question."""
 _WORD = re.compile(r"\w+")
+_QUANTITY = re.compile(r"\d[\d,.]{2,}")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
 Removed = dict[Place, int | None]
@@ -123,8 +145,10 @@ class Twin:
 class TwinMaker:
     """Makes the rejection twins of one instance, from the units and the noise of its standard context."""
 
-    def __init__(self, instance: Instance, pool: UnitPool, units: ContextUnits, noise: Units) -> None:
-        self._instance, self._pool, self._units = instance, pool, units
+    def __init__(
+        self, instance: Instance, pool: UnitPool, units: ContextUnits, noise: Units, revision: int = NEWEST
+    ) -> None:
+        self._instance, self._pool, self._units, self._revision = instance, pool, units, revision
         self._positives, self._noise = _places(units.positives), _places(noise)
         self._cells = cells = pool.structured(instance)
         self._question = _words(instance.question)
@@ -168,6 +192,8 @@ class TwinMaker:
         fewest words with the question. Without a program see `_answering_units`.
         """
         program, instance = self._instance.program, self._instance
+        if self._revision > 1 and instance.subset.endswith("_text"):
+            return self._removable(self.stating_units())
         if self._units.derivations:
             derived = smallest_cuts(self._units.derivations, positive_units(instance))
             cuts: list[list[Place]] = [list(cut) for cut in derived]
@@ -177,7 +203,122 @@ class TwinMaker:
             return []
         else:
             cuts = self._cuts_of_rows(program)
-        return sorted(min(cuts, key=lambda cut: sum(len(self._question & _words(self._text(unit))) for unit in cut)))
+            if self._revision > 1:
+                cuts = [] if any(map(self._follows, self._positives)) else cuts
+        cheapest = min(cuts, key=self._cost, default=list[Place]())
+        return sorted(cheapest)
+
+    def _cost(self, cut: Sequence[Place]) -> tuple[int, int]:
+        """Return how many triples of a cut leave another one between their ends, and its words of the question."""
+        ends = Counter(frozenset(map(normal_name, self._cells[n][::2])) for n in self._shown_triples)
+        rejoined = sum(ends[frozenset(map(normal_name, self._unit(unit)[::2]))] > 1 for unit in cut)
+        return rejoined, sum(len(self._question & _words(self._text(unit))) for unit in cut)
+
+    @cached_property
+    def _shown_triples(self) -> list[int]:
+        """The triples of the context, from revision 2 on."""
+        if self._revision == 1 or self._instance.is_table:
+            return []
+        return [n for in_text, n in (*self._positives, *self._noise) if not in_text]
+
+    def _follows(self, unit: Place) -> bool:
+        """Return whether what a row loses with its emptied cell, or a graph with a triple, follows from others."""
+        rows, number = self._pool.sk[self._instance.group], unit[1]
+        if not self._instance.is_table:
+            rows, number, lost = _as_table(rows, number)
+        else:
+            lost = self._emptied_columns(number)
+        is_compared = (self._instance.program or {}).get("type") == "compare"
+        return any(
+            cell_follows(rows, number, column) or (is_compared and order_follows(rows, column)) for column in lost
+        )
+
+    def stating_units(self) -> list[Place]:
+        """Return the units of the context that state an answer; none of a subset without texts.
+
+        These are the positives that name an answer, and others that name it beside the question: rows that name what
+        the question names, other units that name an entity of the evidence, any that hold most words of the question.
+        """
+        if not self._instance.subset.endswith("_text"):
+            return []
+        shown = [*self._positives, *self._noise]
+        text = {place: f" {normal_name(self._text(place))} " for place in shown}
+        answers = self._answer_names()
+        naming = [place for place in shown if any(mentions(text[place], name) for name in answers)]
+        words = {place: content_words(text[place]) for place in shown}
+        weights = WordWeights(text.values())
+        asked = content_words(self._instance.question) - content_words(" ".join(answers))
+        entities = [
+            name
+            for name in self._evidence_names()
+            if not any(mentions(name, answer) or mentions(answer, name) for answer in answers)
+            and sum(mentions(each, name) for each in text.values()) <= MOST_NAMING
+        ]
+        question = f" {normal_name(self._instance.question)} "
+
+        def is_about(place: Place) -> bool:
+            near = [name for name in entities if mentions(text[place], name)]
+            if self._instance.is_table and not place[0]:
+                near = [name for name in near if mentions(question, name)]
+            return bool(near) or weights.sum(words[place] & asked) >= MOST_WORDS * weights.sum(asked)
+
+        return sorted(place for place in naming if place in self._positives or is_about(place))
+
+    def _removable(self, cut: list[Place]) -> list[Place]:
+        """Return a cut, or none of it where rows that lose a cell still name an answer, or anything else gives one."""
+        answers = self._answer_names()
+        rows = [place for place in cut if self._instance.is_table and not place[0]]
+        left = [normal_name(" ".join(self._cells[self._stand_ins[n]])) for _, n in rows if n in self._stand_ins]
+        if (
+            len(left) < len(rows)
+            or any(mentions(f" {row} ", name) for row in left for name in answers)
+            or any(self._follows(place) for place in cut if not place[0])
+            or len(cut) > MOST_REMOVED
+            or self._suggests_another(cut)
+            or not set(cut) & set(self._positives)
+        ):
+            return []
+        return cut
+
+    def _answer_names(self) -> set[str]:
+        """Return what a unit may call an answer, in normal form: its names, and the numbers in them."""
+        instance = self._instance
+        names = [*instance.answers, *(name for names in instance.answer_aliases for name in names)]
+        names += [number for name in names for number in _QUANTITY.findall(name)]
+        return {normal_name(re.sub(r"^(?:the|an?) ", "", name, flags=re.IGNORECASE)) for name in names} - {""}
+
+    def _evidence_names(self) -> set[str]:
+        """Return the names in the evidence, in normal form: topics, cells of rows, ends of triples, titles of texts."""
+        names = list(self._instance.topics)
+        for place in self._positives:
+            cells = self._unit(place)
+            names += cells[:1] if place[0] else cells if self._instance.is_table else cells[::2]
+        names += [name.partition(" (")[0] for name in names]
+        return {name for name in map(normal_name, names) if len(name) > 2 or not name.isdigit()} - {""}
+
+    def _suggests_another(self, cut: Sequence[Place]) -> bool:
+        """Return whether a text that stays may name another answer: it speaks of what a removed cell or triple states.
+
+        Without "(Heat, director, Ann)", the text "Ann is the director of ..." may list another film that fits.
+        """
+        if self._instance.answer_type != "entity":
+            return False
+        labels = set[str]()
+        for place in cut:
+            if self._instance.is_table and not place[0]:
+                header = self._pool.headers[self._instance.group]
+                labels |= content_words(" ".join(header[n] for n in self._emptied_columns(place[1])))
+            elif not place[0] and any(
+                mentions(normal_name(self._unit(place)[0]), name) for name in self._answer_names()
+            ):
+                labels |= content_words(self._unit(place)[1])
+        left = [place for place in self._positives if place[0] and place not in cut]
+        return any(labels & content_words(self._text(place)) for place in left)
+
+    def _emptied_columns(self, number: int) -> list[int]:
+        rows = self._pool.sk[self._instance.group]
+        emptied = self._cells[self._stand_ins[number]] if number in self._stand_ins else rows[number]
+        return [n for n, cell in enumerate(rows[number]) if cell != emptied[n]]
 
     def _cuts_of_rows(self, program: Program) -> list[list[Place]]:
         cells, emptied, positive = self._cells, self._units.emptied.numbers.tolist(), self._instance.positive_sk
@@ -232,6 +373,19 @@ class TwinMaker:
 
     def _text(self, place: Place) -> str:
         return " ".join(self._unit(place))
+
+
+def _as_table(triples: Sequence[Cells], number: int) -> tuple[list[Cells], int, list[int]]:
+    """Return the triples of all heads with the relations of one's head as rows, its row's place, and its column."""
+    of_head: dict[str, dict[str, str]] = {}
+    for head, relation, tail in triples:
+        of_head.setdefault(head, {})[relation] = tail
+    name, wanted, _ = triples[number]
+    header = list(of_head[name])
+    listed = of_head[name].get(LISTED)
+    alike = [head for head, facts in of_head.items() if set(header) <= facts.keys() and facts.get(LISTED) == listed]
+    rows = [(head, *(of_head[head][relation] for relation in header)) for head in alike]
+    return rows, alike.index(name), [1 + header.index(wanted)]
 
 
 def _words(text: str) -> set[str]:

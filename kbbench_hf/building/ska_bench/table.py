@@ -26,7 +26,7 @@ from kbbench_hf.benchmarks.ska_bench.units import (
 )
 from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions, normalize_cell
-from kbbench_hf.building.ska_bench.noise import make_near_rows
+from kbbench_hf.building.ska_bench.noise import key_columns, make_near_rows
 from kbbench_hf.building.ska_bench.programs import alternatives, leaves_answer
 from kbbench_hf.building.ska_bench.source_files import TableQuestion, TableSource
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
@@ -90,14 +90,15 @@ class TableCandidate:
             taken.append(row)
         return taken
 
-    def near_rows(self, donated: set[Cells]) -> list[Cells]:
+    def near_rows(self, donated: set[Cells], revision: int) -> list[Cells]:
         """Return near rows for half of the standard budget, or for what real rows leave of the largest one."""
         question, own = self.question, set(self.source.tables[self.question.table].rows)
         real = [row for row in self.real if row in own or row in donated]
         length = count_tokens(real)
         missing = max(LARGEST_TOKENS - length, STANDARD_TOKENS // 2)
         limit = missing // max(1, length // max(1, len(real))) + 40
-        return make_near_rows(question.id, question.question, question.program, self.positives, real, limit)
+        keys = key_columns(self.source.tables[question.table].rows) if revision > 1 else None
+        return make_near_rows(question.id, question.question, question.program, self.positives, real, limit, keys)
 
 
 class Quota(NamedTuple):
@@ -129,7 +130,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         DataError: a file of the two sources is absent or malformed.
     """
     sources = [wikitablequestions.read_tables(folder), tatqa.read_tables(folder)]
-    candidates = [each for source in sources for each in make_candidates(source)]
+    candidates = [each for source in sources for each in make_candidates(source, revision)]
     chosen = select_candidates(candidates)
     sk: dict[str, list[Cells]] = {}
     headers: dict[str, Cells] = {}
@@ -139,7 +140,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         question, source = each.question, each.source.source
         table, near = each.source.tables[question.table], f"{question.id}#near"
         donated_rows = each.donated_rows()
-        noise = {f"{question.id}#donated": donated_rows, near: each.near_rows(set(donated_rows))}
+        noise = {f"{question.id}#donated": donated_rows, near: each.near_rows(set(donated_rows), revision)}
         noise = {name: rows for name, rows in noise.items() if rows}
         for name, rows in {**noise, question.table: table.rows}.items():
             sk[name], headers[name] = rows, table.header
@@ -181,7 +182,7 @@ def _count_steps(
         yield StepCount("table", "", f"quota: {name}, at most {quota.share:.1%}", f"{before:.1%}, then {after:.1%}")
 
 
-def make_candidates(source: TableSource) -> Iterator[TableCandidate]:
+def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[TableCandidate]:
     """Yield the questions of a source with the rows that they can be asked on."""
     alike: defaultdict[Cells, list[str]] = defaultdict(list)
     for name in sorted(source.tables):
@@ -197,7 +198,8 @@ def make_candidates(source: TableSource) -> Iterator[TableCandidate]:
             text = normalize_cell(question.question)
             real = [row for row in real if not mentions(text, normalize_cell(row[0]))]
         some = real[:100]
-        near = make_near_rows(question.id, question.question, question.program, positive, some, 60)
+        keys = key_columns(table.rows) if revision > 1 else None
+        near = make_near_rows(question.id, question.question, question.program, positive, some, 60, keys)
         found = is_found_by_cells(question.question, positive, [*some, *near])
         yield TableCandidate(question, source, real, found)
 

@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.configs import BUDGETS, HARDNESS, HARDNESS_BUDGETS, STANDARD, Config, configs
+from kbbench_hf.benchmarks.ska_bench.configs import (
+    BUDGETS,
+    HARDNESS,
+    HARDNESS_BUDGETS,
+    NEWEST,
+    STANDARD,
+    Config,
+    built_configs,
+)
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
@@ -171,6 +179,7 @@ class RowMaker:
 
     def __init__(self, instance: Instance, library: NoiseLibrary) -> None:
         self.instance, self.pool, self.count = instance, library.pool, library.tokenizer
+        self.revision = library.revision
         self.units = library.context_units(instance)
         self.renderer = ContextRenderer(instance, self.pool)
         self.order = UnitOrder(instance, len(self.pool.sk[instance.group]) if instance.is_table else 0)
@@ -189,18 +198,30 @@ class RowMaker:
     def twins(self) -> tuple[Twin, Twin] | None:
         """The rejection twins of its standard context."""
         noise, _ = self.noise(BUDGETS[STANDARD[self.instance.subset]])
-        return TwinMaker(self.instance, self.pool, self.units, noise).make_twins()
+        return TwinMaker(self.instance, self.pool, self.units, noise, self.revision).make_twins()
 
     def rows(self, config: Config) -> list[Row]:
         """Return the rows of a config: both twins for a control, one row or none otherwise."""
         if config.testbed == "hardness":
             return self._hardness(config)
+        if config.testbed == "rejection_noise":
+            return [self._noise_alone(config)]
         if not config.testbed.startswith("rejection"):
             return [self._row(config, *self.noise(config.budget))]
         if self.twins is None or self.fixed > config.budget:
             return []
         twins = self.twins if config.testbed == "rejection_control" else self.twins[:1]
         return [self._row(config, *self.noise(config.budget), twin) for twin in twins]
+
+    def _noise_alone(self, config: Config) -> Row:
+        """Return the row without positives: noise up to the budget, without units that state an answer."""
+        noise, budget = self.units.noise, config.budget - self.units.header_tokens
+        maker = TwinMaker(self.instance, self.pool, self.units, noise.fitting(budget), self.revision)
+        stating = [number if in_text else -1 - number for in_text, number in maker.stating_units()]
+        noise = noise[~np.isin(np.where(noise.in_text, noise.numbers, -1 - noise.numbers), stating)]
+        shown = noise.fitting(budget)
+        row = self._row(config, shown, "ok" if len(shown) < len(noise) else "short", positives=noise[:0])
+        return {**row, "answerable": False}
 
     def _hardness(self, config: Config) -> list[Row]:
         """Return the row with noise of the config's hops; none where the levels fill no budget, or not alike."""
@@ -216,8 +237,10 @@ class RowMaker:
             return []
         return [self._row(replace(config, budget=budget), filled[config.hops], "ok")]
 
-    def _row(self, config: Config, noise: Units, status: str, twin: Twin | None = None) -> Row:
-        instance, positives = self.instance, self.units.positives
+    def _row(
+        self, config: Config, noise: Units, status: str, twin: Twin | None = None, positives: Units | None = None
+    ) -> Row:
+        instance, positives = self.instance, self.units.positives if positives is None else positives
         while True:
             sk, text = self.order.sections(positives, noise, config)
             if twin:
@@ -270,6 +293,7 @@ def build_testbeds(
     count: Tokenizer | None = None,
     advance: Callable[[], object] = lambda: None,
     every_budget: bool = False,
+    revision: int = NEWEST,
 ) -> Testbeds:
     """Return the testbeds of all instances, with splits `test` and `demo`; unreviewed ones have a config of their own.
 
@@ -280,11 +304,12 @@ def build_testbeds(
         count: measures budgets; GPT-4o's tokenizer by default.
         advance: called once for each instance, for a progress bar.
         every_budget: keep noise configs that distinct units do not fill, which are left out otherwise.
+        revision: of the construction.
 
     Raises:
         UsageError: a config is unknown.
     """
-    known = configs()
+    known = built_configs(revision)
     for name in wanted or ():
         if name not in known:
             raise unknown_name("testbed config", name, known)
@@ -294,7 +319,7 @@ def build_testbeds(
         members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
         chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
         if members and chosen:
-            _build_subset(members, chosen, NoiseLibrary(pools[subset], count), advance, built, every_budget)
+            _build_subset(members, chosen, NoiseLibrary(pools[subset], count, revision), advance, built, every_budget)
     return built._replace(tables={name: built.tables[name] for name in known if name in built.tables})
 
 

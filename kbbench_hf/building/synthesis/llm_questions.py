@@ -31,7 +31,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.cost import CostEstimate, estimate, read_price
 from kbbench_hf.runners.generate import generate
-from kbbench_hf.runners.jobs import Prompts
+from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.run_options import language_model
 
 DROPPED = 0.3
@@ -80,7 +80,7 @@ def costs(
     return {
         model: estimate(
             [each.messages for each in prompts],
-            [each.max_tokens for each in prompts],
+            [models.max_tokens or each.max_tokens for each in prompts],
             price=read_price(prices, model) if prices else None,
             concurrency=concurrency,
         )
@@ -272,5 +272,6 @@ def questions_by_models(
         step: language_model(each.model, {"base_url": each.base_url, "api_key_env": each.api_key_env or None})
         for step, each in steps.items()
     }
-    ask = _request_function(loaded, folder, concurrency=concurrency)
+    sampling = Sampling(max_tokens=models.max_tokens)
+    ask = _request_function(loaded, folder, concurrency=concurrency, structured=models.structured, sampling=sampling)
     return lambda kb: write_questions(plan(kb, spec, count, seed), spec, models, count, ask)

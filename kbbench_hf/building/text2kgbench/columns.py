@@ -42,29 +42,32 @@ PROMPTS = pa.schema(_strings("id", "ontology_id", "template", "demonstration_id"
 """Columns of `prompts`: what, beside its row of `sentences`, the published prompt of a test sentence was made of."""
 
 
-def sentence_tables(splits: Mapping[str, Sequence[Row]], schema: pa.Schema = SENTENCES) -> dict[str, pa.Table]:
+def sentence_tables(
+    splits: Mapping[str, Sequence[Row]], schema: pa.Schema = SENTENCES, version: int = 2
+) -> dict[str, pa.Table]:
     """Return the table of each split of `sentences`, with the column `mentions` filled in."""
-    return {split: pa.Table.from_pylist(with_mentions(rows), schema) for split, rows in splits.items()}
+    return {split: pa.Table.from_pylist(with_mentions(rows, version), schema) for split, rows in splits.items()}
 
 
-def with_mentions(rows: Sequence[Row]) -> list[Row]:
+def with_mentions(rows: Sequence[Row], version: int = 2) -> list[Row]:
     """Return rows of `sentences` with `mentions`: one entry for each of `triples_repaired`, in order.
 
-    The forms are those of `metrics.mention_forms`. Mode `repaired-2` finds them anew, by the same rules.
+    The forms are those of `metrics.mention_forms`, by the rules of mode `repaired-2` or `repaired-3` (`version`). The
+    modes find them anew.
 
     >>> triples = [{"sub": "Heat", "rel": "director", "obj": "Michael Mann"}]
     >>> with_mentions([{"sentence": "Heat is by Mann.", "triples_repaired": triples}])[0]["mentions"]
     ... # doctest: +NORMALIZE_WHITESPACE
     [{'subject_mentioned': True, 'subject_form': 'verbatim', 'object_mentioned': True, 'object_form': 'short'}]
     """
-    return [row | {"mentions": _mentions(row)} for row in rows]
+    return [row | {"mentions": _mentions(row, version)} for row in rows]
 
 
-def _mentions(row: Row) -> list[Row]:
+def _mentions(row: Row, version: int) -> list[Row]:
     triples = row["triples_repaired"]
     gold = [(separate_units(each["sub"]), each["rel"], separate_units(each["obj"])) for each in triples]
-    pairs = [(each.subject, each.object) for each in find_gold_mentions(separate_units(row["sentence"]), gold)]
-    return [dict(zip(_MENTION_NAMES, (sub.found, sub.form, obj.found, obj.form), strict=True)) for sub, obj in pairs]
+    found = find_gold_mentions(separate_units(row["sentence"]), gold, version=version)
+    return [dict(zip(_MENTION_NAMES, (sub.found, sub.form, obj.found, obj.form), strict=True)) for _, sub, obj in found]
 
 
 _MENTION_NAMES = [name for name, _ in _MENTION]

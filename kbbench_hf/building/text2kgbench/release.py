@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, prompt_row, sentence_tables
 from kbbench_hf.building.text2kgbench.ontologies import read_ontology
-from kbbench_hf.building.text2kgbench.repairs import Triple, distinct, flag_across_rows, repair
+from kbbench_hf.building.text2kgbench.repairs import Triple, distinct, flag_across_rows, flag_unstated, repair
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
 from kbbench_hf.files.datasets import Answers, Row, write_dataset
 from kbbench_hf.files.download import PinnedFile, cache_folder, fetch
@@ -59,8 +59,13 @@ DBPEDIA_WEBNLG = ReleaseHalf(
 )
 
 
-def build(release: ReleaseHalf, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
+def build(
+    release: ReleaseHalf, source: Path | None, out: Path, configs: Sequence[str] | None = None, revision: int = 2
+) -> None:
     """Build the dataset of a half at `out` from the release at `source`, or from its download where None.
+
+    Revision 1 has the `mentions` of mode `repaired-2`, revision 2 those of `repaired-3`, and the repair
+    `restored_not_stated`. All else is the same.
 
     Raises:
         DataError: the release is not there, is malformed, or is not that of commit 50a3d25, by its bytes.
@@ -76,9 +81,11 @@ def build(release: ReleaseHalf, source: Path | None, out: Path, configs: Sequenc
     ]
     splits, prompts = _read_sentences(release, folder, ontologies)
     check_pins(folder)
+    if revision > 1:
+        flag_unstated(splits)
     tables = {
-        "sentences": sentence_tables(splits),
-        "sentences_folded": sentence_tables(fold(splits)),
+        "sentences": sentence_tables(splits, version=revision + 1),
+        "sentences_folded": sentence_tables(fold(splits), version=revision + 1),
         "ontologies": {"full": pa.Table.from_pylist(ontologies, ONTOLOGIES)},
         "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
     }

@@ -16,12 +16,15 @@ Flagged only; scores can be sliced by these:
 - `demonstration_leaks`: the published demonstration is the test sentence itself; `detail` is its id.
 - `asked_differently`: the published prompt words the sentence differently; `detail` is that wording.
 - `fact_in_train`: a gold triple of a test sentence stands in the ontology's train split.
+- `restored_not_stated`: the sentence has no word for the relation of the restored triple; mode `repaired-3` leaves it
+  out.
 - `unparsed_date`: an object like "00  1997" or "00 May 1997", a date of which a part was lost.
 """
 
 import re
 from collections.abc import Collection, Mapping
 
+from kbbench_hf.benchmarks.text2kgbench.material import restores_unstated
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.text.folding import unscramble
@@ -94,6 +97,12 @@ def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
                 row["repairs"].append({"kind": "demonstration_leaks", "detail": demonstration})
             if not facts.get(row["ontology_id"], set()).isdisjoint(_labels(row)):
                 row["repairs"].append({"kind": "fact_in_train", "detail": ""})
+
+
+def flag_unstated(splits: Mapping[str, list[Row]]) -> None:
+    """Flag restored triples whose relation their sentence does not state."""
+    for row in (row for rows in splits.values() for row in rows if restores_unstated(row)):
+        row["repairs"].append({"kind": "restored_not_stated", "detail": str(row["triples_repaired"][0]["rel"])})
 
 
 def _labels(row: Row) -> set[tuple[str, str, str]]:

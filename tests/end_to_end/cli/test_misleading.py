@@ -49,3 +49,6 @@ def test_strict_turns_a_warning_into_a_failure(capsys, monkeypatch, in_tmp) -> N
     )
     assert code == 1 and "24 of 48 examples have no prediction" in " ".join(out.split())
     assert "--strict: 1 warning (missing)" in err
+    asked = ("score", "half.jsonl", "--benchmark", "mini-text2kg", "--strict", "--json")
+    code, out, _ = call(*asked, capsys=capsys, monkeypatch=monkeypatch)
+    assert (code, [each["code"] for each in json.loads(out)["warnings"]][:1]) == (1, ["missing"])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf import compare, score
+from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.scripted import MALFORMED, MODEL, Reply, ScriptedServer
 
@@ -218,6 +219,13 @@ def test_failed_requests_are_scored_as_missing_and_the_exit_code_says_so(kbbench
     assert "1 of 3 requests failed and are scored as missing. Run the same command again" in done.err
 
 
+def test_json_output_is_one_document_also_where_requests_failed(kbbench):
+    with ScriptedServer(answer=lambda payload: ANSWER) as failing:
+        failing.reply = lambda payload: TOO_LARGE if len(failing.times) == 3 else None
+        done = kbbench(*on(failing, "--limit", 3, "--concurrency", 1, "--json"))
+    assert (done.code, json.loads(done.out)["scores"]["f1"]["n_missing"]) == (1, 1)
+
+
 @pytest.mark.parametrize("kind", ["content_filter", "refusal"])
 def test_a_run_without_a_single_response_fails_and_is_not_sent_again(kbbench, kind):
     with ScriptedServer(always=kind.replace("_", " ")) as refusing:
@@ -368,3 +376,28 @@ def test_comparisons_of_a_run_with_repeats_use_each_examples_mean_and_say_so_eve
         assert json.loads(alone.out)["tests"]["recall"]["difference"] == difference
         assert "mean over repeats" not in alone.out
     assert json.loads(Path("twice", "result.json").read_text())["scores"]["recall"]["value"] == 1.0
+
+
+def test_runs_with_different_prompts_are_compared_only_when_requested(kbbench) -> None:
+    with ScriptedServer(answer=lambda payload: '{"answer": ["7"]}') as server:
+        runs = {"a": "paper", "b": "clean", "c": "clean"}
+        for out, prompt in runs.items():
+            options = ("--prompt", prompt, "--limit", 5, "--out", out, "--base-url", server.url)
+            assert kbbench("run", "mini-ska/noise_table_1k", "--model", MODEL, *options).code == 0
+    for command in (("compare", "a", "b"), ("compare", "a", "c", "b"), ("report", "a", "b")):
+        refused = " ".join(kbbench(*command).err.split())
+        assert "used different prompts: " in refused and ": paper; " in refused and "--across-prompts" in refused
+    assert kbbench("compare", "a", "b").code == 2
+    with pytest.raises(UsageError) as code:
+        compare(score("a"), score("b"))
+    assert code.value.code == "prompts"
+    found = json.loads(kbbench("compare", "a", "b", "--across-prompts", "--json").out)
+    assert [found["systems"][each]["prompt"]["name"] for each in "AB"] == ["paper", "clean"]
+    (warning,) = [each for each in found["warnings"] if each["code"] == "different_prompts"]
+    assert "(A: paper; B: clean)" in warning["message"]
+    (block,) = json.loads(kbbench("compare", "a", "b", "c", "--across-prompts", "--json").out)
+    assert sorted(each["prompt"]["name"] for each in block["systems"]) == ["clean", "clean", "paper"]
+    assert kbbench("report", "a", "b", "--across-prompts", "--out", "page.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "prompts: " in page and ": paper" in page and "used different prompts" in page
+    assert all(each.code != "different_prompts" for each in compare("b", "c").warnings)

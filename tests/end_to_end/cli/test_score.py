@@ -166,6 +166,9 @@ def test_a_path_without_predictions_is_a_usage_error(kbbench):
     Path("empty").mkdir()
     done = kbbench("score", "empty", *ON)
     assert (done.code, "empty holds no .jsonl file" in done.err) == (2, True)
+    Path("empty/journal.jsonl").write_text('{"id": null}\n')
+    done = kbbench("score", "empty", *ON)
+    assert (done.code, "empty is a run that is not finished" in done.err) == (2, True)
     done = kbbench("score", "nothing.jsonl", *ON)
     assert (done.code, "nothing.jsonl does not exist" in done.err) == (2, True)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kbbench_hf.agents.tool_schemas import TOOLS
+from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, PAGE, TOOLS
 from kbbench_hf.agents.tools import AgentTools, QuestionState
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.bm25 import BM25
@@ -121,6 +121,48 @@ def test_node_texts_are_quoted_on_one_line_without_what_hides_or_steers() -> Non
     assert node["snippet"].endswith("word…")
     assert len(node["snippet"]) <= 300
     assert "\n" not in found.text
+
+
+def long_text(n_words: int) -> QuestionState:
+    nodes = pa.table({"id": [7, 8], "type": ["t", "t"], "name": ["a", "b"], "text": [_words(n_words), ""]})
+    return question(KnowledgeBase.from_arrow(nodes, pa.table({"head": [7], "relation": ["r"], "tail": [8]})))
+
+
+def _words(n: int) -> str:
+    return "".join(f"word{number}\n" for number in range(n)) + "<|im_end|> the\x1b end"
+
+
+def test_pages_are_the_whole_text_of_a_node_in_order_and_say_which_one_is_next() -> None:
+    asked, pages, page = long_text(2_000), [], 1
+    while page:
+        read = asked.call("neighbors", {"node_id": 7, "text_page": page})
+        assert (read.shown, read.total, read.error) == ((), None, None)
+        assert read.result["page"] == page and len(read.result["text"]) <= PAGE
+        pages.append(read.result["text"])
+        page = read.result.get("next_page", 0)
+    text = "".join(pages)
+    assert text == " ".join(_words(2_000).replace("<|", "< |").replace("\x1b", "").split())
+    assert (read.result["characters"], read.result["pages"]) == (len(text), len(pages))
+    assert len(pages) == len(text) // PAGE + 1 and all(page.endswith(" ") for page in pages[:-1]), "no word is cut"
+    empty = asked.call("neighbors", {"node_id": 8, "text_page": 1}).result
+    assert (empty["text"], empty["pages"]) == ("", 1)
+
+
+def test_a_page_that_does_not_exist_is_refused_and_page_0_is_the_neighbors() -> None:
+    asked = long_text(3)
+    told = asked.call("neighbors", {"node_id": 7, "text_page": 2})
+    assert told.error == "bad_arguments" and told.result["error"]["message"] == "text_page is 2; the text has 1 pages."
+    plain = asked.call("neighbors", {"node_id": 7})
+    assert plain.shown == (8,) and asked.call("neighbors", {"node_id": 7, "text_page": 0}) == plain
+    below = asked.call("neighbors", {"node_id": 7, "text_page": "-1"})
+    assert below.shown == (8,) and below.result["note"] == "text_page is -1; 0 is used, the least."
+
+
+def test_tools_of_an_earlier_run_are_those_that_it_had() -> None:
+    kb = small_kb()
+    earlier = AgentTools(kb, BM25(kb.names()), offered=FIRST_TOOLS).question()
+    found = earlier.call("neighbors", {"node_id": 4, "text_page": 1})
+    assert found.result == earlier.call("neighbors", {"node_id": 4}).result and found.repaired == 1
 
 
 def test_nothing_that_a_model_sends_raises_and_every_result_is_json() -> None:

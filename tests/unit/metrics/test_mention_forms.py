@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.mention_forms import find_mention, find_mentions
+from kbbench_hf.metrics.mention_forms import find_forms, find_mention, find_mentions
 
 NAMED = """
 verbatim
@@ -121,10 +121,98 @@ def test_a_subject_inside_the_objects_name_is_not_named():
     assert [each.form for each in find_mentions("Akron, Ohio", "Akron,_Ohio", "Ohio")] == ["verbatim"] * 2
 
 
+# Subject and object of a triple with the words of their mentions; "-" is absent. Sentences of our own.
+PAIRS = """
+a name inside the longer name of something else is no mention
+    KX 9 stands beside Tarn Pike. | KX 9 : KX 9 | Tarn : -
+    KX 9 lies in the Lyra Minor Cluster. | KX 9 : KX 9 | Lyra Minor : -
+    A sequel, Salt Wasp 2, came. | Salt Wasp : - | Salt Wasp 2 : Salt Wasp 2
+    The Salt Wasp 2 was shown. | Salt Wasp : - | shown : shown
+    It ran at the Symposium on Tidal Medicine by Ida Voss. | Tidal Medicine : - | Ida Voss : Ida Voss
+a country, a kind, a version, a quantity and a person's number make no other name
+    Salt Air of Japan 3 left Norway Ridge. | Salt Air : Salt Air | Norway : Norway
+    Quill led Army Group South. | Quill : Quill | Army : Army
+    On Salt OS 3.1 Quill ran. | Salt OS : Salt OS | Quill : Quill
+    In Brede 12 people sang. | Brede : Brede | people : people
+    Lars Holm III rowed. | Lars Holm : Lars Holm | rowed : rowed
+the same words serve one end of a triple
+    Quill is a suite. | Quill : Quill | GNU Quill : -
+    Quill is a suite by Quill. | Quill : Quill | Quill : Quill
+    Blue Fern is an album. | Blue Fern : Blue Fern | Blue fern : -
+    Blue Fern is a club. | Blue_Fern : Blue Fern | "Blue Fern" : Blue Fern
+    The new Dredge film is unlike Judge Dredge. | Dredge : Dredge | Judge Dredge : Judge Dredge
+    In Akron, Ohio, it rains. | Akron,_Ohio : Akron, Ohio | Ohio : Ohio
+    Bell County has Bell Township, where Bell is. | Bell,_Ohio : Bell | Bell_Township : Bell Township
+common words before the kind, and the kind before the name
+    Quill lies in the Grey Bay drainage basin. | Quill : Quill | Grey Bay Basin : Grey Bay drainage basin
+    The grounds of the Inn. One burnt. | Inn_Grounds : grounds of the Inn | burnt : burnt
+    The Grey Bay flows past, a basin. | Grey Bay Basin : - | a : a
+two words with a preposition between them are no name
+    A part of the river in Orrin froze. | Orrin River : - | part : part
+    Oxford University won. | University_of_Oxford : Oxford University | won : won
+    The Mexican dish cost a peso in Mexico. | Mexico : Mexico | Mexican_peso : peso in Mexico
+other words for the same thing
+    A Salt Wasp was out in hardback. | A Salt Wasp : A Salt Wasp | Hardcover : hardback
+    Holm is a Tory; a tory is not. | Holm : Holm | Conservative_Party_(UK) : Tory
+    Quill's workers are conservatives. | Quill : Quill | Conservative_Party_(UK) : -
+    Quill plays for Irlam Football Club. | Quill : Quill | Irlam_F.C. : Irlam Football Club
+another form of the given name
+    Sophia Helena Marsh was young. | Sophie Marsh : Sophia Helena Marsh | young : young
+    Evangelista Rossi sang. | Evan Rossi : Evangelista Rossi | sang : sang
+    Robert Marsh sang. | Rupert Marsh : - | sang : sang
+other endings
+    The printed book is long. | book : book | Print : printed
+    Quill is a mathematician. | Quill : Quill | Mathematics : mathematician
+youth teams and teams of women
+    Ed is in the youth team of Norland. | Ed : Ed | Norland_national_youth_team : youth team of Norland
+    Norland U17 won. | won : won | Norland_national_under-17_football_team : Norland U17
+    The Norland team won. | won : won | Norland_national_youth_football_team : -
+descriptions in other words
+    Soldiers of the Oss army fell at Ny. | fell : fell | Oss Army soldiers killed in war at Ny : -
+    Soldiers of the Oss army, dead in war at Ny. | dead : dead | Oss Army soldiers killed in war at Ny : ...
+seasons with the year elsewhere
+    The 2015 season of the Oak League ended. | ended : ended | 2015 Oak League : 2015 season of the Oak League
+    In 2015 Ed won; he rode in each other race of the land and in the Oak League. | Ed : Ed | 2015 Oak League : -
+one long word spelled differently
+    Quill's style is Tudor and Jacobean. | Quill : Quill | Tudor_and_Jacabian : Tudor and Jacobean
+dates and numbers in the words of the sentence
+    Quill came out on June 9th, 2006, in Rome. | Quill : Quill | 2006-06-09 : June 9th, 2006
+    Quill came out in 1972. | Quill : Quill | 01 January 1972 : 1972
+    Quill lies at 83.2 metres. | Quill : Quill | 83.2104 : 83.2
+    Quill's area is 9,833,520. | Quill : Quill | 9833520000000.0 : 9,833,520
+    Quill lies at 83.3 metres. | Quill : Quill | 83.2104 : -
+    Quill took three minutes and sixteen seconds. | Quill : Quill | 3.16 : three minutes and sixteen seconds
+words as the sentence writes them
+    The (152) Orr rock has an Orr Hall (Bell) note of 7.5. | (152)_Orr : (152) Orr | 7.5 : 7.5
+    Quill was built by Bell & Sons. | Quill : Quill | Bell_and_Sons : Bell & Sons
+"""
+
+
+def pairs():
+    for line in PAIRS.strip().splitlines():
+        if line.startswith(" "):
+            sentence, *ends = (part.strip() for part in line.split(" | "))
+            yield (sentence, *(end.rpartition(" : ")[::2] for end in ends))
+
+
+@pytest.mark.parametrize(("sentence", "subject", "obj"), list(pairs()))
+def test_the_ends_of_a_triple_are_found_in_other_words_and_apart(sentence, subject, obj):
+    found = find_mentions(sentence, subject[0], obj[0])
+    for (_, words), mention in zip((subject, obj), found, strict=True):
+        assert mention.found == (words != "-")
+        assert words in ("-", "...") or mention.words == words
+
+
+def test_mode_repaired_2_knows_no_paraphrases():
+    sentence = "A Salt Wasp, out in hardback, is set in the Salt Wasp Cluster."
+    assert [each.found for each in find_forms(sentence, "Salt Wasp", "Hardcover")] == [True, False]
+    assert find_forms("Lyra Minor Cluster", "Lyra Minor", "x")[0].found
+
+
 @given(st.text(), st.text())
 def test_any_texts_can_be_asked_for(sentence, entity):
-    mention = find_mention(sentence, entity)
-    assert mention.found or not mention.words
+    for mention in (find_mention(sentence, entity), *find_mentions(sentence, entity, sentence)):
+        assert mention.found or not mention.words
 
 
 @given(st.lists(st.text("bcdeÉ1", min_size=2), min_size=1, max_size=6), st.data())

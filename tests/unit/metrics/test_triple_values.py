@@ -170,6 +170,15 @@ def test_version_3_still_finds_what_is_hallucinated():
     assert values.mentioned == (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0)
 
 
+def test_version_3_accepts_the_words_of_the_sentence_and_version_2_stays():
+    gold = [("Salt Wasp", "director", "Hardcover"), ("Salt Wasp", "director", "83.2104")]
+    said = [("A Salt Wasp", "director", "hardback"), ("Salt Wasp", "director", "83.2")]
+    sentence = "A Salt Wasp came out in hardback, 83.2 metres up."
+    assert score_repaired_3(said, gold, sentence, ONTOLOGY).mentioned[:3] == (1, 1, 1)
+    old = score_repaired_2(said, gold, sentence, ONTOLOGY)
+    assert old.n_not_named == 2 and old.all_triples == (0, 0, 0)
+
+
 NAMED = [
     ("青山灯塔守护着青山港。", "青山灯塔", "青山港"),
     ("東京タワーは港区にある。", "東京タワー", "港区"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.retrieval.reranker import MOST_CHARACTERS, parse_score, prompt, reorder
+from kbbench_hf.retrieval.reranker import MOST_CHARACTERS, RERANK_METHODS, parse_score, prompt, reorder
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,13 @@ def test_scores_are_read_as_models_write_them(text: str, score: float) -> None:
 def test_what_is_no_score_is_refused(text: str) -> None:
     with pytest.raises(ParseError):
         parse_score(text)
+
+
+def test_a_prompt_with_a_schema_requests_in_words_what_the_schema_requests() -> None:
+    asked = RERANK_METHODS["clean"].prompt("Which?", "dish", "Fig tart")
+    assert asked.json_schema and '{"score": NUMBER}' in asked.messages[0]["content"]
+    kept = RERANK_METHODS["clean-1"]
+    assert kept.prompt_sha256.startswith("ef084c8c5771"), "byte for byte, as started runs need it"
 
 
 def test_mutated_answers_are_a_score_or_a_parse_error() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kbbench_hf import run
+from kbbench_hf.agents.tool_schemas import FIRST_TOOLS
+from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.scoring.trajectories import read_trajectories
@@ -70,6 +72,24 @@ def served(out: Path, server: ScriptedServer, **how: Any) -> Any:
 
 def ids(folder: Path) -> list[list[Any]]:
     return [json.loads(line)["ids"] for line in (folder / "predictions.jsonl").read_text().splitlines()]
+
+
+def test_a_run_that_started_without_text_pages_resumes_with_its_own_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedServer(reply=in_field) as server:
+        with monkeypatch.context() as earlier:
+            earlier.setattr(AgentTools.__init__, "__defaults__", (None, FIRST_TOOLS))
+            started = served(tmp_path, server)
+        sent = server.payloads[:]
+        assert all("text_page" not in json.dumps(request) for request in sent)
+        resumed = served(tmp_path, server)
+        assert server.payloads == sent, "nothing is requested twice"
+        assert "without text_page. It keeps them" in " ".join(capsys.readouterr().err.split())
+        assert read_json(resumed.folder / "run.json") == read_json(started.folder / "run.json")
+        anew = served(tmp_path / "anew", server)
+    assert "text_page" in json.dumps(server.payloads[-1]) and ids(anew.folder) == ids(started.folder)
+    assert "without text_page" not in capsys.readouterr().err
 
 
 def test_whatever_way_a_model_is_asked_in_the_same_words_of_it_make_the_same_ranking(tmp_path: Path) -> None:

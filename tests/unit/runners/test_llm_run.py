@@ -1,6 +1,7 @@
 """A generative benchmark from prompts to scores: what is asked, what is kept, and what is refused first."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kbbench_hf.runners import jobs
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.llm_run import PromptedTask, prompt_task, run_language_model
 from kbbench_hf.runners.run import finished_run
+from kbbench_hf.runners.run_folder import default_folder, open_run
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
@@ -101,6 +103,43 @@ def test_a_benchmark_of_retrievers_asks_nothing_of_a_language_model():
         task(name="mini-stark")
     with pytest.raises(UsageError, match=r"prompt of mini-text2kg 'h2_b'.* Known: current"):
         task(prompt="h2_b")
+
+
+NOISE = "mini-ska/noise_table_1k"
+
+
+@pytest.mark.parametrize(("earlier", "name", "chosen"), [
+    ("paper", "paper", None), ("clean-1", "clean", None), ("clean-1", "clean", "clean"),
+])  # fmt: skip
+@pytest.mark.parametrize("named", [True, False])
+def test_a_started_run_keeps_the_prompt_that_its_folder_records(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str], earlier: str, name: str, chosen: str | None, named: bool
+) -> None:
+    out = in_tmp / "run" if named else None
+    with ScriptedServer(answer=lambda payload: '{"answer": ["7"]}') as server:
+        asked = replace(task(NOISE, limit=4), prompt_name=earlier)
+        folder = out or default_folder(asked.task.place, MODEL, asked.settings(MODEL, Sampling()) | {"prompt": name})
+        open_run(folder, asked.settings(MODEL, Sampling()) | {"prompt": name}, {})
+        n_canary = len(server.payloads)
+        done, *_ = run_language_model(
+            task(NOISE, limit=4, **({"prompt": chosen} if chosen else {})),
+            Endpoint(server.url, MODEL), MODEL, out, **{**QUICK, "show": True},
+        )  # fmt: skip
+        sent = [payload["messages"] for payload in server.payloads[n_canary:]]
+    assert done == folder and sent == [list(each.messages) for each in asked.prompts.values()]
+    settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]
+    assert (settings["prompt"], settings["prompt_sha256"]) == (name, asked.prompt_sha256())
+    assert f"started with the prompt '{name}'" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_new_or_finished_run_has_the_prompt_of_today_and_another_choice_is_refused(in_tmp: Path) -> None:
+    with ScriptedServer(answer=lambda payload: '{"answer": ["7"]}') as server:
+        first, *_ = run(server, task(NOISE, limit=2, prompt="paper"))
+        second, *_ = run(server, task(NOISE, limit=2))
+        assert first != second, "a finished run is not taken up by a run without --prompt"
+        open_run(in_tmp / "run", task(NOISE, limit=2, prompt="paper").settings(MODEL, Sampling()), {})
+        with pytest.raises(UsageError, match="its prompt is 'paper', not 'clean'"):
+            run(server, task(NOISE, limit=2, prompt="clean"), in_tmp / "run")
 
 
 def test_the_hash_of_the_prompts_changes_with_their_wording_and_their_examples():

@@ -7,7 +7,9 @@ import pytest
 
 from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import read_json
 from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.retrieval.reranker import RERANK_METHODS
 from kbbench_hf.runners.ranking import Latency
 from kbbench_hf.runners.retrieval_run import knowledge_base, rank, rerank
 from kbbench_hf.runners.run import finished_run
@@ -79,6 +81,25 @@ def test_a_model_that_learns_from_questions_is_given_the_training_split(in_tmp):
     build_own_knowledge_base("my-kb", Path("n.csv"), Path("e.csv"), Path("q.csv"), Path("kbbench/my-kb"))
     run = rank(load_examples("my-kb", split="test"), "knn", Path("run"), show=False)
     assert lines(run.folder)[0]["ids"][0] == 2  # "wobbly" stands in no document
+
+
+def test_a_started_reranking_keeps_its_prompt_and_says_so(in_tmp, capsys):
+    asked = load_examples("mini-stark", limit=2)
+    first = rank(asked, "bm25", in_tmp / "first", top_k=5, show=False).folder
+    how = {"depth": 3, "show": False, "canary": False}
+    with ScriptedServer(answer=lambda payload: "0.5") as server:
+        folder = rerank(asked, first, Endpoint(server.url, MODEL), MODEL, **how, wording="clean-1").folder
+        n_sent, run = len(server.payloads), read_json(folder / "run.json")
+        for name in ("wording", "prompt_sha256"):  # as an earlier version wrote it
+            run["settings"].pop(name)
+        run["settings"]["wording"] = "clean"
+        (folder / "run.json").write_text(json.dumps(run))
+        rerank(asked, first, Endpoint(server.url, MODEL), MODEL, **how, folder=folder)
+        assert len(server.payloads) == n_sent
+        assert "'clean-1' today, and keeps it" in " ".join(capsys.readouterr().err.split())
+        anew = rerank(asked, first, Endpoint(server.url, MODEL), MODEL, **how, folder=in_tmp / "anew").folder
+        assert "JSON only" in server.payloads[-1]["messages"][0]["content"]
+    assert read_json(anew / "run.json")["settings"]["prompt_sha256"] == RERANK_METHODS["clean"].prompt_sha256
 
 
 def test_reranking_goes_into_a_folder_of_its_own_and_leaves_the_first_run_alone(in_tmp):

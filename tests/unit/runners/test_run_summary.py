@@ -202,9 +202,16 @@ def test_replies_with_turns_of_others_or_one_text_over_and_over_are_warnings() -
     assert (warning.code, warning.n_examples) == ("other_turns", 3)
     assert "3 of 3 replies contain marks of other turns, such as '<|im_end|>'" in warning.message
     assert """--extra-body '{"stop": ["<|im_end|>"]}'""" in warning.remedy
+    cut = finished([record(n, response=f"{own} {n}", finish_reason="length") for n in range(3)])
+    assert [(each.code, "--max-tokens does not help" in each.remedy) for each in reply_warnings(cut)] == [
+        ("truncated", True),
+        ("other_turns", False),
+    ]
     endless = [record(n, response=f"{n}" + " The river is long." * 20, finish_reason="length") for n in range(3)]
     (warning,) = reply_warnings(finished(endless))
     assert warning.code == "truncated" and "3 of them repeat one text until the limit" in warning.message
+    assert "--structured" in warning.remedy
+    assert "--structured" not in reply_warnings(finished(endless), structured=True)[0].remedy
     listing = [record(n, response=", ".join(map(str, range(300))), finish_reason="length") for n in range(3)]
     assert "repeat" not in str(reply_warnings(finished(listing))[0])
     sound = ["User: Petrel", "a < b\nInput is [1].", '{"triples": [["user", "is", "assistant"]]}', "A: 4\nB"]

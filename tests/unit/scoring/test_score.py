@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import PredictionsError
-from kbbench_hf.scoring.result import write_result
+from kbbench_hf.scoring.result import UsedPrompt, write_result
 from kbbench_hf.scoring.score import score
 
 
@@ -102,3 +103,29 @@ def test_predictions_may_be_objects_files_or_folders(pattern) -> None:
     assert score([str(file)], "mini-text2kg").predictions_sha256 == pattern.predictions_sha256
     with pytest.raises(PredictionsError, match="already"):
         score(file.parent, "mini-text2kg")
+
+
+AGENT = {"contract_sha256": "1", "protocol": "tools", "max_steps": 12, "calls_a_step": 8}
+CLEAN = {"wording": "clean", "prompt": "x"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ({"prompt": "clean", "prompt_sha256": "1"}, {"prompt": "clean", "prompt_sha256": "2"}, True),
+        ({"prompt": "clean", "prompt_sha256": "1"}, {"prompt": "clean-1", "prompt_sha256": "1"}, False),
+        (AGENT, {**AGENT, "contract_sha256": "2"}, True),
+        (AGENT, {**AGENT, "contract_sha256": "2", "max_steps": 6}, False),
+        (AGENT, CLEAN, False),
+        (CLEAN, {**CLEAN, "prompt_sha256": "1"}, True),
+        (CLEAN, {"wording": "clean-1", "prompt_sha256": "1"}, False),
+        ({"wording": "reference"}, {"wording": "reference", "prompt_sha256": "1"}, False),
+    ],
+)
+def test_prompts_differ_by_their_words_within_one_kind(one: Any, other: Any, differ: bool) -> None:
+    used = [UsedPrompt.of_run(each) for each in (one, other)]
+    assert used[0] and used[1] and used[0].differs(used[1]) is used[1].differs(used[0]) is differ
+
+
+def test_a_retriever_has_no_prompt() -> None:
+    assert UsedPrompt.of_run({"model": "bm25"}) is UsedPrompt.of_run({}) is None

@@ -1,5 +1,6 @@
 """SKA-Bench as a benchmark, on the shipped archipelago."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.ska_bench.benchmark import (
     MINI,
+    SKA_BENCH,
     SKA_OPEN,
     UNANSWERABLE,
     ContextRow,
@@ -64,7 +66,7 @@ def test_integration_is_a_slice_of_the_noise_runs() -> None:
     assert set(scores.slices["n_required"]) == {"1", "2", ">4"} and scores.slices["source"][0] == "mini-ska"
 
 
-@pytest.mark.parametrize("name", ["paper", "clean"])
+@pytest.mark.parametrize("name", ["paper", "clean", "clean-1"])
 def test_prompts_hold_the_context_the_question_and_the_way_to_answer(name: str) -> None:
     for config, words in (("noise_kg_text_4k", '{"answer": '), ("rejection_control_table", '{"answer": "no"}')):
         found = examples(config)
@@ -91,6 +93,20 @@ def test_the_papers_prompt_is_worded_as_in_its_figures() -> None:
         "",
         'Return the final result as JSON in the format {"answer": <YOUR ANSWER LIST>} in the last line.',
     ]
+
+
+def test_the_default_prompt_says_how_to_write_what_is_computed_and_ska_benchs_is_the_papers() -> None:
+    assert [next(iter(each.asking.prompts)) for each in (MINI, SKA_OPEN, SKA_BENCH)] == ["clean", "clean", "paper"]
+    found = examples("noise_table_1k")
+    texts = {
+        name: prompt(found.rows[0], found, PromptOptions()).messages[-1]["content"]
+        for name, prompt in MINI.asking.prompts.items()
+    }
+    for rule in ("two decimals", "without the percent sign", "minus sign", "without the unit", "in digits"):
+        assert rule in texts["clean"]
+    # kept byte for byte, as started runs need it
+    digests = {name: hashlib.sha256(text.encode()).hexdigest()[:12] for name, text in texts.items()}
+    assert (digests["clean-1"], digests["paper"]) == ("8d797593b0cc", "0b096d05ffc0")
 
 
 def test_text_from_the_data_is_never_taken_for_a_placeholder() -> None:

@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     summarise,
 )
 from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
-from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material
+from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material, gold_triples
 from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
@@ -189,12 +189,21 @@ REPAIRED_2 = {
 }
 
 
-@pytest.mark.parametrize("run", REPAIRED_2)
-def test_the_means_by_value_stay_as_they_are(scored, run):
-    ours = scored.figures(run, "repaired-2")
-    counters = scored.scores(run, "repaired-2").counters
+REPAIRED_3 = {
+    RUNS[0]: (0.5299, 0.4921, 0.4891, 0.4131, 1932),
+    RUNS[1]: (0.4508, 0.3817, 0.3923, 0.3367, 1932),
+    RUNS[2]: (0.3798, 0.3836, 0.3806, 0.3560, 22),
+    RUNS[4]: (0.5643, 0.4551, 0.4879, 0.4861, 31),
+}
+BY_VALUE = [(mode, run, of[run]) for mode, of in (("repaired-2", REPAIRED_2), ("repaired-3", REPAIRED_3)) for run in of]
+
+
+@pytest.mark.parametrize(("mode", "run", "expected_means"), BY_VALUE)
+def test_the_means_by_value_stay_as_they_are(scored, mode, run, expected_means):
+    ours = scored.figures(run, mode)
+    counters = scored.scores(run, mode).counters
     figures = tuple(round(ours[metric], 4) for metric in ("precision", "recall", "f1", "f1_all_triples"))
-    assert (*figures, counters["n_gold_not_named"]) == REPAIRED_2[run]
+    assert (*figures, counters["n_gold_not_named"]) == expected_means
     assert ours["relation_hallucination"] == pytest.approx(1 - ours["ontology_conformance"])
 
 
@@ -295,6 +304,24 @@ def test_gold_in_natural_writing_is_right_by_value(scored, form):
         scores = BENCHMARKS[dataset].scoring.score(some, answers, "repaired-2")
         figures = BENCHMARKS[dataset].scoring.summarise(scores, "repaired-2")
         assert min(figures["f1"].value, figures["f1_all_triples"].value) >= 0.98
+
+
+@pytest.mark.parametrize(
+    ("relation", "obj", "sentence", "stated"),
+    [
+        ("Member of", "White Rose", "Ann wrote books about the White Rose.", False),
+        ("Member of", "White Rose", "Ann co-founded the White Rose.", True),
+        ("Member of", "Singers", "Ann wrote of the Singers.", False),
+        ("mountains classification", "Ann", "The race was won by Ann on a mountain.", False),
+        ("mountains classification", "Ann", "Ann won the mountains and sprints classifications.", True),
+        ("Habitat", "marsh", "It is native to marshes.", True),
+    ],
+)
+def test_repaired_3_leaves_out_restored_gold_that_the_sentence_does_not_state(relation, obj, sentence, stated):
+    row = example(1, "1_a", sentence, [("Ann", relation, obj)]) | {"triples": []}
+    restored = row | {"repairs": [{"kind": "empty_gold_restored", "detail": ""}]}
+    assert bool(gold_triples(restored, "repaired-3")) == stated
+    assert gold_triples(row, "repaired-3") == gold_triples(restored, "repaired-2") == [("Ann", relation, obj)]
 
 
 # Two ontologies of our own, small enough to work by hand.

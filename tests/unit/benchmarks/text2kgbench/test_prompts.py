@@ -15,6 +15,7 @@ from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced, parse_json
 from kbbench_hf.benchmarks.text2kgbench.prompts import (
+    as_written,
     choose,
     current,
     h1,
@@ -178,6 +179,66 @@ def test_leak_free_takes_the_next_similar_row_that_is_not_the_sentence_itself() 
     row = {"id": "t", "ontology_id": "1_x", "sentence": "same", "similar_ids": ["a", "b", "c"]}
     for kind, expected in (("similar", ["a"]), ("leak-free", ["c"]), ("random", ["c"])):
         assert [each["id"] for each in choose(row, train, PromptOptions(demonstrations=kind))] == expected
+
+
+def train_of(*rows: tuple[str, str, list[tuple[str, str, str]]]) -> Demonstrations:
+    """Return train rows of (id, sentence, triples)."""
+    columns = ("sub", "rel", "obj")
+    return Demonstrations(
+        {
+            name: {
+                "id": name,
+                "ontology_id": "1_x",
+                "sentence": sentence,
+                "triples_repaired": [dict(zip(columns, triple, strict=True)) for triple in triples],
+            }
+            for name, sentence, triples in rows
+        }
+    )
+
+
+ROWS = train_of(
+    ("a", "The film is by Ann.", [("Ran", "by", "Ann")]),
+    ("b", "Ran came out on 9 May 2009.", [("Ran_(film)", "date", "2009-05-09")]),
+    ("c", "In & Out is by Bo_b and 83.2 m long.", [('"In & Out"', "by", "Bo_b"), ("In_&_Out", "size", "83.2104")]),
+    ("d", "On is by Cy.", [("On Time", "by", "Cy")]),
+)
+
+
+def test_mentioned_takes_the_first_row_that_names_its_triples_and_several_before_one() -> None:
+    def chosen(name: str, similar: list[str], shots: int = 1) -> list[str]:
+        row = {"id": name, "ontology_id": "1_x", "sentence": "x", "similar_ids": similar}
+        return [each["id"] for each in choose(row, ROWS, PromptOptions(shots=shots, demonstrations="mentioned"))]
+
+    assert chosen("id_2", ["a", "b", "d"]) == ["b"]
+    assert chosen("id_2", ["a", "b", "c"], 3) == ["c", "b"]  # no row is left that names its triples
+    assert chosen("id_2", ["a"])[0] in ("b", "c")  # one of the others
+    assert 20 < sum(chosen(f"id_{n}", ["b"]) == [] for n in range(300)) < 40
+
+
+def test_as_written_has_names_dates_and_numbers_of_the_sentence() -> None:
+    examples = Examples([], Material({"1_x": ONTOLOGY}, ROWS))
+
+    def shown(name: str, prompt: Any) -> list[tuple[str, str, str]]:
+        row = {"id": "t", "ontology_id": "1_x", "sentence": "x", "similar_ids": [name]}
+        messages = prompt(row, examples, PromptOptions(demonstrations="similar")).messages
+        return parse_json(messages[2]["content"])
+
+    assert shown("b", as_written) == [("Ran", "date", "9 May 2009")]
+    assert shown("b", current) == [("Ran_(film)", "date", "2009-05-09")]
+    assert shown("c", as_written) == [("In & Out", "by", "Bo_b"), ("In & Out", "size", "83.2")]
+    assert shown("d", as_written) == [("On Time", "by", "Cy")]
+
+
+def test_nine_of_ten_prompts_have_a_demonstration_that_names_its_triples(webnlg: DatasetFolder) -> None:
+    examples = examples_of(webnlg, "test")
+    numbers: Counter[int] = Counter()
+    for row in examples.rows:
+        messages = as_written(row, examples, PromptOptions(demonstrations="mentioned")).messages
+        triples = parse_json(messages[2]["content"]) if len(messages) > 2 else []
+        numbers[len(triples)] += 1
+        assert not any("_" in sub + obj or '"' in sub + obj for sub, _, obj in triples)
+    assert numbers[0] == 186 and sum(number for n, number in numbers.items() if n > 1) == 1811
 
 
 def test_random_demonstrations_depend_on_seed_and_id_alone(mini: Examples) -> None:

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPoo
 from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
-from kbbench_hf.building.ska_bench.noise import NoiseLibrary, make_near_rows
+from kbbench_hf.building.ska_bench.noise import NoiseLibrary, contradicts_needed_row, key_columns, make_near_rows
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker, add_emptied_rows
@@ -103,6 +103,12 @@ def source(folder: Path, shuffled: int | None = None) -> Path:
 
 
 @pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    release = table.make_instances(source(tmp_path_factory.mktemp("raw")), revision=1)
+    return release.instances, release.pools["table"]
+
+
+@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple:
     release = table.make_instances(source(tmp_path_factory.mktemp("raw")))
     assert len(release.instances) > 10
@@ -117,8 +123,8 @@ def test_every_program_gives_gold_on_its_positives_and_on_all_it_can_be_asked_on
         assert each.split_key and each.licence and each.source
 
 
-def test_near_rows_differ_from_a_real_row_in_one_cell_and_hold_no_answer(made: tuple) -> None:
-    instances, pool = made
+def test_near_rows_differ_from_a_real_row_in_one_cell_and_hold_no_answer(made_before: tuple) -> None:
+    instances, pool = made_before
     for each in instances:
         donated, near = each.noise_groups
         assert pool.origins[near].made and not pool.origins[donated].made
@@ -129,8 +135,20 @@ def test_near_rows_differ_from_a_real_row_in_one_cell_and_hold_no_answer(made: t
         assert len(set(pool.sk[near])) == len(pool.sk[near])
 
 
-def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(made: tuple) -> None:
-    instances, pool = made
+def test_no_near_row_contradicts_a_needed_row(made: tuple, made_before: tuple) -> None:
+    found = {}
+    for name, (instances, pool) in {"now": made, "before": made_before}.items():
+        found[name] = sum(
+            contradicts_needed_row(row, pool.sk[each.group][number], key_columns(pool.sk[each.group]))
+            for each in instances
+            for row in pool.sk[each.noise_groups[-1]]
+            for number in each.positive_sk
+        )
+    assert found["now"] == 0 < found["before"]
+
+
+def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(made_before: tuple) -> None:
+    instances, pool = made_before
     for each in instances:
         columns = {condition[0] for condition in each.program.get("where", ())}
         for number in each.positive_sk if columns else ():

@@ -114,7 +114,85 @@ BAKES = Instance(
 def test_a_passage_goes_only_if_another_one_is_as_close_to_the_question(question: str, cut: tuple[bool, int]) -> None:
     [asked], pool = empty_columns({"b": (0,)}, [replace(BAKES, question=question)], LINKED)
     candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
-    assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == [cut]
+    assert TwinMaker(asked, pool, candidates, candidates.noise, revision=1).find_cut() == [cut]
+
+
+ISLE_TEXT = ("Up", "Up is a film that Ann made. It is set on Hook Island.")
+LISTED = [("Up", "listed in", "Films of Ann"), ("Up", "year", "1999"), ("Big", "listed in", "Films of Ann")]
+ABOUT = ("", "Hook Island: the film of 1999.")
+HEAD = ("Up (Hook Island)", "year", "1999")
+SET_ON = Instance(
+    "s",
+    "kg_text",
+    "On which island is the film of 1999 set?",
+    ("Hook Island",),
+    "g",
+    positive_sk=(0, 1),
+    positive_text=(0,),
+    topics=("Films of Ann",),
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "triples", "texts", "change", "cut"),
+    [
+        ("the text that states it, not a triple that is not needed", (), (), {}, [(True, 0)]),
+        ("what else names it beside an entity", (("Up", "place", "Hook Island"),), (), {}, [(False, 3), (True, 0)]),
+        ("a text that names it beside the question's words", (), (ABOUT,), {}, [(True, 0), (True, 1)]),
+        ("not a text about something else", (), (("Hook Island", "Rocks."),), {}, [(True, 0)]),
+        ("a triple whose head names it", (HEAD,), (), {"positive_sk": (3,)}, [(False, 3), (True, 0)]),
+        (
+            "nothing, if a text that stays may name another answer",
+            (("Hook Island", "set", "Up"),),
+            (("Up", "A set of films."),),
+            {"positive_sk": (3,), "positive_text": (1,)},
+            [],
+        ),
+        ("nothing, if too many units state it", (), [(str(n), ABOUT[1]) for n in range(6)], {}, []),
+    ],
+)
+def test_a_twin_loses_every_unit_that_states_the_answer(
+    what: str, triples: tuple, texts: tuple, change: dict, cut: list
+) -> None:
+    pool = UnitPool(sk={"g": [*LISTED, *triples]}, text=[ISLE_TEXT, *texts])
+    asked = replace(SET_ON, **change)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == cut, what
+
+
+def test_no_cell_is_emptied_whose_value_follows_from_others() -> None:
+    medals = [("Ann", "2", "5", "7"), ("Bo", "4", "1", "5"), ("Cy", "3", "6", "9"), ("Di", "8", "2", "10")]
+    program = {"type": "lookup", "where": [[0, "bo"]], "select": 3}
+    asked = replace(LOOKUP, question="What has Bo?", answers=("5",), positive_sk=(1,), noise_groups=(), program=program)
+    for column, has_twins in ((3, False), (1, False)):
+        asked = replace(asked, program=program | {"select": column})
+        pool = UnitPool(sk={"t": medals}, headers={"t": ("Name", "Won", "Lost", "Played")})
+        release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
+        candidates = NoiseLibrary(release.pools["table"], tokenizer()).context_units(release.instances[0])
+        for revision in (1, 2):
+            maker = TwinMaker(release.instances[0], release.pools["table"], candidates, candidates.noise, revision)
+            assert bool(maker.find_cut()) is (revision == 1 or has_twins)
+
+
+def test_of_two_cuts_that_is_taken_which_leaves_no_other_triple_between_its_ends() -> None:
+    film = [("Up", "written by", "Ann"), ("Up", "directed by", "Ann"), ("Oz", "written by", "Ann")]
+    pool = UnitPool(sk={"g": film})
+    where = [["Up", "written by", "?w"], ["?f", "written by", "?w"]]
+    program = {"type": "match", "find": "?f", "where": where}
+    asked = Instance(
+        "q", "kg", "Which films share the writer of Up?", ("Oz",), "g", positive_sk=(0, 2), program=program
+    )
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == [(False, 2)]
+    assert TwinMaker(asked, pool, candidates, candidates.noise, revision=1).find_cut() == [(False, 2)]
+
+
+def test_the_papers_rejection_testbed_has_noise_alone_and_none_that_states_the_answer() -> None:
+    config = configs()["rejection_noise_kg_text"]
+    pool = UnitPool(sk={"g": [*LISTED, ("Up", "place", "Hook Island")]}, text=[ISLE_TEXT, ("Cy", "Cy is a tailor.")])
+    [row] = RowMaker(SET_ON, NoiseLibrary(pool, tokenizer())).rows(config)
+    assert row["sk_units"].tolist() == [2] and row["text_units"].tolist() == [1] and not row["answerable"]
+    assert (row["id"], row["testbed"], row["status"], row["removed"]) == ("s", "rejection_noise", "short", [])
 
 
 def test_a_question_that_little_else_is_said_about_has_no_twins() -> None:

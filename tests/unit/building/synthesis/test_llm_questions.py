@@ -25,12 +25,12 @@ def kb() -> KnowledgeBase:
     return KnowledgeBase.open(find_dataset("mini-stark").path)
 
 
-def models(url: str, judges: list[str], writer: str = "writer", agreement: str = "all") -> Models:
+def models(url: str, judges: list[str], writer: str = "writer", agreement: str = "all", **options: object) -> Models:
     def served(model: str) -> dict[str, str]:
         return {"model": model, "base_url": url}
 
     steps: dict[str, Any] = {step: served(writer) for step in ("extract", "fuse", "rewrite")}
-    return Models.of({**steps, "judges": [served(each) for each in judges], "agreement": agreement}, "spec")
+    return Models.of({**steps, "judges": [served(each) for each in judges], "agreement": agreement, **options}, "spec")
 
 
 def made(kb: KnowledgeBase, server: ScriptedServer, folder: Path, chosen: Models) -> tuple[QuestionSet, str]:
@@ -82,6 +82,19 @@ def test_a_source_that_stands_nowhere_and_a_lost_topic_drop_the_question(kb: Kno
         for writer, why in (("inventor", "whose source stands"), ("forgetful", "a name was left out")):
             with pytest.raises(DataError, match=why):
                 made(kb, server, tmp_path / writer, models(server.url, ["truthful"] * 3, writer))
+
+
+def test_a_spec_bounds_replies_and_constrains_them_to_json(kb: KnowledgeBase, tmp_path: Path) -> None:
+    options = {"structured": True, "max_tokens": 50}
+    with ScriptedServer(answer=answer) as server:
+        made(kb, server, tmp_path, models(server.url, ["truthful"] * 3, **options))
+        asked = [each for each in server.payloads if "system" in [m["role"] for m in each["messages"]]]
+    properties = [[*each["response_format"]["json_schema"]["schema"]["properties"]] for each in asked]
+    assert {each["max_tokens"] for each in asked} == {50}
+    assert {key for each in properties for key in each} == {"properties", "question", "supported"}
+    for wrong in ({"structured": "yes"}, {"max_tokens": 0}, {"max_tokens": "50"}, {"tokens": 50}):
+        with pytest.raises(DataError, match=f"{next(iter(wrong))}.*expected"):
+            models("http://127.0.0.1:1", ["a", "b"], **wrong)
 
 
 def test_faults_change_nothing(kb: KnowledgeBase, tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ def test_flags_count_as_the_release_was_measured(wikidata: DatasetFolder, webnlg
 
     test = flags(wikidata, "test")
     assert (test["mojibake"], test["repeated_sentence"], test["demonstration_leaks"]) == (387, 155, 320)
+    assert test["restored_not_stated"] == 37
     assert (flags(wikidata, "train")["mojibake"], flags(wikidata, "validation")["mojibake"]) == (512, 385)
     facts = Counter(
         row["ontology_id"]
@@ -195,6 +196,19 @@ def test_building_twice_gives_the_same_bytes(release: Path, built: Path, tmp_pat
 
 def files_of(folder: Path) -> dict[Path, bytes]:
     return {each.relative_to(folder): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_the_first_revision_is_rebuilt_byte_for_byte(release: Path, webnlg: DatasetFolder, tmp_path: Path) -> None:
+    data = benchmark("text2kg-dbpedia-webnlg").data
+    assert data.build is not None and data.revisions == (1, 2)
+    data.build(release, tmp_path / "first", None, revision=1)
+    first = DatasetFolder(tmp_path / "first")
+    assert first.revision == "a8e29c26debb19131adcef435adc0a2ff5c3c50a"  # as before there were two
+    absent = [
+        sum(not (each["subject_mentioned"] and each["object_mentioned"]) for row in rows for each in row["mentions"])
+        for rows in (first.rows("sentences", "test"), webnlg.rows("sentences", "test"))
+    ]
+    assert absent == [65, 31]
 
 
 def test_the_root_of_the_repository_and_a_single_half_are_taken_too(release: Path, built: Path, tmp_path: Path) -> None:

@@ -1,0 +1,214 @@
+"""Whether the value of an emptied table cell follows from the other cells, as a generous reader would find it.
+
+A number follows if a calculation on other cells gives it and also holds elsewhere in the table: sums, differences,
+ratios and unit conversions along its row, its neighbors in a sequence, totals along its column. Any value follows from
+a cell of its row that names it, and from rows that share a cell with its row wherever such rows agree. A calculation
+that could hold by chance does not count: the more of them are tried, the more cells must confirm one.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.ska_bench.units import Cells
+from kbbench_hf.building.ska_bench.name_matching import content_words, normalize_cell
+
+CHANCE = 0.5
+"""The most calculations that may be expected to hold by chance; generous, because a false alarm costs one question."""
+RELATIVE = 0.01
+"""How far a product or ratio may be from the number."""
+AGREE = 0.8
+"""The share of rows in which a calculation, or an order, must hold."""
+MOST_TERMS = 30
+"""With more numbers beside a cell, sums of three are not tried."""
+_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NEGATIVE = re.compile(r"[$€£ ]*(?:[-−][$€£ ]*\d|\([$€£ ]*[\d.,]+\)?%?$)")
+_DASHES = frozenset({"-", "--", "---", "–", "—"})
+Numbers = NDArray[np.float64]
+
+
+def cell_follows(rows: Sequence[Cells], place: int, column: int) -> bool:
+    """Return whether the cell of a row (its place) in a column follows from the other cells of these rows.
+
+    >>> rows = [("Ann", "3", "4", "7"), ("Bo", "1", "5", "6"), ("Cy", "2", "9", "11"), ("Di", "8", "5", "13")]
+    >>> cell_follows(rows, 1, 3), cell_follows([row[::2] for row in rows], 1, 1)
+    (True, False)
+    """
+    if _is_named(rows, place, column) or _is_shared(rows, place, column):
+        return True
+    grid = np.array([[_numbers(cell) for cell in row] for row in rows])
+    numbers = grid[:, column, 0]
+    if np.isnan(numbers[place]):
+        return False
+    unit = _unit(rows[place][column])
+    beside = [grid[:, other, part] for other in range(grid.shape[1]) for part in (0, 1) if other != column]
+    near = [np.append(np.nan, numbers[:-1]), np.append(numbers[1:], np.nan)]
+    first = grid[:, :, 0]
+    return (
+        _is_combined(numbers, [*beside, *near], place, unit)
+        or (len(rows) <= MOST_TERMS and _is_combined(first[place], np.delete(first, place, axis=0), column, unit))
+        or _is_total(first, place, column, unit)
+        or _is_carried(first, place, column)
+        or (bool({each[place] for each in near} & {numbers[place]}) and order_follows(rows, column))
+    )
+
+
+def order_follows(rows: Sequence[Cells], column: int) -> bool:
+    """Return whether another column, or the order of the rows, tells which numbers of a column are larger.
+
+    >>> order_follows([("1", "Lhotse", "8516"), ("2", "Makalu", "8485"), ("3", "Cho Oyu", "8188")], 2)
+    True
+    """
+    grid = np.array([[_numbers(cell)[0] for cell in row] for row in rows])
+    others = [np.arange(len(rows), dtype=np.float64), *(grid[:, n] for n in range(grid.shape[1]) if n != column)]
+    for other in others:
+        steps = [
+            np.sign(np.subtract.outer(each, each))[np.triu_indices(len(rows), 1)] for each in (grid[:, column], other)
+        ]
+        agree = steps[0] * steps[1]
+        agree = agree[~np.isnan(agree) & (agree != 0)]
+        if len(agree) >= 2 and abs(agree.mean()) >= 2 * AGREE - 1:
+            return True
+    return False
+
+
+def _is_named(rows: Sequence[Cells], place: int, column: int) -> bool:
+    """Return whether other cells of the row hold at least half of the words that are particular to this cell."""
+    usual = defaultdict[str, int](int)
+    for row in rows:
+        for word in content_words(row[column]):
+            usual[word] += 1
+    words = {word for word in content_words(rows[place][column]) if usual[word] <= max(1, len(rows) // 5)}
+    words = {word for word in words if not word.isdigit() or len(word) > 2}
+    shown = content_words(" ".join(cell for n, cell in enumerate(rows[place]) if n != column))
+    return bool(words) and 2 * len(words & shown) >= len(words)
+
+
+def _is_shared(rows: Sequence[Cells], place: int, column: int) -> bool:
+    """Return whether rows with one cell in common have this cell in common as well, here and nearly everywhere."""
+    for other in range(len(rows[place])):
+        groups = defaultdict[str, list[int]](list)
+        for n, row in enumerate(rows):
+            groups[normalize_cell(row[other])].append(n)
+        same = groups[normalize_cell(rows[place][other])]
+        several = [len({rows[n][column] for n in group}) == 1 for group in groups.values() if len(group) > 1]
+        is_known = len(same) > 1 and len({rows[n][column] for n in same}) == 1
+        if other != column and rows[place][other] and is_known and len(several) > 1 and np.mean(several) >= AGREE:
+            return True
+    return False
+
+
+def _numbers(cell: str) -> tuple[float, float]:
+    """Return the first two numbers of a cell; a dash is 0, as in accounts."""
+    if cell.strip("$€£ ") in _DASHES:
+        return 0.0, np.nan
+    found = [float(each.replace(",", "")) for each in _DIGITS.findall(cell)]
+    first, second = (*found, np.nan, np.nan)[:2]
+    return (-first if _NEGATIVE.match(cell) else first), second
+
+
+def _unit(cell: str) -> float:
+    """Return the value of the last digit of a cell's number: 0.01 of "1.25"."""
+    [digits, *_] = _DIGITS.findall(cell) or ["0"]
+    return 10.0 ** -len(digits.partition(".")[2])
+
+
+def _is_combined(numbers: Numbers, beside: Iterable[Numbers], place: int, unit: float) -> bool:
+    """Return whether up to three numbers beside each one give it, by + and - or by * and /, maybe with a constant."""
+    along = np.array([each for each in beside if not np.isnan(each[place])]).reshape(-1, len(numbers))
+    scale = float(np.nanmedian(np.abs(numbers)))
+    close = unit * (1.01 if abs(numbers[place]) >= 100 * unit else 0.01)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.where(each > 0, np.log(np.where(each > 0, each, 1.0)), np.nan) for each in (numbers, along)]
+    return _has_sum(numbers, along, place, close, max(2.0, scale / (2 * close + unit))) or (
+        bool(numbers[place] > 0) and _has_sum(logs[0], logs[1], place, RELATIVE, 1 / (2 * RELATIVE))
+    )
+
+
+def _has_sum(numbers: Numbers, along: Numbers, place: int, tolerance: float, levels: float) -> bool:
+    """Return whether the number at a place is a sum of up to three signed terms, maybe with a constant."""
+    along = along[~np.isnan(along[:, place])]
+    signed = np.concatenate([along, -along])
+    for size in (1, 2, 3) if len(along) <= MOST_TERMS else (1, 2):
+        chosen = np.array(list(combinations(range(len(signed)), size)), dtype=np.int64)
+        kinds = np.sort(chosen.reshape(-1, size) % max(1, len(along)), axis=1)
+        chosen = chosen.reshape(-1, size)[(np.diff(kinds, axis=1) > 0).all(axis=1)]  # no term beside its opposite
+        if not len(chosen):
+            continue
+        missed = numbers - signed[chosen].sum(axis=1)
+        known = np.delete(missed, place, axis=1)
+        fitted = np.nanmedian(np.where(np.isnan(known).all(axis=1, keepdims=True), 0.0, known), axis=1)
+        for error, cost in ((missed, 1), (missed - fitted[:, None], 2)):
+            if _holds(np.abs(error) <= tolerance, ~np.isnan(error), place, len(chosen), levels, cost):
+                return True
+    return False
+
+
+def _holds(
+    close: NDArray[np.bool_],
+    known: NDArray[np.bool_],
+    place: int,
+    tried: int,
+    levels: float,
+    cost: int,
+    share: float = AGREE,
+) -> bool:
+    """Return whether one of some calculations gives the number at a place, and others more often than by chance.
+
+    A constant costs one confirmation, because it is fitted.
+    """
+    others, confirmed = known.sum(axis=1) - known[:, place], close.sum(axis=1) - close[:, place]
+    is_found = close[:, place] & (confirmed >= share * others) & (confirmed >= cost)
+    return bool((is_found & (tried < CHANCE * levels ** np.minimum(20, confirmed + 2.0 - cost))).any())
+
+
+def _is_total(grid: Numbers, place: int, column: int, unit: float) -> bool:
+    """Return whether the number is in a total along its column that also holds in another column.
+
+    That is a sum of consecutive rows, or a number minus such a sum, or the difference of two numbers minus one. The sum
+    of the whole column may be in any other one.
+    """
+    columns = [n for n in range(grid.shape[1]) if n == column or not np.isnan(grid[place, n])]
+    cells = grid[:, columns]
+    target, at = cells[place], columns.index(column)
+    close = unit * (1.01 if abs(target[at]) >= 100 * unit else 0.01)
+    levels = max(2.0, abs(target[at]) / (2 * close + unit))
+    whole = float(np.nansum(grid[:, column]))
+    if whole >= 100 and (np.delete(grid, column, axis=1) == whole).any():
+        return True
+    for calculated in _totals(cells, place):
+        error = target - calculated
+        if _holds(np.abs(error) <= close, ~np.isnan(error), at, len(calculated), levels, 1, 0.5):
+            return True
+    return False
+
+
+def _totals(cells: Numbers, place: int) -> Iterator[Numbers]:
+    """Yield what the numbers of a row would be by each kind of total, one calculation a row."""
+    n = len(cells)
+    sums = np.concatenate([np.zeros((1, cells.shape[1])), np.cumsum(np.nan_to_num(cells), axis=0)])
+    blocks = [(start, end) for start in range(n) for end in range(start + 1, n + 1)]
+    outside = [sums[end] - sums[start] for start, end in blocks if not start <= place < end and end > start + 1]
+    if outside:
+        yield np.array(outside)
+    within = [(start, end) for start, end in blocks if start <= place < end]
+    rest = [sums[end] - sums[start] - np.nan_to_num(cells[place]) for start, end in within]
+    others = [cells[[m for m in range(n) if not start <= m < end]] for start, end in within]
+    if found := [total - left for left, some in zip(rest, others, strict=True) for total in some]:
+        yield np.array(found)
+    if n <= MOST_TERMS:
+        pairs = [some[:, None] - some[None] - left for left, some in zip(rest, others, strict=True) if len(some) > 1]
+        if pairs:
+            yield np.concatenate([each.reshape(-1, cells.shape[1]) for each in pairs])
+
+
+def _is_carried(grid: Numbers, place: int, column: int) -> bool:
+    """Return whether another row has the number in a column beside: what one period ends with, the next begins with."""
+    number = grid[place, column]
+    beside = [n for n in (column - 1, column + 1) if 0 < n < grid.shape[1]]
+    is_year = number == int(number) and 1500 <= number < 2100
+    return abs(number) >= 100 and not is_year and bool((np.delete(grid, place, axis=0)[:, beside] == number).any())
