@@ -1,13 +1,13 @@
 """`kbbench compare`: significance tests of two systems, or a results table of any number."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kbbench_hf.benchmarks import PUBLISHED
-from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import (
     ACROSS_PROMPTS,
@@ -18,11 +18,12 @@ from kbbench_hf.cli.options import (
     STRICT,
     on_benchmark,
     refuse_warnings,
+    with_log_options,
     with_read_options,
 )
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import waiting
-from kbbench_hf.scoring.options import ReadOptions
+from kbbench_hf.scoring.options import LogOptions, ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ FORMATS = ("latex", "markdown", "csv", "html")
 @on_benchmark
 @MODE
 @with_read_options
+@with_log_options
 @click.option(
     "--slices",
     type=NAME,
@@ -66,6 +68,7 @@ def command(
     split: str | None,
     mode: str | None,
     read_options: ReadOptions,
+    logs: LogOptions,
     slices: str | None,
     table_format: str | None,
     metrics: str | None,
@@ -77,32 +80,46 @@ def command(
     strict: bool,
     json_output: bool,
 ) -> None:
-    """Compare SYSTEMS on the same examples with significance tests: predictions files, run folders, published results.
+    """Compare SYSTEMS on the same examples with significance tests: predictions, runs, published results, any logs.
 
     You can name a file (new=answers.jsonl). published:NAME is a published system, with its predictions if they are
     available locally, else with its scores; NAME may be a pattern. Two systems with predictions are compared in
     detail; more systems, or --table, give one table. --benchmark takes several names, separated by commas.
 
+    Without a benchmark, SYSTEMS are logs of lm-evaluation-harness, inspect_ai, lighteval or promptfoo, rankings with
+    --qrels, or tables with a score for each example.
+
     Examples:
       kbbench compare mine.jsonl theirs.jsonl --benchmark mini-text2kg
       kbbench compare new=mine.jsonl 'published:*' --benchmark mini-text2kg --table latex
+      kbbench compare a.eval b.eval --cluster document
+      kbbench compare a.csv b.csv --value correct --id question_id
     """
+    from kbbench_hf.scoring.results_table import logged_results, named_system, results_table
+
     patterns = any(each.startswith(PUBLISHED) for each in systems)
-    if len(systems) < 2 and not patterns:
+    named = benchmark.split(",") if benchmark else []
+    with waiting("Reading"):
+        results = logged_results(
+            systems, named, read_options, replace(logs, slices=slices.split(",") if slices else ())
+        )
+    if results is None and len(systems) < 2 and not patterns:
         raise UsageError(
             f"Only one system is named: {systems[0]}. Expected two or more. Add a file, a run folder or 'published:*'."
         )
+    if results is not None and (mode or split or read_options.parser):
+        raise UsageError(
+            "--mode, --split and --parser belong to a benchmark, and none is named; expected --benchmark NAME for "
+            "predictions. For logs with scores, leave them out."
+        )
     chosen = metrics.split(",") if metrics else None
-    wants_table = table_format or percent or len(systems) != 2 or patterns
+    wants_table = table_format or percent or len(results or systems) != 2 or patterns
 
     def blocks_of_systems() -> "list[Block]":
-        from kbbench_hf.scoring.results_table import results_table
-
-        names = benchmark.split(",") if benchmark else ()
         with waiting("Comparing"):
             return results_table(
-                systems,
-                names,
+                results or systems,
+                named,
                 split=split,
                 mode=mode,
                 metrics=chosen,
@@ -113,21 +130,22 @@ def command(
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
         from kbbench_hf.scoring.comparison import compare
-        from kbbench_hf.scoring.results_table import named_system
 
         files = [str(named_system(each)[1]) for each in systems]
         names = tuple(each.removesuffix(f"={file}") for each, file in zip(systems, files, strict=True))
+        names = tuple(each.log.name for each in results if each.log) if results else names
+        first, second = results or files
         with waiting("Comparing"):
             comparison = compare(
-                files[0],
-                files[1],
+                first,
+                second,
                 benchmark,
                 split=split,
                 mode=mode,
                 options=read_options,
                 across_prompts=across_prompts,
             )
-        found = benchmark_of(comparison.a.benchmark)
+        found = comparison.a.definition
         wanted = [*comparison.tests] if all_metrics else found.metric_names(chosen) if chosen else None
         if json_output:
             click.echo(json.dumps(comparison.to_dict(wanted), indent=2))
@@ -135,12 +153,12 @@ def command(
             print_comparison(comparison, (names[0], names[1]), found, slices, wanted, notes=notes)
         warnings = list(comparison.warnings)
         if plot:
-            short = dict.fromkeys(named_system(each)[0] for each in systems)
+            short = dict.fromkeys(named_system(each)[0] for each in results or systems)
             _plot([_block_of(comparison, tuple(short) if len(short) > 1 else names, wanted)], plot, comparison)
     else:
         from kbbench_hf.reports.results_table import FORMATS, print_results_table
 
-        if slices:
+        if slices and not results:
             raise UsageError(
                 f"--slices {slices} is for two systems with predictions; a table has no slices. Leave it out."
             )

@@ -1,16 +1,18 @@
 """Options that several verbs share."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.scoring.options import ReadOptions
+from kbbench_hf.scoring.options import LogOptions, ReadOptions
 
 Command = Callable[..., object]
 
@@ -81,6 +83,48 @@ def _pairs(context: click.Context, option: click.Parameter, text: str | None) ->
 def _separator(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
     """Return the separator that a word or a character names."""
     return {"none": "", "tab": "\t", "space": " ", "newline": "\n"}.get(text or "-", text)
+
+
+LOG_OPTIONS: Mapping[str, tuple[str | None, str]] = {
+    "value": ("COLUMN,...", "Logs: the scores to compare, the main one first."),
+    "id": ("COLUMN", "Logs: the id of the examples."),
+    "cluster": ("COLUMN", "Logs: examples with the same value depend on each other, as questions on one document do."),
+    "system": ("COLUMN", "Logs: the system, in a file with several."),
+    "qrels": ("FILE", "Rankings: the relevant candidates of each query."),
+    "shared": (None, "Logs: compare the examples that all have, where they differ."),
+    "scale": ("LOW,HIGH", "Logs: the range of possible scores, such as 1,5."),
+    "lower_is_better": ("METRIC,...", "Logs: the metrics where lower is better; none for none."),
+}
+"""Field of `LogOptions` -> the form of its value (None for a flag), and its help."""
+
+
+def with_log_options(command: Command) -> Command:
+    """Add the options for logs of other harnesses and tables of scores; the command gets `logs`."""
+
+    @wraps(command)
+    def wrapper(**given: Any) -> object:
+        of_logs = {name: value for name in LOG_OPTIONS if (value := given.pop(name)) is not None}
+        return command(logs=LogOptions(**of_logs), **given)
+
+    for name, (metavar, help_text) in reversed([*LOG_OPTIONS.items()]):
+        kind: Mapping[str, Any] = {"type": FilePath(exists=True) if name == "qrels" else NAME, "callback": _of_log}
+        flag = f"--{name.replace('_', '-')}"
+        option = {"is_flag": True} if metavar is None else {**kind, "metavar": metavar}
+        wrapper = click.option(flag, name, help=help_text, **option)(wrapper)
+    return wrapper
+
+
+def _of_log(context: click.Context, option: click.Parameter, given: str | None) -> object:
+    """Return the value of an option for logs: names as a list, a scale as its two ends."""
+    if given is None or not str(option.metavar).count(","):
+        return given
+    if option.name != "scale":
+        return given.split(",")
+    with suppress(ValueError):
+        low, high = map(float, given.split(","))
+        if -math.inf < low < high < math.inf:
+            return low, high
+    raise click.BadParameter(f"{given!r} is not of the form LOW,HIGH; expected for example 0,100.")
 
 
 def with_read_options(command: Command) -> Command:

@@ -8,12 +8,12 @@ import click
 from kbbench_hf.benchmarks import PUBLISHED, find_dataset, is_published
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.cli.names import FilePath
-from kbbench_hf.cli.options import ACROSS_PROMPTS, MODE, on_benchmark, with_read_options
+from kbbench_hf.cli.options import ACROSS_PROMPTS, MODE, on_benchmark, with_log_options, with_read_options
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
 from kbbench_hf.scoring.eval_task import RUN
-from kbbench_hf.scoring.options import ReadOptions
+from kbbench_hf.scoring.options import LogOptions, ReadOptions
 
 
 @click.command()
@@ -21,6 +21,7 @@ from kbbench_hf.scoring.options import ReadOptions
 @on_benchmark
 @MODE
 @with_read_options
+@with_log_options
 @click.option(
     "--dataset",
     "of_dataset",
@@ -35,6 +36,7 @@ def command(
     split: str | None,
     mode: str | None,
     read_options: ReadOptions,
+    logs: LogOptions,
     of_dataset: bool,
     across_prompts: bool,
     out: Path | None,
@@ -57,7 +59,7 @@ def command(
             _describe(name, out)
         return
     with terminal.waiting("Writing the report"):
-        files = _write(what, benchmark, split, mode, read_options, out, across_prompts)
+        files = _write(what, benchmark, split, mode, read_options, logs, out, across_prompts)
     for file in files:
         terminal.echo(str(file))
 
@@ -68,11 +70,16 @@ def _write(
     split: str | None,
     mode: str | None,
     read_options: ReadOptions,
+    logs: LogOptions,
     out: Path | None,
     across_prompts: bool,
 ) -> Sequence[Path]:
     """Write the report of a file, of several systems, of a run folder, or of a folder of runs; return its files."""
-    if len(what) == 1 and (Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]})):
+    if (
+        len(what) == 1
+        and not logs.flags
+        and (Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]}))
+    ):
         from kbbench_hf.reports.run_page import answers_page
         from kbbench_hf.scoring.score import score
 
@@ -81,13 +88,13 @@ def _write(
         file = out or Path(f"{name}.html")
         write_text(file, answers_page(what[0], result, read_options))
         return [file]
-    if len(what) > 1 or is_published(what[0]):
+    if len(what) > 1 or is_published(what[0]) or (logs.flags and not benchmark):
         from kbbench_hf.reports.side_by_side_page import side_by_side_page
         from kbbench_hf.scoring.results_table import results_table
 
         names = (benchmark,) if benchmark else ()
         block, *others = results_table(
-            what, names, split=split, mode=mode, options=read_options, across_prompts=across_prompts
+            what, names, split=split, mode=mode, options=read_options, across_prompts=across_prompts, logs=logs
         )
         if others:
             raise UsageError(

@@ -113,8 +113,8 @@ def _detect_tool(parsed: ParsedFile, settings: ReadSettings) -> ParsedFile:
     if parsed.fields or parsed.cells is not None or not (first := next(parsed.lines, None)):
         return parsed
     start, value = [first], first.value
-    tool = tool_outputs.detect_tool(value)
-    if parsed.columns is None and harness.is_lm_eval(value):
+    tool = None if settings.whole_rows else tool_outputs.detect_tool(value)
+    if not settings.whole_rows and parsed.columns is None and harness.is_lm_eval(value):
         return harness.parse_lm_eval(chain(start, parsed.lines))
     if tool:
         return tool_outputs.parse_tool_output(tool, chain(start, parsed.lines))

@@ -110,6 +110,7 @@ def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFi
         one_of="epoch",
         empty="the log has no samples",
     )
+    parsed.title = str(value_or_none(log, "eval.task") or "")
     if status != "success":
         message = f"This inspect_ai run did not end (status {status!r}): the log has the samples written by then only."
         parsed.notes.append(Note("incomplete_log", message, "Run it to its end: inspect eval-retry."))
@@ -123,7 +124,7 @@ def _row(sample: object) -> object:
     if not isinstance(sample, dict):
         return sample
     row = {key: sample[key] for key in ("id", "epoch") if key in sample}
-    row |= {key: sample.get(key) for key in ("metadata", "input", "target", "scores")}  # for --map
+    row |= {key: sample.get(key) for key in ("metadata", "input", "target", "scores")}  # for --map and comparisons
     if sample.get("error") is not None:
         return {**row, "error": sample["error"]}
     completion, attachments = value_or_none(sample, "output.completion"), sample.get("attachments")

@@ -77,6 +77,8 @@ class ReadSettings(NamedTuple):
     """The field of ids, or the first part of its path."""
     scores: Literal["similarity", "distance", "rank"] | None = None
     """How candidates of a run are ordered; None to detect it."""
+    whole_rows: bool = False
+    """Whether rows keep the fields of their file, which readers of logged scores need."""
 
 
 @dataclass
@@ -99,6 +101,8 @@ class ParsedFile:
     """Whether candidates with small whole scores may be qrels, judged by the columns."""
     separator: str = ","
     """The delimiter of a table in text."""
+    title: str = ""
+    """The task of a log."""
     only_text: bool = False
     """Whether the format has only text, so that whole numbers are text too."""
     empty: str = "it is empty"

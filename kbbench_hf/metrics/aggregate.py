@@ -42,6 +42,7 @@ def estimate(
     weights: Mapping[str, float] | None = None,
     *,
     bounded: bool = True,
+    clusters: Sequence[str] | None = None,
 ) -> Estimate:
     """Return the mean of one value per example, or the weighted mean of the group means.
 
@@ -55,6 +56,8 @@ def estimate(
         groups: the group of each example (its ontology, for example); the value is then the mean over groups.
         weights: the weight of each group; 1 for groups without an entry.
         bounded: False for values that can be outside [0, 1] even if these are not, such as differences.
+        clusters: the cluster of each example, where examples of one cluster depend on each other (questions on one
+            document, for example). The value is the same; the interval is that of a sample of clusters.
 
     >>> estimate([1, 0, 1, 1]).value
     0.75
@@ -72,7 +75,10 @@ def estimate(
         return Estimate(math.nan, (math.nan, math.nan), 0, n_unscored)
     kept = array[scored]
     names = None if groups is None else np.asarray(groups)[scored]
-    moments = _moments(kept, names, weights or {})
+    if clusters is not None:
+        moments = _clustered_moments(kept, np.asarray(clusters)[scored])
+    else:
+        moments = _moments(kept, names, weights or {})
     fractions = bounded and kept.min() >= 0 and kept.max() <= 1
     interval = interval_of_fractions(*moments) if fractions else student_interval(*moments)
     return Estimate(moments.mean, interval, n_scored, n_unscored)
@@ -98,6 +104,18 @@ def means(
         intervals = np.array([estimate(row).ci95 for row in rows])
         found[metric] = found[metric]._replace(ci95=(float(intervals[:, 0].min()), float(intervals[:, 1].max())))
     return found
+
+
+def cluster_means(
+    values: NDArray[np.float64], clusters: NDArray[np.str_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean of each cluster, and its share of the examples.
+
+    >>> cluster_means(np.array([1.0, 0.0, 1.0]), np.array(["a", "a", "b"]))[0].tolist()
+    [0.5, 1.0]
+    """
+    _, cluster, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    return np.bincount(cluster, values) / counts, counts / len(values)
 
 
 class _Moments(NamedTuple):
@@ -126,3 +144,13 @@ def _moments(values: NDArray[np.float64], groups: NDArray[np.str_] | None, weigh
     n, total = 1 / float(shares.sum()), float(parts.sum())
     degrees = 1 / float(((parts / total) ** 2 / freedom).sum()) if total else float(freedom.sum())
     return _Moments(mean, n * total, n, degrees)
+
+
+def _clustered_moments(values: NDArray[np.float64], clusters: NDArray[np.str_]) -> _Moments:
+    """Return the moments of a mean over clusters that are weighted by size: a ratio of sums (Cochran 1977, 6.19)."""
+    of_clusters, shares = cluster_means(values, clusters)
+    mean, n = math.fsum(values) / len(values), len(shares)
+    residuals = float(((n * shares * (of_clusters - mean)) ** 2).sum())
+    n_equal = 1 / float((shares**2).sum())
+    freedom = n - 1 + BORROWED
+    return _Moments(mean, (residuals + BORROWED * residuals / n) / freedom * n_equal / n, n_equal, freedom)

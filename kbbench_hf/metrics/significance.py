@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kbbench_hf.metrics.aggregate import estimate
+from kbbench_hf.metrics.aggregate import cluster_means, estimate
 
 ALPHA = 0.05
 N_RESAMPLES = 10_000
@@ -51,6 +51,7 @@ def paired_test(
     weights: Mapping[str, float] | None = None,
     *,
     level: float = ALPHA,
+    clusters: Sequence[str] | None = None,
 ) -> PairedTest:
     """Test whether two systems differ, with the paired randomization test (Fisher's sign flips, two-sided).
 
@@ -67,6 +68,9 @@ def paired_test(
     Values from several draws (seeds, for example) have one row per draw, shape (draws, examples). A difference must be
     in every draw: p is the largest, the interval spans those of all draws, the rest is of the mean over draws.
 
+    With `clusters` the differences of one cluster (the questions on one document, for example) get one sign together,
+    and there are as many signs as clusters with a difference. Wins, ties and losses are still those of examples.
+
     >>> test = paired_test([1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1])
     >>> test.wins, test.ties, test.losses, test.p_value  # 2 of 2**5 sign patterns are as extreme
     (5, 1, 0, 0.0625)
@@ -75,8 +79,11 @@ def paired_test(
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim == 2:
-        drawn = [paired_test(*rows, groups, weights, level=level) for rows in zip(first, second, strict=True)]
-        test = paired_test(first.mean(axis=0), second.mean(axis=0), groups, weights, level=level)
+        means = first.mean(axis=0), second.mean(axis=0)
+        *drawn, test = (
+            paired_test(*rows, groups, weights, level=level, clusters=clusters)
+            for rows in [*zip(first, second, strict=True), means]
+        )
         ends = [end for each in drawn for end in each.ci95]
         return test._replace(ci95=(min(ends), max(ends)), p_value=max(each.p_value for each in drawn))
     both = ~(np.isnan(first) | np.isnan(second))
@@ -86,7 +93,13 @@ def paired_test(
     if not len(differences):
         return PairedTest(math.nan, (math.nan, math.nan), 1.0, 0, 0, 0)
     of_pairs = None if groups is None else np.asarray(groups)[both]
-    p_value, (low, high) = _flip_signs(differences, _shares(of_pairs, weights, len(differences)), level)
+    if clusters is None:
+        units, shares = differences, _shares(of_pairs, weights, len(differences))
+    else:
+        of_clusters = np.asarray(clusters)[both]
+        units, shares = cluster_means(differences, of_clusters)
+        units[np.abs(units) <= ROUNDING * cluster_means(np.abs(differences), of_clusters)[0]] = 0.0
+    p_value, (low, high) = _flip_signs(units, shares, level)
     if min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
         low, high = max(low, -1.0), min(high, 1.0)
     difference = estimate(differences, of_pairs, weights, bounded=False).value
@@ -159,10 +172,12 @@ def rank_groups(names: Sequence[str], p_value: Callable[[str, str], float]) -> l
         level /= 2
 
 
-def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> float:
+def minimum_detectable_effect(
+    differences: ArrayLike, power: float = 0.8, clusters: Sequence[str] | None = None
+) -> float:
     """Return the smallest true mean difference that a paired test at 5 % detects with the given power.
 
-    Normal approximation: (1.96 + z_power) * sd / sqrt(n). NaN with fewer than two scored pairs.
+    Normal approximation: (1.96 + z_power) * sd / sqrt(n). NaN with fewer than two scored pairs, or clusters of them.
 
     >>> round(minimum_detectable_effect([0.1, -0.1] * 50), 4)  # 2.8016 * 0.1005 / 10
     0.0282
@@ -170,10 +185,14 @@ def minimum_detectable_effect(differences: ArrayLike, power: float = 0.8) -> flo
     from scipy.special import ndtri
 
     values = np.asarray(differences, dtype=np.float64)
-    values = values[~np.isnan(values)]
-    if len(values) < 2:
+    scored = ~np.isnan(values)
+    names = np.arange(len(values)).astype(str) if clusters is None else np.asarray(clusters)
+    units, shares = cluster_means(values[scored], names[scored]) if scored.any() else (values[:0], values[:0])
+    if len(units) < 2:
         return float("nan")
-    return float((ndtri(0.975) + ndtri(power)) * values.std(ddof=1) / np.sqrt(len(values)))
+    n, mean = len(units), float(shares @ units)
+    error = math.sqrt(n / (n - 1) * float((shares**2 * (units - mean) ** 2).sum()))
+    return float((ndtri(0.975) + ndtri(power)) * error)
 
 
 def _shares(groups: Sequence[str] | NDArray[np.str_] | None, weights: Mapping[str, float] | None, n: int) -> Array:

@@ -63,7 +63,8 @@ def print_comparison(
     console.print(f"[dim]{escape(test_legend(tests, benchmark))}[/dim]")
     headline = benchmark.headline
     if headline in tests:
-        smallest = minimum_detectable_effect(first.compared[headline] - second.compared[headline])
+        differences = first.compared[headline] - second.compared[headline]
+        smallest = minimum_detectable_effect(differences, clusters=first.clusters)
         if smallest > 0:
             name = label(benchmark, headline)
             console.print(f"[dim]Minimum detectable difference in {name} (80 % power): {number(smallest)}.[/dim]")

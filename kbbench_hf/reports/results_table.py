@@ -16,6 +16,7 @@ from kbbench_hf.reports.html import templates
 from kbbench_hf.reports.latex import bold, latex, tabular
 from kbbench_hf.reports.spreadsheet import csv_text
 from kbbench_hf.reports.tables import (
+    clusters_text,
     directed_label,
     interval,
     label,
@@ -239,6 +240,8 @@ def caption(blocks: Sequence[Block]) -> str:
     """Return what tables and plots are about: benchmark, split, mode and the number of examples."""
 
     def words(block: Block) -> str:
+        if log := next((each.result for each in block.systems if each.result and each.result.log), None):
+            return f"{block.benchmark.title}, n = {len(log.ids):,}{clusters_text(log)}"
         task_key = block.place
         config = "" if task_key.config in ("default", block.benchmark.data.configs[0]) else f", {task_key.config}"
         scored = next((each.result for each in block.systems if each.result), None)

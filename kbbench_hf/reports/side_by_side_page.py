@@ -120,8 +120,18 @@ def _slices(scored: Sequence[SystemScore], metric: str) -> list[dict[str, object
 def _examples(block: Block, scored: Sequence[SystemScore], options: ReadOptions | None) -> list[dict[str, Any]] | str:
     """Return the examples whose scores differ most, with each system's prediction; or why none are shown."""
     place, metric = block.place, block.metrics[0]
-    asked = load_examples(*place)
     first = scored[0].result
+    if first and first.log:
+        logs = {each.name: each.result.log for each in scored if each.result and each.result.log}
+        return [
+            {
+                **first.log.rows[n],
+                "answers": {name: [(log.outputs[n], "")] if log.outputs[n] else None for name, log in logs.items()},
+                "scores": scores,
+            }
+            for n, scores in _most_different(scored, metric)
+        ]
+    asked = load_examples(*place)
     if first is None or asked.revision != first.dataset_revision or any(each.answers is None for each in scored):
         return "The predictions are not available locally; no examples are shown."
     rows = {row["id"]: row for row in asked.examples.rows}
@@ -131,17 +141,21 @@ def _examples(block: Block, scored: Sequence[SystemScore], options: ReadOptions 
         for each in scored
         if each.answers is not None
     }
-    compared = (each.result.compared[metric] for each in scored if each.result is not None)
-    columns = np.array([np.atleast_2d(each).mean(axis=0) for each in compared])
-    distance = np.where(np.isnan(columns).any(axis=0), 0, np.nanmax(columns, axis=0) - np.nanmin(columns, axis=0))
-    order = [int(each) for each in np.argsort(-distance, kind="stable")[:N_EXAMPLES] if distance[each] > 0]
     return [
         _example(asked.benchmark, examples, examples.rows[n], {name: given[n] for name, given in answers.items()})
-        | {
-            "scores": ", ".join(
-                f"{each.name} {number(float(value))}" for each, value in zip(scored, columns[:, n], strict=True)
-            )
-        }
+        | {"scores": scores}
+        for n, scores in _most_different(scored, metric)
+    ]
+
+
+def _most_different(scored: Sequence[SystemScore], metric: str) -> list[tuple[int, str]]:
+    """Return the positions of the examples whose scores differ most, each with the score of every system."""
+    compared = (each.result.compared[metric] for each in scored if each.result is not None)
+    columns = np.array([np.atleast_2d(each).mean(axis=0) for each in compared])
+    distance = np.where(np.isnan(columns).any(axis=0), 0, columns.max(axis=0) - columns.min(axis=0))
+    order = [int(each) for each in np.argsort(-distance, kind="stable")[:N_EXAMPLES] if distance[each] > 0]
+    return [
+        (n, ", ".join(f"{each.name} {number(float(v))}" for each, v in zip(scored, columns[:, n], strict=True)))
         for n in order
     ]
 

@@ -265,7 +265,14 @@ def chosen_slices(slices: str | None, known: Iterable[str]) -> list[str]:
     return chosen
 
 
+def clusters_text(result: Result) -> str:
+    """Return the number of clusters of a result's examples in words; empty where examples are independent."""
+    return "" if result.clusters is None else f" in {len(set(result.clusters)):,} clusters"
+
+
 def place_words(result: Result) -> str:
     """Return config, split, mode and data revision of a result, for the head of a table."""
+    if result.log:
+        return f"[dim]{len(result.ids):,} examples{clusters_text(result)}, {result.versions['format']}[/dim]"
     config = "" if result.config == "default" else f"{result.config}, "
     return f"[dim]{config}{result.split}, mode {result.mode}, data {result.dataset_revision[:8]}[/dim]"

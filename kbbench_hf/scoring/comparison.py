@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place, benchmark
+from kbbench_hf.benchmarks import Place
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.metrics.significance import ALPHA, PairedTest, holm, holm_levels, paired_test
 from kbbench_hf.scoring.eval_task import place_of_run
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
 from kbbench_hf.scoring.score import Answers, score
 
@@ -86,7 +86,7 @@ class Comparison:
         Args:
             metrics: the metrics to show; the headline metrics where None.
         """
-        found = benchmark(self.a.benchmark)
+        found = self.a.definition
         wanted = found.headline_metrics(self.tests) if metrics is None else metrics
         chosen = [metric for metric in self.tests if metric in wanted]
         groups = self.a.example_slices.get(self.a.group_by) if self.a.group_by else None
@@ -134,32 +134,35 @@ class Comparison:
         }
 
     def _plain_slice(self, name: str) -> dict[str, dict[str, dict[str, object]]]:
-        headline = benchmark(self.a.benchmark).headline
+        headline = self.a.definition.headline
         shown = self.shown_in_slice(name, headline)
         return {key: _plain_tests(tests, {headline: shown[key]}) for key, tests in self.in_slice(name).items()}
 
 
 def compare(
-    a: Result | Answers,
-    b: Result | Answers,
+    a: Result | Answers | Mapping[str, float],
+    b: Result | Answers | Mapping[str, float],
     benchmark: str | None = None,
     *,
     split: str | None = None,
     mode: str | None = None,
     options: ReadOptions | None = None,
     across_prompts: bool = False,
+    logs: LogOptions | None = None,
 ) -> Comparison:
     """Return the paired tests of every metric that two systems share: a - b, on the same examples.
 
     Args:
         a: a result, or what `score` takes: a predictions file, a run's folder, objects. Of a run with repeats, each
-            example's mean over all repeats is compared.
+            example's mean over all repeats is compared. Without a benchmark: a log of another harness or a table of
+            scores, as a file, a DataFrame, a Dataset, a list of objects or an object id -> score.
         b: the other one.
         benchmark: what files and objects answer; a result and the folder of a run say it themselves, for both.
         split: the split; the benchmark's default where None.
         mode: the scoring mode; the benchmark's first where None.
         options: how to read predictions.
         across_prompts: whether runs with different prompts are compared; a warning names them.
+        logs: the columns of logs and tables of scores.
 
     Raises:
         UsageError: the two were not scored on the same examples in the same mode, or not with the same annotations, or
@@ -169,10 +172,16 @@ def compare(
     >>> copy, pattern = shipped_answers("mini-text2kg")
     >>> print(f"{compare(pattern, copy, 'mini-text2kg').tests['f1'].difference:+.3f}")
     +0.224
+    >>> compare({"q1": 1, "q2": 0, "q3": 1}, {"q1": 0, "q2": 0, "q3": 0}).tests["score"].wins
+    2
     """
     if benchmark is None and (place := _own_place(a) or _own_place(b)):
         benchmark, split, mode = f"{place.benchmark}/{place.config}", split or place.split, mode or place.mode
     refuse_stdin_twice([a, b])
+    if benchmark is None and not isinstance(a, Result) and not isinstance(b, Result):
+        from kbbench_hf.scoring.score_logs import results_of_logs
+
+        a, b = results_of_logs([("A", a), ("B", b)], logs or LogOptions(), options)
     first, second = (
         each if isinstance(each, Result) else score(each, benchmark, split=split, mode=mode, options=options)
         for each in (a, b)
@@ -250,12 +259,12 @@ def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
 def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
     """Return what weakens the comparison of two systems, beside what each one's own result warns of."""
     found = _moved_answers(a.digests, b.digests, names)
-    both, headline = a.answered & b.answered, benchmark(a.benchmark).headline
+    both, headline = a.answered & b.answered, a.definition.headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
         return found
     keys = a.example_slices.get(a.group_by) if a.group_by else None
     groups = keys and [key for key, kept in zip(keys, both, strict=True) if kept]
-    label = benchmark(a.benchmark).metrics[headline]
+    label = a.definition.metrics[headline]
     test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
     pair = "" if names == ("A", "B") else f" {names[0]} and {names[1]}"
     return [
@@ -358,8 +367,11 @@ def _test(
     level: float = ALPHA,
 ) -> PairedTest:
     """Return the test of a metric on the chosen examples; a win of a is the better value, not the greater."""
-    test = paired_test(a.compared[metric][..., chosen], b.compared[metric][..., chosen], groups, level=level)
-    lower = metric in benchmark(a.benchmark).scoring.lower_is_better
+    clusters = None if a.clusters is None else np.asarray(a.clusters)[chosen].tolist()
+    test = paired_test(
+        a.compared[metric][..., chosen], b.compared[metric][..., chosen], groups, level=level, clusters=clusters
+    )
+    lower = metric in a.definition.scoring.lower_is_better
     return test._replace(wins=test.losses, losses=test.wins) if lower else test
 
 

@@ -1,7 +1,8 @@
 """Options for reading predictions files (`ReadOptions`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -41,3 +42,32 @@ class ReadOptions:
         from kbbench_hf.files.rows import ReadSettings
 
         return ReadSettings(((self.fields or {}).get("id") or "id").partition(".")[0], self.scores)
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How to read scores per example from logs of other harnesses and from tables; paths are dotted."""
+
+    value: Sequence[str] = ()
+    """The columns or metrics to compare, the main one first; those that all logs have where empty."""
+    id: str | None = None
+    """The path of the example's id; the log's own id where None."""
+    cluster: str | None = None
+    """The path of what examples share that depend on each other, such as their document; None for independent ones."""
+    system: str | None = None
+    """The path of the system's name, in files with several."""
+    slices: Sequence[str] = ()
+    """Paths of fields that divide the examples into slices."""
+    qrels: Path | None = None
+    """The relevance of candidates, for rankings."""
+    shared: bool = False
+    """Whether the examples that all logs have are compared, where the sets differ."""
+    scale: tuple[float, float] | None = None
+    """Lowest and highest possible score; scores are divided by its width. None for scores as they are."""
+    lower_is_better: Sequence[str] = ()
+    """All metrics where lower is better; `none` for none. If empty, what logs record counts, then names of metrics."""
+
+    @property
+    def flags(self) -> list[str]:
+        """The options that are set, as on the command line."""
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value and name != "slices"]

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import Place, benchmark
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Examples
+from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
 from kbbench_hf.errors import DataError
-from kbbench_hf.files.datasets import Id, read_json
+from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.metrics.aggregate import Estimate
 
@@ -139,6 +139,20 @@ class UsedPrompt(NamedTuple):
         return self.of == other.of and (self.sha256 != other.sha256 if known else self.name != other.name)
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreLog:
+    """What a log of another harness has in place of a benchmark."""
+
+    name: str
+    """The system's name."""
+    benchmark: Benchmark
+    """The metrics of the logs that are compared, with their directions."""
+    rows: Sequence[Row]
+    """The id, question and gold of each example, to be shown; None where the log does not have them."""
+    outputs: Sequence[str | None]
+    """What the system answered to each example; None where the log does not have it."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The figures of one set of predictions, with everything needed to have them again."""
@@ -182,6 +196,16 @@ class Result:
     """The run's folder, where a run was scored."""
     averaged: "Result | None" = None
     """Of a run with repeats: the result of each example's mean over all repeats, by which systems are compared."""
+
+    log: ScoreLog | None = None
+    """The log from which the scores are; None for those of a benchmark."""
+    clusters: list[str] | None = None
+    """The cluster of each example; None where examples are independent."""
+
+    @property
+    def definition(self) -> Benchmark:
+        """The benchmark, with its metrics and their directions."""
+        return self.log.benchmark if self.log else benchmark(self.benchmark)
 
     @property
     def place(self) -> Place:

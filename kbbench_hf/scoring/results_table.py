@@ -26,7 +26,7 @@ from kbbench_hf.scoring.comparison import (
     repeat_notes,
 )
 from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, place_of_run, system_name
-from kbbench_hf.scoring.predictions import ReadOptions
+from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
@@ -86,7 +86,8 @@ class Block:
     @property
     def benchmark(self) -> Benchmark:
         """What the systems answered."""
-        return benchmark(self.place.benchmark)
+        log = next((each.result.log for each in self.systems if each.result), None)
+        return log.benchmark if log else benchmark(self.place.benchmark)
 
     def best(self, metric: str) -> float:
         """Return the best value of a metric; NaN where no system has one."""
@@ -128,12 +129,14 @@ def results_table(
     metrics: Sequence[str] | None = None,
     options: ReadOptions | None = None,
     across_prompts: bool = False,
+    logs: LogOptions | None = None,
 ) -> list[Block]:
     """Return a block for each benchmark, with the systems that have answers or published figures there.
 
     Args:
         systems: results, run folders, predictions files (`NAME=FILE` to name them), and `published:NAME`, where NAME
-            may be a pattern, `published:*` say.
+            may be a pattern, `published:*` say. If no benchmark is named or recorded: logs of other harnesses or tables
+            of scores.
         benchmarks: the blocks; those of the results and run folders where none are named.
         split: the split of every block; each benchmark's default where None.
         mode: the mode likewise.
@@ -141,6 +144,7 @@ def results_table(
             first of the benchmark's.
         options: how to read predictions.
         across_prompts: whether runs with different prompts go into one block, with a warning.
+        logs: the columns of logs and tables of scores.
 
     Raises:
         UsageError: nothing to show, systems that were not scored on the same examples or ran with different prompts, a
@@ -150,13 +154,21 @@ def results_table(
     >>> [(each.name, round(each.figure("f1").value, 2)) for each in block.systems], dict(block.groups)
     ([('pattern', 0.63), ('copy', 0.4)], {'pattern': 1, 'copy': 2})
     """
+    systems = list(systems)
     named_systems = [named_system(each) for each in systems]
     refuse_stdin_twice(given for _, given in named_systems)
     own = [task_key for _, each in named_systems if (task_key := _own_place(each))]
-    places = [place_of(name_of_path(name), None, split, mode) for name in benchmarks] or [
-        place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
-        for each in dict.fromkeys(own)
-    ]
+    if (results := logged_results(systems, benchmarks, options, logs)) is not None:
+        return results_table(results, metrics=metrics)
+    logged = [each.place for _, each in named_systems if isinstance(each, Result) and each.log]
+    places = (
+        logged[:1]
+        or [place_of(name_of_path(name), None, split, mode) for name in benchmarks]
+        or [
+            place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
+            for each in dict.fromkeys(own)
+        ]
+    )
     if not places:
         raise missing_benchmark_error(Path(each) for _, each in named_systems if not isinstance(each, Result))
     shared = len(places), metrics, options, across_prompts
@@ -165,8 +177,12 @@ def results_table(
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
     """Return a system with its name: the one given before `=`, its run's model, or its file's name."""
+    if isinstance(given, Result) and given.log:
+        return given.log.name, given
     if isinstance(given, Result):
         return (_name_of_run(given.folder) or given.place.benchmark) if given.folder else given.place.benchmark, given
+    if not isinstance(given, str | Path):
+        return "table", given
     text = str(given)
     if text.startswith(PUBLISHED):
         return text, text
@@ -175,6 +191,33 @@ def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
         return name, user_path(file)
     path = user_path(text)
     return _name_of_run(path) or path.name.partition(".")[0], path
+
+
+def logged_results(
+    systems: Sequence[str | Path | Result],
+    benchmarks: Sequence[str] = (),
+    options: ReadOptions | None = None,
+    logs: LogOptions | None = None,
+) -> list[Result] | None:
+    """Return the results of logs of other harnesses; None where a benchmark is named, or recorded by a run or result.
+
+    Raises:
+        UsageError: the columns of logs are named for predictions of a benchmark.
+    """
+    named = [named_system(each) for each in systems]
+    if benchmarks or any(isinstance(each, str | Result) or _own_place(each) for _, each in named):
+        if logs and logs.flags:
+            raise UsageError(
+                f"{', '.join(logs.flags)} is for logs with scores, and these systems are predictions of a benchmark; "
+                "expected one or the other. Leave it out, or name logs only."
+            )
+        return None
+    from kbbench_hf.scoring.score_logs import results_of_logs
+
+    names = [name for name, _ in named]
+    unique = [name if names.count(name) == 1 else str(each) for name, each in named]
+    given = [each for _, each in named]
+    return results_of_logs([*zip(unique, given, strict=True)], logs or LogOptions(), options)
 
 
 def _name_of_run(folder: Path) -> str | None:
@@ -197,8 +240,8 @@ def _block(
     options: ReadOptions | None,
     across_prompts: bool,
 ) -> Block:
-    bench = benchmark(task_key.benchmark)
     systems = list(_systems(task_key, named_systems, n_places, options))
+    bench = next((each.result.definition for each in systems if each.result), None) or benchmark(task_key.benchmark)
     if not systems:
         raise UsageError(
             f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores. Name a system."
@@ -279,7 +322,7 @@ def _tests(systems: Sequence[SystemScore], metric: str) -> Iterable[HeadToHead]:
 
     def test(pair: str, level: float) -> PairedTest:
         a, b = pairs[pair]
-        return paired_test(columns[a], columns[b], groups, level=level)
+        return paired_test(columns[a], columns[b], groups, level=level, clusters=first.clusters if first else None)
 
     for pair, shown in adjusted_tests(test, list(pairs)).items():
         yield HeadToHead(*pairs[pair], shown.test, shown.p)

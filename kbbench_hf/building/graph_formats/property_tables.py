@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from kbbench_hf.building.graph_formats.collector import GraphCollector, id_text, split_labels
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
-from kbbench_hf.building.qrels import Judgments, read_qrels, with_judgments
+from kbbench_hf.building.qrels import with_judgments
 from kbbench_hf.files.arrow import arrow_array
+from kbbench_hf.files.qrels import Judgments, read_qrels
 from kbbench_hf.files.table_files import CHUNK, csv_columns, csv_options, file_errors
 from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS
 

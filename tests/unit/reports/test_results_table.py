@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.reports.plots import plot_results
 from kbbench_hf.reports.results_table import FORMATS, as_csv, as_html, as_latex, as_markdown
 from kbbench_hf.scoring.results_table import results_table
@@ -73,7 +73,7 @@ def test_published_systems_are_marked_with_their_sources_and_printed_digits(publ
 def test_nothing_to_show_and_metrics_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="f1"):
         results_table([COPY, PATTERN], ["mini-text2kg"], metrics=["f2"])
-    with pytest.raises(UsageError, match="--benchmark"):
+    with pytest.raises(DataError, match=r"no column of scores.*--benchmark NAME"):
         results_table([COPY, PATTERN])
     with pytest.raises(UsageError, match="records no benchmark"):
         results_table([COPY], ["mini-text2kg", "mini-stark"])

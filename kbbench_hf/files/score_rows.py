@@ -1,0 +1,300 @@
+"""Importers of scores per example: lm-evaluation-harness, inspect_ai, lighteval, promptfoo, runs with qrels, tables."""
+
+import json
+import math
+import re
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files import STDIN, shown_name
+from kbbench_hf.files.formats import parsed_rows, read_file
+from kbbench_hf.files.qrels import Judgments
+from kbbench_hf.files.rows import KeyedAnswer, ParsedFile, Problem, ReadSettings, Unreadable, value_at, value_or_none
+
+Row = Mapping[str, Any]
+IDS = ("id", "example_id", "question_id", "query_id", "qid", "sample_id", "item_id", "doc_id", "uid", "idx", "index")
+"""Names of the id column of a table; the first that it has counts."""
+NO_SCORE = re.compile(
+    r"(?i)unnamed.*|index|idx|.*_?ids?|epoch|seed|fold|run|rank|year|length|cost|n_.*|num_.*|.*tokens?|.*time|.*_ms"
+)
+"""Columns of numbers that are scores only where they are named."""
+WORDS = {"true": 1, "yes": 1, "correct": 1, "pass": 1, "false": 0, "no": 0, "incorrect": 0, "fail": 0}
+LETTERS = {"C": 1, "I": 0, "P": 0.5, "N": 0}
+"""Values of inspect_ai's scorers: correct, incorrect, partial, no answer."""
+_LOG_FILES = ("samples_*.jsonl", "*.eval", "details_*.parquet", "*_predictions.json")
+"""The files of a log folder: the first pattern that matches counts."""
+_LM_EVAL_KEYS = frozenset(
+    "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
+)
+_RANKINGS = Unreadable("rankings have no scores per query", "Add the relevant candidates: --qrels FILE.")
+
+
+class ScoredRow(NamedTuple):
+    """The scores of one example, as a log has them."""
+
+    example: object
+    """Its id; None where there is none."""
+    scores: Mapping[str, object]
+    """Metric -> score: a number, a truth value, a word, or something that is no score."""
+    row: Row
+    """All fields."""
+    content: object = None
+    """The example itself; logs with the same id must have the same one."""
+    output: object = None
+    system: str = ""
+    """The model, in a log of several."""
+    repeat: object = None
+    """The epoch, where examples are repeated."""
+    task: str = ""
+
+
+def field_of(row: Row, path: str) -> object:
+    """Return a plain value at a path, of the row or of the example in it.
+
+    Raises:
+        KeyError: there is none.
+
+    >>> field_of({"doc_id": 0, "doc": {"passage": "p1"}}, "passage")
+    'p1'
+    """
+    for container in ("", "doc.", "metadata.", "vars.", "doc.specific."):
+        value = value_or_none(row, container + path)
+        if value is not None and not isinstance(value, dict | list):
+            return value
+    raise KeyError(path)
+
+
+def number_of(value: object) -> float | None:
+    """Return a score as a number, NaN where it is missing; None where it is no score.
+
+    >>> number_of(True), number_of(" 0,5"), number_of("yes"), number_of(None), number_of("good"), number_of([1])
+    (1.0, 0.5, 1.0, nan, None, None)
+    """
+    text = str(value).strip().lower() if value is None or isinstance(value, str) else value
+    if text in ("", "nan", "na", "n/a", "none", "null"):
+        return math.nan
+    if isinstance(text, str):
+        text = WORDS.get(text, text.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", text) else text)
+    try:
+        number = float(text)  # type: ignore[arg-type]
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return None if math.isinf(number) else number
+
+
+def scored_rows(parsed: ParsedFile, judged: Judgments | None, value: Sequence[str]) -> Iterable[ScoredRow]:
+    """Return the rows of a file with their scores, in the format that its first row shows.
+
+    Args:
+        parsed: the file, with the fields that it has.
+        judged: the relevance of candidates, for rankings.
+        value: the columns of the scores that the user named.
+
+    Raises:
+        Unreadable: the file has no scores, or the column is not clear.
+    """
+    rows: Sequence[Row] = [_as_object(line.value, line.number) for line in parsed.lines]
+    if not rows:
+        raise Unreadable(parsed.empty, "Check the file.")
+    keyed = parsed.format.startswith("a JSON object id")
+    if judged is not None:
+        if "ids" not in rows[0] and not keyed:
+            raise Unreadable("its rows are not rankings", "Leave out --qrels, or name runs.")
+        return _judge(rows, judged)
+    for name, keys, read in _LOGS:
+        if keys <= rows[0].keys():
+            parsed.format = name
+            return read(rows)
+    if keyed:
+        rows = _mteb_queries(rows) if {"task_name", "scores"} <= {row["id"] for row in rows} else rows
+        shared = [key for key in rows[0] if key != "id" and all(key in row for row in rows)]
+        value = value or [key for key in shared if number_of(rows[0][key]) is not None]
+    if "ids" in rows[0] or (keyed and not value):
+        raise _RANKINGS
+    return _table(rows, value or [_score_column(rows)])
+
+
+def _as_object(value: object, line: int | None) -> Row:
+    if isinstance(value, Problem):
+        raise Unreadable(value.message, value.remedy, line, value.shown)
+    if isinstance(value, KeyedAnswer):
+        return {"id": value.id, **(value.answer if isinstance(value.answer, dict) else {"score": value.answer})}
+    if not isinstance(value, dict):
+        raise Unreadable(f"{str(value)[:80]!r} is not an object", "Write one object per example.", line)
+    return value
+
+
+def _lm_eval(rows: Iterable[Row]) -> Iterator[ScoredRow]:
+    """Yield samples of lm-evaluation-harness; old versions have further filters of the same replies without names."""
+    replies: dict[object, list[object]] = {}
+    for row in rows:
+        before = replies.setdefault(row["doc_id"], [])
+        before.append(row["resps"])
+        again = "filter" not in row and len(before) > 1 and before[0] == before[-1]
+        chosen = f"filter {len(before)}" if again else row.get("filter", "none")
+        names = row.get("metrics") or [key for key in row if key not in _LM_EVAL_KEYS]
+        scores = {name if chosen == "none" else f"{name}/{chosen}": row.get(name) for name in names}
+        yield ScoredRow(row["doc_id"], scores, row, row["doc"], row["filtered_resps"])
+
+
+def _inspect(rows: Iterable[Row]) -> Iterator[ScoredRow]:
+    """Yield samples of inspect_ai; the members of a score that is an object or a list are scores of their own."""
+    for row in rows:
+        scores: dict[str, object] = {}
+        for name, score in ({} if "error" in row else row["scores"] or {}).items():
+            value = score["value"]
+            parts = (
+                value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {"": value}
+            )
+            for key, part in parts.items():
+                scores[f"{name}.{key}" if key != "" else name] = (
+                    LETTERS.get(part, part) if isinstance(part, str) else part
+                )
+        yield ScoredRow(row["id"], scores, row, row["input"], row.get("response"), repeat=row.get("epoch"))
+
+
+def _promptfoo(rows: Iterable[Row]) -> Iterator[ScoredRow]:
+    for row in rows:
+        output, variables, provider = value_or_none(row, "response.output"), row["vars"], row.get("provider")
+        failed = output is None and row.get("error")
+        scores = {} if failed else {key: row.get(key) for key in ("score", "success")} | (row.get("namedScores") or {})
+        example = variables.get("id", row.get("testIdx", json.dumps(variables, sort_keys=True)))
+        model = provider.get("label") or provider.get("id") if isinstance(provider, dict) else provider
+        system = f"{model or ''}{', prompt {}'.format(row['promptIdx']) if row.get('promptIdx') else ''}"
+        yield ScoredRow(example, scores, row, variables, output, system)
+
+
+def _lighteval(rows: Iterable[Row]) -> Iterator[ScoredRow]:
+    """Yield lighteval's details; before 0.10 cells are Python text, and examples have no id and are numbered."""
+    for number, row in enumerate(rows):
+        scores = row["metric"] if "metric" in row else row["metrics"]
+        if isinstance(scores, str):
+            scores = literal_eval(re.sub(r"\bnan\b", "None", re.sub(r"np\.\w+\((.*?)\)", r"\1", scores)))
+        example, content = value_or_none(row, "doc.id"), value_or_none(row, "doc.query") or row.get("full_prompt")
+        output = value_or_none(row, "model_response.text") or row.get("predictions")
+        given = {name: score for name, score in scores.items() if score is not None}
+        yield ScoredRow(example or number, given, row, content, output)
+
+
+_LOGS: Sequence[tuple[str, frozenset[str], Callable[[Sequence[Row]], Iterator[ScoredRow]]]] = (
+    ("lm-evaluation-harness samples", frozenset({"doc_id", "doc", "resps"}), _lm_eval),
+    ("an inspect_ai log", frozenset({"input", "target", "metadata", "scores"}), _inspect),
+    ("promptfoo results", frozenset({"vars", "success"}), _promptfoo),
+    ("lighteval details", frozenset({"doc", "metric", "model_response"}), _lighteval),
+    ("lighteval details", frozenset({"example", "full_prompt", "metrics"}), _lighteval),
+)
+"""Format, keys of its rows, importer."""
+
+
+def _mteb_queries(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the scores per query in a result of mteb: an object query -> metrics somewhere in it.
+
+    Raises:
+        Unreadable: it has averages only.
+    """
+    splits = [split for row in rows if row["id"] == "scores" for split in row.values() if isinstance(split, list)]
+    tables = [table for split in splits for entry in split for table in entry.values() if isinstance(table, dict)]
+    found = [{"id": query, **of} for table in tables for query, of in table.items() if isinstance(of, dict)]
+    if not found:
+        remedy = "Save the rankings (prediction_folder), and compare them with --qrels FILE."
+        raise Unreadable("mteb results with averages only", remedy)
+    return found
+
+
+def _table(rows: Iterable[Row], value: Sequence[str]) -> Iterator[ScoredRow]:
+    for number, row in enumerate(rows, start=1):
+        try:
+            scores = {path: value_at(row, path) for path in value}
+        except KeyError as error:
+            columns = ", ".join(map(str, row))
+            remedy = f"Name a column: --value NAME, of {columns}."
+            raise Unreadable(f"row {number:,} has no {error.args[0]!r}", remedy) from None
+        yield ScoredRow(next((row[name] for name in IDS if name in row), None), scores, row)
+
+
+def _score_column(rows: Sequence[Row]) -> str:
+    """Return the only column of a table that can be a score, or the only one at all.
+
+    Raises:
+        Unreadable: there are none or several.
+    """
+    some = rows[:100]
+    names = [name for name in dict.fromkeys(name for row in some for name in row) if not NO_SCORE.fullmatch(name)]
+    numbers = {name: {number_of(row.get(name)) for row in some} for name in names}
+    found = [name for name, values in numbers.items() if None not in values and any(v == v for v in values)]
+    plain = [name for name in names if not isinstance(rows[0].get(name), dict | list)]
+    if len(found) > 1:
+        raise Unreadable(f"it has {len(found)} columns of numbers", f"Choose the score: --value {' or '.join(found)}.")
+    if not found and len(plain) != 1:
+        remedy = "Name it: --value COLUMN. For predictions of a benchmark: --benchmark NAME."
+        raise Unreadable(f"it has no column of scores (columns {', '.join(map(str, rows[0]))})", remedy)
+    return (found or plain)[0]
+
+
+def _judge(rows: Iterable[Row], judged: Judgments) -> Iterator[ScoredRow]:
+    """Yield trec_eval's measures of each query of the qrels that has relevant candidates."""
+    rankings = dict(_rankings(rows))
+    for query, grades in judged.items():
+        if any(grade > 0 for grade in grades.values()):
+            ranking = rankings.get(query, [])
+            yield ScoredRow(query, trec_measures(ranking, grades), {"id": query}, output=ranking[:10])
+
+
+def _rankings(rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the ranking of each query, best first; equal scores as in trec_eval, the last id first."""
+    for row in rows:
+        ids = row.get("ids", {key: value for key, value in row.items() if key != "id"})
+        if isinstance(ids, list):
+            yield str(row["id"]), list(map(str, ids))
+        elif any(isinstance(each, dict) for each in ids.values()):  # a subset or a split of mteb
+            yield from _rankings({"id": key, "ids": value} for key, value in ids.items())
+        elif row["id"] != "mteb_model_meta":
+            yield str(row["id"]), [name for _, name in sorted(((s, str(c)) for c, s in ids.items()), reverse=True)]
+
+
+def trec_measures(ranking: Sequence[str], grades: Mapping[str, int]) -> dict[str, object]:
+    """Return trec_eval's measures of one ranking, with its linear gain; 0 where nothing is ranked.
+
+    >>> {name: round(value, 3) for name, value in trec_measures(["b", "a"], {"a": 2, "c": 1}).items()}
+    {'ndcg_at_10': 0.48, 'map': 0.25, 'mrr': 0.5, 'recall_at_100': 0.5, 'hit_at_1': 0}
+    """
+    gains = [max(grades.get(each, 0), 0) for each in ranking]
+    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
+    found = [rank for rank, gain in enumerate(gains, start=1) if gain]
+
+    def discounted(listed: Sequence[int]) -> float:
+        return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(listed[:10], start=1))
+
+    return {
+        "ndcg_at_10": discounted(gains) / discounted(best),
+        "map": sum(n / rank for n, rank in enumerate(found, start=1)) / len(best),
+        "mrr": 1 / found[0] if found else 0.0,
+        "recall_at_100": sum(rank <= 100 for rank in found) / len(best),
+        "hit_at_1": int(found[:1] == [1]),
+    }
+
+
+def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
+    """Yield the name and the rows of a file, of the logs in a folder, or of a table in memory."""
+    if isinstance(given, Mapping):
+        given = [{"id": key, "score": value} for key, value in given.items()]
+    if not isinstance(given, str | Path):
+        rows = given.to_dict("records") if hasattr(given, "iloc") else given  # pandas, or rows
+        yield "the table", parsed_rows(list(rows))
+        return
+    path = Path(given)
+    if not path.exists() and str(path) != STDIN:
+        raise UsageError(f"{path} does not exist; expected a log, a table or a folder of logs. Check the path.")
+    paths = [path]
+    if path.is_dir() and not (path / "state.json").is_file():
+        paths = next((found for each in _LOG_FILES if (found := sorted(path.rglob(each)))), [])
+        if not paths:
+            raise UsageError(f"{path} has no {', '.join(_LOG_FILES)}; expected the logs of a harness. Name a file.")
+    for file in paths:
+        parsed = read_file(file, ReadSettings(whole_rows=True))
+        dated = re.fullmatch(r"(?:samples|details)_(.+)_\d{4}-\d\d-\d\dT[\d.-]+", file.stem)
+        parsed.title = parsed.title or (dated[1] if dated else "")
+        yield shown_name(file), parsed

@@ -1,0 +1,389 @@
+"""Results of logged scores, without a benchmark: logs, tables and rankings of systems, matched by example."""
+
+import json
+import math
+import re
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.answers import ANSWERS
+from kbbench_hf.benchmarks.base import Benchmark, Data, Facts, Scoring
+from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
+from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.files.qrels import Judgments, read_qrels
+from kbbench_hf.files.rows import Unreadable, value_or_none
+from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows
+from kbbench_hf.metrics.aggregate import Estimate, estimate
+from kbbench_hf.scoring.options import LogOptions, ReadOptions
+from kbbench_hf.scoring.result import Result, ScoreLog
+
+LOGGED = "logged"
+"""The split and the mode of scores from a log."""
+_HIGHER = re.compile(r"acc|match|em$|f1|score|correct|includes|recall|precision|ndcg|map|mrr|hit|bleu|rouge|pass|succ")
+_LOWER = re.compile(r"[tcw]er$|ppl|perplex|loss|error|brier|m[as]e$|latency|cost|distance|hallucin|toxic|bits_per|nll")
+_PERCENT = 20
+"""Scores above it are taken for percentages where those of another log are at most 1."""
+_CLUSTERS = ("document", "doc", "passage", "context", "article", "paragraph", "story", "conversation")
+"""Fields that several examples share where they depend on each other; with or without `_id`."""
+Values = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass
+class _Log:
+    """The scores of one system, by example, in the order of its log."""
+
+    name: str
+    format: str = ""
+    scores: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """Example -> metric -> its score in each repeat."""
+    rows: dict[str, ScoredRow] = field(default_factory=dict)
+    tasks: dict[str, None] = field(default_factory=dict)
+    no_numbers: set[str] = field(default_factory=set)
+    """Metrics without a number for each example."""
+    n_failed: int = 0
+    warnings: list[ScoreWarning] = field(default_factory=list)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics with a number for some example."""
+        found = dict.fromkeys(metric for scores in self.scores.values() for metric in scores)
+        return [metric for metric in found if metric not in self.no_numbers]
+
+    def note(self, code: str, message: str, remedy: str = "", n: int = 0, severity: Severity = "warning") -> None:
+        """Add a warning or a note."""
+        self.warnings.append(ScoreWarning(code, message, remedy, n, severity=severity))
+
+
+def results_of_logs(
+    systems: Sequence[tuple[str, object]], options: LogOptions, read: ReadOptions | None = None
+) -> list[Result]:
+    """Return the scores of each system on the same examples, as results that can be compared.
+
+    Args:
+        systems: (name, file, folder or table) of each. A file with several systems gives several.
+        options: the columns to read.
+        read: which rows to read, and what a repeated id means.
+
+    Raises:
+        DataError: a file has no scores, its ids repeat, or the logs share no examples or metrics.
+        UsageError: fewer than two systems, or the logs have different examples.
+
+    >>> a, b = [{"id": n, "score": n % 2} for n in range(8)], [{"id": n, "score": 1} for n in range(8)]
+    >>> [result.scores["score"].value for result in results_of_logs([("a", a), ("b", b)], LogOptions())]
+    [0.5, 1.0]
+    """
+    judged = read_qrels(options.qrels) if options.qrels else None
+    if len(systems) == 1 and len(options.value) > 1 and options.system is None:  # a column per system
+        logs = [
+            log
+            for column in options.value
+            for log in _read(column, systems[0][1], replace(options, value=[column]), read, judged)
+        ]
+        for log in logs:
+            log.scores = {example: {"score": next(iter(of.values()))} for example, of in log.scores.items()}
+        options = replace(options, value=())
+    else:
+        logs = [log for name, given in systems for log in _read(name, given, options, read, judged)]
+    if len(logs) < 2:
+        raise UsageError(
+            f"Only one system is given: {logs[0].name}. Expected two or more. Add a file, name the column of systems "
+            "(--system COLUMN), or a column of scores for each (--value A,B)."
+        )
+    ids, metrics = _common_ids(logs, options.shared), _common_metrics(logs, options)
+    _check_contents(logs, ids, options)
+    values = [{metric: _column(log, ids, metric) for metric in metrics} for log in logs]
+    lowest = {metric: min(float(np.nanmin(of[metric])) for of in values) for metric in metrics}
+    tops = {metric: [float(np.nanmax(of[metric])) for of in values] for metric in metrics}
+    _check_scales(logs, lowest, tops, options)
+    unbounded = {metric for metric in metrics if lowest[metric] < 0 or max(tops[metric]) > 1}
+    found = _benchmark(logs, metrics, frozenset(unbounded), options)
+    return [_result(log, ids, of, found, options) for log, of in zip(logs, values, strict=True)]
+
+
+def _read(
+    name: str, given: object, options: LogOptions, read: ReadOptions | None, judged: Judgments | None
+) -> list[_Log]:
+    """Return the log of each system in a file, a folder of logs, or a table in memory."""
+    logs: dict[str, _Log] = {}
+    for label, parsed in (files := list(log_files(given))):
+        try:
+            for scored in scored_rows(parsed, judged, options.value):
+                if any(str(value_or_none(scored.row, key)) != of for key, of in ((read and read.where) or {}).items()):
+                    continue
+                system = str(field_of(scored.row, options.system)) if options.system else scored.system
+                log = logs.setdefault(system, _Log(system or name))
+                log.tasks[parsed.title] = None
+                task = parsed.title if len(files) > 1 else ""
+                _add(log, scored._replace(task=task), options, last=bool(read and read.duplicates == "last"))
+        except KeyError as error:
+            raise DataError(
+                f"{label} has a row without {error.args[0]!r}; expected it in each row. Name another column."
+            ) from None
+        except Unreadable as error:
+            place, remedy = f"{label}:{error.line}" if error.line else label, error.remedy or "Write the file again."
+            raise DataError(f"{place}: {error.message}. Expected a score for each example. {remedy}") from None
+        for log in logs.values():
+            log.format = parsed.format
+            for each in parsed.notes:
+                log.note(each.code, each.message, each.remedy, each.n_examples, each.severity)
+    if not logs:
+        raise DataError(f"{name} has no row with the values of --where; expected one at least. Correct --where.")
+    for log in logs.values() if name and len(logs) == 1 else ():
+        log.name = name
+    return list(logs.values())
+
+
+def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> None:
+    """Add a row to its log."""
+    example = field_of(scored.row, options.id) if options.id else scored.example
+    if example is None:
+        columns = ", ".join(map(str, scored.row))
+        raise Unreadable(f"a row has no id (columns {columns})", "Name the column of ids: --id COLUMN.")
+    key = f"{scored.task}/{example}" if scored.task else str(example)
+    of_example, before = log.scores.setdefault(key, {}), log.rows.get(key)
+    if before and before.repeat == scored.repeat and (not scored.scores or of_example.keys() & scored.scores.keys()):
+        if not last:
+            raise Unreadable(
+                f"the id {key!r} occurs twice",
+                "Name the column of systems (--system COLUMN) or of ids (--id COLUMN), choose rows "
+                "(--where COLUMN=VALUE), or let the last row count (--duplicates last).",
+            )
+        of_example.clear()
+    log.rows[key] = scored
+    log.n_failed += not scored.scores
+    for metric, value in scored.scores.items():
+        number = number_of(value)
+        if options.value and metric not in options.value:
+            continue
+        if number is None and (options.value or isinstance(value, str | float)):
+            raise Unreadable(
+                f"{metric!r} of {key!r} is {str(value)[:60]!r}; a score is a number, true or false",
+                "Choose another column with --value, or write numbers such as 0.5.",
+            )
+        if number is None:
+            log.no_numbers.add(metric)
+        else:
+            of_example.setdefault(metric, []).append(number)
+
+
+def _some(keys: Collection[str]) -> str:
+    return ", ".join([*keys][:3]) + (" ..." if len(keys) > 3 else "")
+
+
+def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
+    """Return the ids that all logs have; where the sets differ, only if `shared`."""
+    common = [key for key in logs[0].scores if all(key in log.scores for log in logs)]
+    counts = ", ".join(f"{log.name} {len(log.scores):,}" for log in logs)
+    if not common:
+        ids = "; ".join(f"{log.name}: {_some(log.scores)}" for log in logs)
+        raise DataError(
+            f"No example is in all logs ({ids}). Expected the same ids. Name the column that they share: --id COLUMN.",
+            code="ids",
+        )
+    n_left_out = len({key for log in logs for key in log.scores}) - len(common)
+    if n_left_out and not shared:
+        rest = [(log.name, [key for key in log.scores if key not in set(common)]) for log in logs]
+        listed = "; ".join(f"{name} also has {_some(keys)}" for name, keys in rest if keys)
+        raise UsageError(
+            f"The logs have different examples: {counts}; {len(common):,} are in all ({listed}). A paired test needs "
+            "the same. To compare on the shared ones: --shared.",
+            code="limit",
+        )
+    if n_left_out:
+        message = f"Compared on the {len(common):,} examples that all logs have, of {counts}."
+        logs[0].note("shared_examples", message, "Run all systems on the same examples.", n_left_out)
+    return common
+
+
+def _common_metrics(logs: Sequence[_Log], options: LogOptions) -> list[str]:
+    """Return the metrics that all logs have, in the order that the user gave."""
+    metrics = [metric for metric in options.value or logs[0].metrics if all(metric in log.metrics for log in logs)]
+    if not metrics or len(metrics) < len(options.value):
+        listed = "; ".join(f"{log.name}: {', '.join(log.metrics) or 'none'}" for log in logs)
+        wanted = f"{', '.join(options.value)} is" if options.value else "No score is"
+        raise DataError(
+            f"{wanted} {'not ' if options.value else ''}in all logs ({listed}). Expected a metric of the same name in "
+            "each. Choose it with --value, or rename a column.",
+            code="metrics",
+        )
+    every = dict.fromkeys(metric for log in logs for metric in (*log.metrics, *sorted(log.no_numbers)))
+    if rest := [metric for metric in every if metric not in metrics]:
+        message = f"Left out, as not all logs have a number for each example: {', '.join(rest)}."
+        logs[0].note("left_out_metrics", message, severity="note")
+    return metrics
+
+
+def _check_contents(logs: Sequence[_Log], ids: Sequence[str], options: LogOptions) -> None:
+    """Warn where an id belongs to different examples; refuse logs where most do."""
+    text = partial(json.dumps, sort_keys=True, default=str)
+    for log in logs[1:]:
+        contents = [(logs[0].rows[key].content, log.rows[key].content) for key in ids]
+        n = sum(None not in pair and text(pair[0]) != text(pair[1]) for pair in contents)
+        message = f"{n:,} of {len(ids):,} ids belong to different examples in {logs[0].name} and {log.name}."
+        if 2 * n > len(ids) and options.id is None:
+            remedy = "Expected the same example under an id. Name the field that identifies examples: --id COLUMN."
+            raise DataError(f"{message} {remedy}", code="contents")
+        if n:
+            log.note("contents", message, "Run both on the same data.", n)
+
+
+def _check_scales(
+    logs: Sequence[_Log], lowest: Mapping[str, float], tops: Mapping[str, Sequence[float]], options: LogOptions
+) -> None:
+    """Refuse scores outside the user's scale, and shares compared with percentages."""
+    low, high = options.scale or (-math.inf, math.inf)
+    for metric, of in tops.items():
+        if lowest[metric] < low or max(of) > high:
+            raise DataError(
+                f"{metric!r} has scores from {lowest[metric]:g} to {max(of):g}; expected {low:g} to {high:g}. Correct "
+                "--scale."
+            )
+        percent = logs[of.index(max(of))].name
+        if lowest[metric] >= 0 and 0 < min(of) <= 1 and _PERCENT < max(of) <= 100:
+            raise DataError(
+                f"{metric!r} is at most {min(of):g} in one log and {max(of):g} in {percent}: shares and percentages. "
+                f"Expected one scale. Divide those of {percent} by 100.",
+                code="scale",
+            )
+
+
+def _column(log: _Log, ids: Sequence[str], metric: str) -> NDArray[np.float64]:
+    """Return one value per example: the mean over its repeats, NaN where there is none."""
+    scored = [[each for each in log.scores[key].get(metric, ()) if not math.isnan(each)] for key in ids]
+    if not any(scored):
+        raise DataError(f"{log.name} has no value of {metric!r}; expected numbers. Choose another: --value COLUMN.")
+    return np.array([math.fsum(each) / len(each) if each else math.nan for each in scored])
+
+
+def _benchmark(
+    logs: Sequence[_Log], metrics: Sequence[str], unbounded: frozenset[str], options: LogOptions
+) -> Benchmark:
+    """Return a benchmark value with the metrics of the logs; note the metrics whose direction is not known."""
+    if absent := [metric for metric in options.lower_is_better if metric not in (*metrics, "none")]:
+        raise unknown_name("metric of these logs", absent[0], metrics)
+    names = {metric: metric.lower().partition("/")[0] for metric in metrics}
+    by_name = {metric for metric, name in names.items() if _LOWER.search(name) and not _HIGHER.search(name)}
+    lower = {*options.lower_is_better} if options.lower_is_better else by_name
+    unknown = [metric for metric, name in names.items() if metric not in lower and not _HIGHER.search(name)]
+    if unknown and not options.lower_is_better:
+        message = f"Higher is taken to be better in {', '.join(unknown)}."
+        logs[0].note("direction", message, f"If lower is: --lower-is-better {unknown[0]}.", severity="note")
+    title = ", ".join(filter(None, dict.fromkeys(task for log in logs for task in log.tasks))) or "Scores"
+    labels = {metric: metric.replace("_", " ") for metric in metrics}
+    return Benchmark(
+        Facts(dataset=title, title=title, redistributable=False),
+        Data(("default",), (LOGGED,), LOGGED, load=_refuse),
+        Scoring(ANSWERS, labels, (LOGGED,), _refuse, lower_is_better=frozenset(lower), unbounded=unbounded),
+    )
+
+
+def _refuse(*_: object) -> Any:
+    raise UsageError("A log has scores and no benchmark; expected predictions. Score them with --benchmark NAME.")
+
+
+def _result(log: _Log, ids: Sequence[str], values: Values, found: Benchmark, options: LogOptions) -> Result:
+    rows = [log.rows[key] for key in ids]
+    clusters = _fields(log, rows, options.cluster) if options.cluster else None
+    slices = {name: _fields(log, rows, name) for name in options.slices if name not in ("all", "task")}
+    if len(log.tasks) > 1:
+        slices = {"task": [row.task for row in rows], **slices}
+    _warn(log, rows, values[found.headline], found, clusters)
+    outputs = [None if row.output is None else str(row.output) for row in rows]
+    text = json.dumps([*ids, {metric: column.tolist() for metric, column in values.items()}])
+    return Result(
+        found.dataset,
+        "default",
+        LOGGED,
+        LOGGED,
+        dataset_revision=sha256("\n".join(ids).encode()).hexdigest(),
+        scores=_scores(values, clusters, found.scoring.unbounded, options.scale),
+        slices={},
+        counters={"n_examples": len(ids), "n_missing": int(np.isnan(values[found.headline]).sum())},
+        versions={"format": log.format},
+        predictions_sha256=sha256(text.encode()).hexdigest(),
+        ids=list(ids),
+        values=values,
+        compared=values,
+        example_slices=slices,
+        group_by=None,
+        warnings=log.warnings,
+        answered=np.full(len(ids), True),
+        digests=[zlib.crc32(output.encode("utf-8", "surrogatepass")) if output else 0 for output in outputs],
+        log=ScoreLog(log.name, found, [_shown(row) for row in rows], outputs),
+        clusters=clusters,
+    )
+
+
+def _scores(
+    values: Values, clusters: Sequence[str] | None, unbounded: Collection[str], scale: tuple[float, float] | None
+) -> dict[str, Estimate]:
+    """Return the mean of each metric; its interval is within the scale."""
+    low, high = scale or (0.0, 1.0)
+    found = {}
+    for metric, column in values.items():
+        bounded = scale is not None or metric not in unbounded
+        each = estimate((column - low) / (high - low), bounded=bounded, clusters=clusters)
+        value, *ends = (low + (high - low) * number for number in (each.value, *each.ci95))
+        found[metric] = each._replace(value=value, ci95=(ends[0], ends[1]))
+    return found
+
+
+def _shown(scored: ScoredRow) -> dict[str, Any]:
+    """Return the question and the gold of an example as a page shows them; None where the log does not have them."""
+    question, gold = scored.content, scored.row.get("target")
+    text = question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, default=str)
+    golds = [(str(each), "") for each in (gold if isinstance(gold, list) else [gold])]
+    return {
+        "id": scored.example,
+        "question": None if question is None else [(text, False)],
+        "gold": None if gold is None else golds,
+    }
+
+
+def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
+    try:
+        return [str(field_of(each.row, path)) for each in rows]
+    except KeyError:
+        some = ", ".join(map(str, rows[0].row))
+        raise DataError(
+            f"{log.name} has no {path!r} in each row; expected one of {some}, or a path like doc.passage. Correct it."
+        ) from None
+
+
+def _warn(
+    log: _Log,
+    rows: Sequence[ScoredRow],
+    headline: NDArray[np.float64],
+    found: Benchmark,
+    clusters: Sequence[str] | None,
+) -> None:
+    """Warn of what weakens the scores of one log: missing scores, repeats, dependent examples."""
+    with_scores = {row.task for row, score in zip(rows, headline, strict=True) if not math.isnan(score)}
+    n = sum(math.isnan(score) and row.task in with_scores for row, score in zip(rows, headline, strict=True))
+    label, scoring = found.metrics[found.headline], found.scoring
+    if n or log.n_failed:
+        message = f"{n:,} of {len(rows):,} examples have no {label}, and are left out."
+        if log.n_failed:
+            message += f" {log.n_failed:,} samples failed."
+        if n and found.headline not in scoring.unbounded | scoring.lower_is_better:
+            message += f" With 0 for them its mean is {np.nan_to_num(headline).mean():.4f}."
+        log.note("missing_scores", message, "Run them again.", n)
+    n_repeats = max(len(each) for of in log.scores.values() for each in of.values())
+    if n_repeats > 1:
+        message = f"Scores are the mean of up to {n_repeats} repeats of each example."
+        log.note("repeats", message, "To compare one: --where epoch=1.", severity="note")
+    for name in (each for stem in _CLUSTERS if clusters is None for each in (stem, f"{stem}_id") if each != "doc_id"):
+        with suppress(KeyError):
+            if 1 < (n_values := len({str(field_of(row.row, name)) for row in rows})) <= 0.8 * len(rows):
+                message = (
+                    f"The {len(rows):,} examples have {n_values:,} values of {name!r}: do they depend on each other?"
+                )
+                log.note("clusters", message, f"If so, add --cluster {name}.", severity="note")
