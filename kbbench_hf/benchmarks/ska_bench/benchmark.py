@@ -21,6 +21,7 @@ from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.configs import REVISIONS, bucket, configs
+from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
 from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
 from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool, pieces
@@ -63,6 +64,11 @@ class SubsetData:
     """Status -> number of rows of the split that are not run."""
 
     @cached_property
+    def shows_titles(self) -> bool:
+        """Whether prompts of ours show the titles of tables: those of version 1 did not."""
+        return not str(self.folder.manifest.get("version", "")).startswith("1.")
+
+    @cached_property
     def pool(self) -> UnitPool:
         """The units of the subset."""
         return UnitPool.from_rows(self.folder.rows(f"pool_{self.subset}", "full"))
@@ -92,8 +98,11 @@ class ContextRow(dict[str, Any]):
         return " ".join(name.casefold().split()) in self._names
 
 
-def load(folder: DatasetFolder, config: str, split: str) -> Examples:
-    """Return the rows of a testbed that are run, each with its question, gold answers and `kb_tokens`."""
+def load(folder: DatasetFolder, config: str, split: str, *, longer_names: bool = False) -> Examples:
+    """Return the rows of a testbed that are run, each with its question, gold answers and `kb_tokens`.
+
+    With `longer_names` the aliases include the longer forms in the evidence, which newer datasets store.
+    """
     subset = configs()[config].subset
     name = f"instances_{subset}"
     stored = [row for part in folder.configs()[name] for row in folder.rows(name, part)]
@@ -106,6 +115,9 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
         row |= {"answer_type": instance.answer_type, "answer_aliases": list(map(list, instance.answer_aliases))}
     left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
     material = SubsetData(folder, subset, instances, left_out)
+    for row in shown if longer_names else ():
+        aliases = add_longer_names(instances[row["instance_id"]], material.pool).answer_aliases
+        row["answer_aliases"] = list(map(list, aliases))
     return Examples([ContextRow(row, material) for row in shown], material)
 
 
@@ -215,7 +227,10 @@ def prompt(name: str, example: Example, examples: Examples, options: PromptOptio
     material: SubsetData = examples.context
     wording, judged = _wording(name), _is_judged(example)
     task, context = wording["judge" if judged else "answer"], material.context(example)
-    sections = _filled(wording["sections"][material.subset], sk=context.sk_text[:-1], text=context.text_text[:-1])
+    layout, title = wording["sections"], material.instances[example["instance_id"]].title
+    if title and material.shows_titles:
+        layout = {**layout, **wording.get("titled_sections", {})}
+    sections = _filled(layout[material.subset], title=title, sk=context.sk_text[:-1], text=context.text_text[:-1])
     parts = {"task": task[material.subset], "question": example["question"], "reply": task["reply"]}
     message = {"role": "user", "content": _filled(wording["layout"], sections=sections, **parts)}
     system = [{"role": "system", "content": wording["system"]}] if wording["system"] else []
@@ -313,7 +328,7 @@ MINI = base.Benchmark(
         ),
         ("test",),
         "test",
-        load,
+        partial(load, longer_names=True),
         review=SKA_OPEN.data.review,
         shipped=_HERE / "mini",
     ),

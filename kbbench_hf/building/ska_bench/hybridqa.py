@@ -5,11 +5,12 @@ The released text is tokenized ("Tom 's horse , in 1945"); question, answer, cel
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
 from kbbench_hf.building.ska_bench.name_matching import mentions_name, normal_name
 from kbbench_hf.building.ska_bench.source_files import DataSource, join_tokens, read_json_lines
@@ -24,6 +25,19 @@ TABLES, QUESTIONS = "hybridqa_tables.jsonl.gz", "hybridqa_questions.jsonl.gz"
 _PERSON = re.compile(r"[A-Z]\S*(?: [A-Z]\S*)+")
 _FULL_DATE = r"(?:\d{1,2} [A-Z][a-z]+ |[A-Z][a-z]+ \d{1,2}, )(\d{4})"
 _NOUN = re.compile(r"[A-Z][A-Za-z' -]*(?:[^s]|ss)$")
+_REPAIRS = (
+    (re.compile(r"\b(the|of|in|a|to|is) \1\b"), r"\1"),
+    (re.compile(r"\ban (?=[bcdfgjklmnpqrstvwxyz][a-z]*\b)"), "a "),
+    (re.compile(r"\bwho's (?=\w+(?: \w+){0,2} (?:is|are|was|were)\b)"), "whose "),
+    (re.compile(r"^[Ww]ho (?=(?:is|was) the (?:\w+ )?(?:title|name)\b)"), "What "),
+    (re.compile(r"^[Ww]ho (?=many\b)"), "How "),
+)
+_BUILT = re.compile(r"^(\d{4}) (?:built|opened|founded|established)$")
+_LOWER, COMMON = re.compile(r"(?<![\w-])[a-z]{3,}(?![\w-])"), 5
+_NO_ROLE = re.compile(
+    r"(?i)^other|\b(?:from|to|by|at|in|with|on|first|second|third|\d\w*|cast|roles?|affiliation|\w+ed)\b"
+)
+"""Words of headers that do not say what an entity is: who was eliminated, or what an actor played."""
 _NO_NOUN = re.compile(
     r"\b(?:from|to|by|at|in|with|on|via|nationality|country|nation|nominees?|third|second|first)\b", re.IGNORECASE
 )
@@ -89,8 +103,8 @@ def split_answers(answer: str) -> list[str]:
     return parts if several and (len(parts) > 2 or all(map(_PERSON.fullmatch, parts))) else [answer]
 
 
-def read_questions(folder: Path) -> tuple[list[HybridQuestion], dict[str, LinkedTable]]:
-    """Return the questions by id, and the tables by name.
+def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQuestion], dict[str, LinkedTable]]:
+    """Return the questions by id, from revision 2 of the construction on in good form, and the tables by name.
 
     Raises:
         DataError: a file is absent or malformed, or a question names a table or a row that is not there.
@@ -106,6 +120,10 @@ def read_questions(folder: Path) -> tuple[list[HybridQuestion], dict[str, Linked
             raise DataError(f"{row['id']} needs row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
         values = (join_tokens(row[name]) if name in ("question", "answer") else row[name] for name in fields)
         questions.append(HybridQuestion._make(tuple(each) if isinstance(each, list) else each for each in values))
+    if revision > 1:
+        questions = [
+            each._replace(text=repair_wording(each.text), answer=_BUILT.sub(r"\1", each.answer)) for each in questions
+        ]
     return sorted(questions, key=lambda question: question.id), dict(sorted(tables.items()))
 
 
@@ -134,6 +152,17 @@ def _table(row: Row) -> LinkedTable:
     return LinkedTable(row["table"], title, section, header, rows, links, passages)
 
 
+def repair_wording(text: str) -> str:
+    """Return a question in good form.
+
+    >>> repair_wording("who many people live in the the town who's tower is red?")
+    'How many people live in the town whose tower is red?'
+    """
+    for pattern, replacement in _REPAIRS:
+        text = pattern.sub(replacement, text)
+    return f"{text[0].upper()}{text[1:]}"
+
+
 class NumberKind(NamedTuple):
     """A number that passages state of their entity, and its wordings in questions."""
 
@@ -146,6 +175,11 @@ class NumberKind(NamedTuple):
     wins: Callable[[float, float], float]
     least: float
     """The least difference of two that are compared, as a share of the larger number."""
+    attribute: str
+    bears: str
+    """How a noun is told by its number: "the club founded in 1901"."""
+    headers: str
+    """A pattern of headers of columns that state the number, so that the passage is not needed."""
 
 
 NUMBER_KINDS = (
@@ -157,6 +191,9 @@ NUMBER_KINDS = (
         "who was born earlier",
         min,
         1 / 3000,
+        "birth year",
+        "born in {}",
+        r"\b(?:born|birth|aged?)\b",
     ),
     NumberKind(
         re.compile(r"\bpopulation (?:of|was|is)(?: [a-z]+){0,3} (\d{1,3}(?:,\d{3})+|\d{3,})\b"),
@@ -166,6 +203,9 @@ NUMBER_KINDS = (
         "which has more inhabitants",
         max,
         1 / 6,
+        "population",
+        "with a population of {}",
+        r"\bpopulation\b",
     ),
     NumberKind(
         re.compile(
@@ -178,9 +218,12 @@ NUMBER_KINDS = (
         "which was founded earlier",
         min,
         1 / 3000,
+        "founding year",
+        "founded in {}",
+        r"\b(?:founded|established)\b",
     ),
 )
-_BORN = NUMBER_KINDS[0]
+BORN = NUMBER_KINDS[0]
 
 
 class StatedNumber(NamedTuple):
@@ -197,6 +240,30 @@ class StatedNumber(NamedTuple):
         return float(self.stated.replace(",", ""))
 
 
+def common_words(tables: Iterable[LinkedTable]) -> frozenset[str]:
+    """Return the words that the passages of tables often write in lower case: a question may call things by them."""
+    texts = {text for table in tables for text in table.passages.values()}
+    counts = Counter(word for text in texts for word in _LOWER.findall(text))
+    return frozenset(word for word, n in counts.items() if n >= COMMON)
+
+
+def spoken_header(header: str, words: Collection[str]) -> str:
+    """Return a header as a question writes it, names and abbreviations as they are; empty where its noun is no word.
+
+    >>> [spoken_header(header, {"head", "coach", "team"}) for header in ("Head Coach", "MLS team", "Conf", "Coach (s)")]
+    ['head coach', 'MLS team', '', 'coach']
+    """
+    parts = re.sub(r" ?\(s\)$", "", header).split()
+    spoken = [part.lower() if part.lower() in words else part for part in parts]
+    return " ".join(spoken) if spoken and spoken[-1] in words and not _NO_ROLE.search(header) else ""
+
+
+def spoken_noun(header: str, kind: NumberKind, words: Collection[str]) -> str:
+    """Return what a question calls the entities of a column that have a number; empty where it has no word for them."""
+    noun = spoken_header(header_noun(header, kind.noun), {*words, kind.noun})
+    return "" if re.search(r"\b(?:war|battle|conflict|event|match|game)$", noun) else noun
+
+
 def stated_numbers(table: LinkedTable) -> dict[tuple[NumberKind, int], list[StatedNumber]]:
     """Return the numbers that the passages of each column state, row by row, by kind and column."""
     linking = Counter(link for row in table.links for link in {link for cell in row for link in cell})
@@ -211,10 +278,10 @@ def stated_numbers(table: LinkedTable) -> dict[tuple[NumberKind, int], list[Stat
             if not named or linking[links[0]] > 1:
                 continue
             text = table.passages[links[0]]
-            born = bool(_BORN.stated.search(text))
+            born = bool(BORN.stated.search(text))
             for kind in NUMBER_KINDS:
                 numbers = {number.rstrip(",") for number in kind.stated.findall(text)}
-                if len(numbers) == 1 and (kind is _BORN or not born):  # what a person founded is something else
+                if len(numbers) == 1 and (kind is BORN or not born):  # what a person founded is something else
                     found[kind, column].append(StatedNumber(row, column, links[0], numbers.pop()))
     return found
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells
 from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.name_matching import (
@@ -22,18 +23,27 @@ from kbbench_hf.building.ska_bench.name_matching import (
     mentions_name,
     normal_name,
 )
+from kbbench_hf.text.dates import MONTH_NUMBER
 from kbbench_hf.text.words import WORD
 
 MOST_WORDS = 6
 """The most words of an answer: nobody writes longer ones, or coordinates, in just that way."""
 MOST_BRIDGE_HITS = 3
 """The most passages of a table that may hold the words of a second passage."""
+LEAST_WORDS = 4
+"""The fewest words of a question that names nothing."""
 MARGIN = math.log(3)
 """How much more the evidence's words must weigh: one word that a third of the passages has."""
 _THING = re.compile(
     r"\b(?:what(?:'s| is| was| are| were)(?: the)?(?: full)?(?: names? of(?: the)?)?|which|what) ([a-z]+)\b",
     re.IGNORECASE,
 )
+_DATE_ASKED = re.compile(r"(?i)^when\b|\bwhen (?:was|did|were|is)\b|\b(?:what|which)(?: \w+){0,4} (?:date|year)s?\b")
+_DATED = re.compile(rf"(?i)\b(?:1\d|20)\d\d|\b\d\d?(?:st|nd|rd|th) century|\b(?:{'|'.join(MONTH_NUMBER)})")
+_PLACES = re.compile(
+    r"(?i)\b(?:city|town|capital|seat|location|country|county|province|region|hometown|stadium|venue)$"
+)
+_MEASURE = re.compile(r"(?i)\b(?:area|diameter|length|height|capacity|population|depth|elevation|weight|speed)\b")
 _DANGLES = re.compile(r"\bthis\b", re.IGNORECASE)
 """What is meant is outside the question."""
 _COMPARES = re.compile(
@@ -81,9 +91,16 @@ class TableWords:
                 self.linking[link].append(n)
 
 
-def find_evidence(question: hybridqa.HybridQuestion, words: TableWords) -> QuestionEvidence | None:
-    """Return a question with the row and the passages that it needs, or None where its words do not settle them."""
+def find_evidence(
+    question: hybridqa.HybridQuestion, words: TableWords, revision: int = NEWEST
+) -> QuestionEvidence | None:
+    """Return a question with the row and the passages that it needs, or None where its words do not settle them.
+
+    From revision 2 of the construction on, its answer is of the kind that it asks for, and no page states another one.
+    """
     text, answer, row, table = question.text, question.answer, question.row, words.table
+    if revision > 1 and (is_of_another_kind(question, table) or states_otherwise(question, table)):
+        return None
     if mentions_name(text, answer) or "°" in answer or len(answer.split()) > MOST_WORDS or _DANGLES.search(text):
         return None
     links = _needed_passages(question, words)
@@ -148,6 +165,33 @@ def asks_for_another_column(question: hybridqa.HybridQuestion, table: hybridqa.L
     for header, cell in zip(table.header, table.rows[question.row], strict=True):
         headers[mentions_name(cell, question.answer)] |= content_words(header)
     return bool(things & headers[False]) and not things & headers[True]
+
+
+def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
+    """Return whether a question cannot mean its answer: a date that is none, or a place whose page is a person's.
+
+    Nor does one that says of nothing which one it is: "When was the public school established?"
+    """
+    if _DATE_ASKED.search(question.text) and not _DATED.search(question.answer):
+        return True
+    if len(content_words(question.text)) < LEAST_WORDS and not capitalized_words(question.text):
+        return True
+    cells, needed = zip(table.header, table.links[question.row], strict=True), {*question.answer_passages}
+    pages = [table.passages[link] for header, linked in cells if _PLACES.search(header) for link in needed & {*linked}]
+    return any(hybridqa.BORN.stated.search(page) for page in pages)
+
+
+def states_otherwise(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
+    """Return whether a page of the row states another number than the answer's for the same column: its diameter."""
+    if not question.answer_in_table or not re.search(r"\d", question.answer):
+        return False
+    cells = zip(table.header, table.rows[question.row], strict=True)
+    measured = [header for header, cell in cells if mentions_name(cell, question.answer) and _MEASURE.search(header)]
+    asked = content_words(" ".join(measured)) & content_words(question.text)
+    pages = {link for linked in table.links[question.row] for link in linked}
+    sentences = [part for link in sorted(pages) for part in re.split(r"(?<=[.!?]) ", table.passages[link])]
+    near = [sentence for sentence in sentences if asked & content_words(sentence) and re.search(r"\d", sentence)]
+    return any(not _gives_answer(sentence, question.answer) for sentence in near)
 
 
 def _is_linked_elsewhere(row: int, links: Sequence[str], table: hybridqa.LinkedTable) -> bool:

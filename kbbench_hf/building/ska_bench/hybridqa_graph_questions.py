@@ -8,14 +8,21 @@ the number of one page to that of another, through what the table says of the tw
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, counts
 from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.graph_programs import SAYS
-from kbbench_hf.building.ska_bench.hybridqa_evidence import MOST_WORDS, asks_for_another_column, comparisons
+from kbbench_hf.building.ska_bench.hybridqa_evidence import (
+    MOST_WORDS,
+    asks_for_another_column,
+    comparisons,
+    is_of_another_kind,
+    states_otherwise,
+)
 from kbbench_hf.building.ska_bench.hybridqa_graph import (
     GROUP,
     LISTED,
@@ -33,6 +40,8 @@ _ALL_ROWS = re.compile(r"\b(both|either|neither|same|different|former|latter|tot
 """The evidence of what compares these is more than one row."""
 _DANGLES = re.compile(r"\b(this|these|those|his|her|he|she|they|their|its|it|him)\b")
 """What is meant is outside the question."""
+_OF_EVENT = re.compile(r"(?:winner|champion|finalist|opponent|runner-up)s?")
+"""What a row says beside these is about the event, not about them."""
 COVERED = 0.65
 """The share of a question's words, by weight, that its evidence holds."""
 LEAST_WEIGHT = 8.0
@@ -43,20 +52,21 @@ CHAINED = 0.15
 """The share of questions that are composed."""
 
 
-def make_instances(folder: Path) -> InstanceSet:
+def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances on HybridQA's tables, with the tables' triples and the pages as their pool.
 
     Raises:
         DataError: a file is absent or malformed.
     """
-    questions, tables = hybridqa.read_questions(folder)
+    questions, tables = hybridqa.read_questions(folder, revision)
     subsets = hybridqa.assign_subsets(questions)
     questions = [question for question in questions if subsets[question.table] == "kg_text"]
     made = {name: TableGraph.from_table(tables[name]) for name in sorted(subsets) if subsets[name] == "kg_text"}
     graphs = TableGraphs({name: graph for name, graph in made.items() if graph})
-    people = [instance for question in questions if (instance := make_instance(question, graphs))]
+    people = [instance for question in questions if (instance := make_instance(question, graphs, revision))]
+    common = hybridqa.common_words(tables.values()) if revision > 1 else None
     most = int(len(people) * CHAINED / (1 - CHAINED))
-    composed = list(islice(compose_chains(graphs), most))
+    composed = list(islice(compose_chains(graphs, common), most))
     steps = {
         "asked on its half of the tables": len(questions),
         "triples and pages hold their words, and no other answer": len(people),
@@ -65,7 +75,7 @@ def make_instances(folder: Path) -> InstanceSet:
     return InstanceSet([*people, *composed], {"kg_text": graphs.pool}, counts("kg_text", hybridqa.SOURCE.name, steps))
 
 
-def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs) -> Instance | None:
+def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revision: int = NEWEST) -> Instance | None:
     """Return a question as the instance whose evidence passes every check, or None."""
     text, answer = normal_name(question.text), normal_name(question.answer)
     graph = graphs.graphs.get(question.table)
@@ -75,6 +85,7 @@ def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs) -> Ins
         or _DANGLES.search(text)
         or not 0 < len(answer.split()) <= MOST_WORDS
         or mentions(text, answer)
+        or (revision > 1 and (is_of_another_kind(question, graph.table) or states_otherwise(question, graph.table)))
         or (question.answer_in_table and asks_for_another_column(question, graph.table))
     ):
         return None
@@ -250,12 +261,15 @@ def _instance(
     )
 
 
-def compose_chains(graphs: TableGraphs) -> Iterator[Instance]:
-    """Yield at most one composed question on each table, in the order of the hashes of their names."""
+def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -> Iterator[Instance]:
+    """Yield at most one composed question on each table, in the order of the hashes of their names.
+
+    They are worded by `hybridqa.common_words`; where there are none, as in revision 1.
+    """
     for graph in sorted(graphs.graphs.values(), key=lambda each: seeded_hash(f"chain|{each.table.name}")):
         for pair in hybridqa.number_pairs(graph.table):
             if graph.key in (pair[1].column, pair[3].column):
-                instance = _chain(graph, graphs, *pair)
+                instance = _chain(graph, graphs, *pair, common)
                 if instance and not graphs.evidence.problems(instance):
                     yield instance
                     break
@@ -268,6 +282,7 @@ def _chain(
     known: hybridqa.StatedNumber,
     target_kind: hybridqa.NumberKind,
     target: hybridqa.StatedNumber,
+    common: Collection[str] | None,
 ) -> Instance | None:
     header, condition = graph.table.header, kind.says.format(known.stated)
     what = hybridqa.header_noun(header[target.column], target_kind.noun)
@@ -278,6 +293,14 @@ def _chain(
     else:
         question = target_kind.asks.format(f"{what} of the {given}") + f', listed in "{graph.title}", that {condition}?'
         topic, bearer, where = "?asked", "?row", ["?row", header[target.column], "?asked"]
+    if common is not None:
+        what = hybridqa.spoken_noun(header[target.column], target_kind, common)
+        given = hybridqa.spoken_noun(header[known.column], kind, common)
+        bears = f"whose {given} {condition}" if target.column == graph.key else f"of the {given} {kind.bears}"
+        if not what or not given or (target.column != graph.key and _OF_EVENT.fullmatch(given)):
+            return None
+        asked = f"what is the {target_kind.attribute} of the {what} {bears.format(known.stated)}?"
+        question = f'In the list "{graph.title}", {asked}'
     program = {
         "type": "match",
         "read": [topic, target.stated],

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Program
+from kbbench_hf.building.ska_bench.column_evidence import columns_spoken_of, is_tallied, reads_what_is_asked
 from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
 from kbbench_hf.building.ska_bench.programs import (
     COMPARISONS,
@@ -136,8 +138,13 @@ class NamedCells(NamedTuple):
     is_whole: bool
 
 
-def induce_program(question: str, header: Row, rows: Sequence[Row], answers: Sequence[str]) -> InducedProgram | None:
+def induce_program(
+    question: str, header: Row, rows: Sequence[Row], answers: Sequence[str], revision: int = NEWEST
+) -> InducedProgram | None:
     """Return the program that answers a question and the rows it reads, or None where that is not settled.
+
+    From revision 2 of the construction on, the question must speak of the column that is compared or summed, and no
+    counted row may state the count.
 
     >>> rows = [("Ann", "Oslo", "12"), ("Bo", "Lund", "17"), ("Cy", "Oslo", "9"), ("Di", "Oslo", "11")]
     >>> induce_program("how many people in oslo have an age over 10?", ("Name", "City", "Age"), rows, ["2"])
@@ -150,12 +157,12 @@ def induce_program(question: str, header: Row, rows: Sequence[Row], answers: Seq
         return None
     if bounds if two_rows else (ORDERED.search(rest) or SUPERLATIVE.search(rest)):
         return None
-    search = _ProgramSearch(text, header, rows, bounds)
+    search = _ProgramSearch(text, header, rows, bounds, revision)
     if (not search.named and not bounds) or len(search.named) > MOST_NAMED:
         return None
     consistent: dict[tuple[int, ...], Program] = {}
     for program in search.two_row_programs(rest) if two_rows else search.row_set_programs(answers):
-        if same_answers(execute(program, rows), answers):
+        if same_answers(execute(program, rows), answers) and search.is_evidenced(program):
             consistent.setdefault(tuple(n for n, row in enumerate(rows) if reads(program, row)), program)
             if len(consistent) > 1:
                 return None
@@ -167,6 +174,8 @@ def induce_program(question: str, header: Row, rows: Sequence[Row], answers: Seq
         needed = not any(
             same_answers(execute(program, [*shown[:n], *shown[n + 1 :]]), answers) for n in range(len(shown))
         )
+        if revision > 1 and is_tallied(program, rows, positive):
+            return None
         if held and clear and needed and len(positive) <= MOST_ROWS:
             return InducedProgram(program, positive)
     return None
@@ -189,7 +198,8 @@ def _find_bounds(text: str) -> tuple[list[Bound], str]:
 class _ProgramSearch:
     """A question in normal form on a table: the cells that it names, and the programs that its words allow."""
 
-    def __init__(self, text: str, header: Row, rows: Sequence[Row], bounds: Sequence[Bound]) -> None:
+    def __init__(self, text: str, header: Row, rows: Sequence[Row], bounds: Sequence[Bound], revision: int) -> None:
+        self._revision = revision
         self._question, self._header, self._rows, self._bounds = text, header, rows, bounds
         self._cells = sorted({(column, normalize_cell(cell)) for row in rows for column, cell in enumerate(row)})
         self._header_columns = columns_in_question(text, header)
@@ -198,6 +208,10 @@ class _ProgramSearch:
         known = STOP_WORDS | set(normalize_cell(" ".join(header)).split()) | bounded
         self._parts = self._cell_parts(known, " ".join(each.text for each in self._whole))
         self.named = [*self._whole, *self._parts]
+
+    def is_evidenced(self, program: Program) -> bool:
+        """Return whether the question speaks of what a program reads; always in revision 1."""
+        return self._revision < 2 or reads_what_is_asked(program, self._question, self._header, self._rows)
 
     def _whole_cells(self, bounded: set[str]) -> list[NamedCells]:
         """Return the longest whole cells that the question names."""
@@ -284,9 +298,15 @@ class _ProgramSearch:
         """Return what a bound may mean: conditions on a column of years, or of numbers that the question refers to."""
         is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", value) for _, value in bound)
         columns = []
-        for column in filter(self._is_numeric, range(len(self._header))):
+        numeric = list(filter(self._is_numeric, range(len(self._header))))
+        named = self._header_columns
+        if self._revision > 1:
+            percent = [n for n in numeric if any("%" in row[n] for row in self._rows)]
+            numeric = percent if re.search(r"\d ?%", self._question) else numeric
+            named = columns_spoken_of(self._question, self._header, self._rows, numeric)
+        for column in numeric:
             years = [1500 <= (parse_number(row[column]) or 0) < 2100 for row in self._rows]
-            columns += [column] * (all(years) if is_year else column in self._header_columns)
+            columns += [column] * (all(years) if is_year else column in named)
         return [[[column, test, value] for test, value in bound] for column in columns]
 
     def _is_numeric(self, column: int) -> bool:
@@ -306,11 +326,33 @@ class _ProgramSearch:
                     keys[column, "="].append(value)
         for (key, test), values in sorted(keys.items(), key=lambda item: (item[0][1] != "=", item[0][0])):
             for pair in combinations(dict.fromkeys(values), 2):
+                read = {"key": key, "values": list(pair)} | ({} if test == "=" else {"test": test})
+                if DIFFERENCE.search(rest):
+                    read |= {"type": "diff"}
+                elif EITHER_WAY.search(rest):
+                    continue
+                else:
+                    read |= {"type": "compare", "op": "argmin2" if FEWER.search(rest) else "argmax2"}
+                if self._revision > 1:
+                    yield from self._by_spoken_column(rest, read)
+                    continue
                 for by in [column for column in columns if column != key] or range(len(self._header)):
-                    if by == key or not any(parse_number(row[by]) is not None for row in self._rows):
-                        continue
-                    read = {"key": key, "by": by, "values": list(pair)} | ({} if test == "=" else {"test": test})
-                    if DIFFERENCE.search(rest):
-                        yield {"type": "diff", **read}
-                    elif not EITHER_WAY.search(rest):
-                        yield {"type": "compare", **read, "op": "argmin2" if FEWER.search(rest) else "argmax2"}
+                    if by != key and any(parse_number(row[by]) is not None for row in self._rows):
+                        yield {**read, "by": by}
+
+    def _by_spoken_column(self, rest: str, read: Program) -> Iterator[Program]:
+        """Yield the program that compares two rows by the column that the question speaks of beside their names.
+
+        None where it speaks of several, and they lead to different answers.
+        """
+        for value in read["values"]:
+            rest = rest.replace(value, ";")
+        able = [
+            program
+            for by in range(len(self._header))
+            if by != read["key"] and execute(program := {**read, "by": by}, self._rows)
+        ]
+        spoken = columns_spoken_of(rest, self._header, self._rows, [program["by"] for program in able])
+        chosen = [program for program in able if program["by"] in spoken]
+        if len({tuple(execute(program, self._rows)) for program in chosen}) == 1:
+            yield chosen[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, InstanceSet, UnitPool, counts
 from kbbench_hf.building.ska_bench import hybridqa_graph_questions, metaqa, table, table_text, tekgen
 from kbbench_hf.building.ska_bench.evidence import Evidence
@@ -32,7 +33,12 @@ def make_instances(source: Path, subsets: Sequence[str] = SUBSETS, revision: int
     with REMOVED.open(encoding="utf-8", newline="") as rows:
         removed = {row["id"] for row in csv.DictReader(rows)}
     made = [MAKERS[subset](source, revision) for subset in subsets if subset in MAKERS]
-    cleaned = [[clean_aliases(each) for each in part.instances if each.id not in removed] for part in made]
+    if revision > 1:
+        made = [
+            part._replace(instances=[add_longer_names(each, part.pools[each.subset]) for each in part.instances])
+            for part in made
+        ]
+    cleaned = [[clean_aliases(each, revision) for each in part.instances if each.id not in removed] for part in made]
     instances = [instance for members in cleaned for instance in assign_demo(members)]
     pools = {subset: pool for part in made for subset, pool in part.pools.items()}
     return InstanceSet(instances, pools, tuple(each for part in made for each in part.counts))
@@ -46,9 +52,9 @@ def make_kg_text(folder: Path, revision: int = NEWEST) -> InstanceSet:
     Raises:
         DataError: a file is absent or malformed.
     """
-    parts = [hybridqa_graph_questions.make_instances(folder)]
+    parts = [hybridqa_graph_questions.make_instances(folder, revision)]
     places = (place / tekgen.FOLDER for place in (folder, folder.parent))
-    parts += [tekgen.make_instances(place) for place in places if place.is_dir()][:1]
+    parts += [tekgen.make_instances(place, revision) for place in places if place.is_dir()][:1]
     whole = merge_sets("kg_text", parts)
     evidence = Evidence(whole.pools["kg_text"])
     people, templates = list[Instance](), list[Instance]()
@@ -103,8 +109,10 @@ MAKERS: Mapping[str, Callable[[Path, int], InstanceSet]] = {
 """Subset -> a function from a source folder and a revision of the construction to its instances and its pool."""
 
 
-def clean_aliases(instance: Instance) -> Instance:
+def clean_aliases(instance: Instance, revision: int = 1) -> Instance:
     """Return an instance whose answers have no alias twice; of a possessive answer the plain name is one.
+
+    From revision 2 of the construction on only where the question asks whose: a title may end in "Minsky's".
 
     >>> asked = Instance("a", "kg", "?", ("Zee Tamil's",), "g", answer_aliases=(("Zee Tamil's",),))
     >>> clean_aliases(asked).answer_aliases
@@ -113,7 +121,8 @@ def clean_aliases(instance: Instance) -> Instance:
     given = instance.answer_aliases or ((),) * len(instance.answers)
     aliases = []
     for answer, names in zip(instance.answers, given, strict=True):
-        possessor = (answer[:-2],) if answer.endswith("'s") else ()
+        is_possessor = revision < 2 or instance.question.casefold().startswith("whose ")
+        possessor = (answer[:-2],) if answer.endswith("'s") and is_possessor else ()
         aliases.append(tuple(dict.fromkeys(name for name in (*names, *possessor) if name != answer)))
     return replace(instance, answer_aliases=tuple(aliases) if any(aliases) else ())
 

@@ -129,7 +129,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     Raises:
         DataError: a file of the two sources is absent or malformed.
     """
-    sources = [wikitablequestions.read_tables(folder), tatqa.read_tables(folder)]
+    sources = [wikitablequestions.read_tables(folder, revision), tatqa.read_tables(folder)]
     candidates = [each for source in sources for each in make_candidates(source, revision)]
     chosen = select_candidates(candidates)
     sk: dict[str, list[Cells]] = {}

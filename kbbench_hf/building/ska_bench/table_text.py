@@ -12,27 +12,34 @@ passage of another entity of it, which is asked for.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations, islice, product
 from pathlib import Path
+from types import MappingProxyType
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool, counts
 from kbbench_hf.building.ska_bench.hybridqa import (
+    BORN,
     SOURCE,
     LinkedTable,
+    NumberKind,
     StatedNumber,
     assign_subsets,
+    common_words,
     header_noun,
     name_of,
     number_pairs,
     read_questions,
     split_answers,
+    spoken_header,
+    spoken_noun,
     stated_numbers,
     title_of,
 )
 from kbbench_hf.building.ska_bench.hybridqa_evidence import QuestionEvidence, TableWords, find_evidence
-from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions_name, normal_name
+from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions_name, normal_name
 from kbbench_hf.building.ska_bench.rejection_twins import empty_columns
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.metrics.typed_answers import answer_type
@@ -41,11 +48,24 @@ PER_TABLE, PER_ANSWER = 2, 4
 """The most questions on one table, and with one answer."""
 BY_CELLS = 0.30
 """The largest share of questions whose rows a search for the question's cells finds."""
-COMPARED, CHAINED = 0.17, 0.05
-"""The shares of questions that are composed, of four units and of three: as many as SKA-Bench has with two rows."""
+COMPARED, CHAINED, NEWER_CHAINED = 0.17, 0.05, 0.08
+"""The shares of questions that are composed, of four units and of three: as many as SKA-Bench has with two rows.
+
+From revision 2 of the construction on more are chains, because fewer questions by people are clear.
+"""
 MOST_PAIRS, MOST_NAMES = 20, 4
 """How many pairs of rows of a column are tried, and how many ways of naming a row."""
 _REMARKS = re.compile(r"note|comment|remark|reason|description|ref|result", re.IGNORECASE)
+_UNSPOKEN = re.compile(r"[(&/;+]|, .*,| (?:and|or) |^(?:Unknown|None|No|Yes|TB[AC]|N/A)\b|[.,]$")
+"""Cells that are lists or remarks, or say nothing."""
+_DAY = re.compile(r"\d.*[A-Z][a-z]{2}|[A-Z][a-z]{2}.* \d")
+_TIME = re.compile(r"^(?:date|year|season)$")
+_OWN = re.compile(
+    r"^(?:high )?(?:school|college|university|team|club|position|nationality|country|party|rank|hometown)$"
+)
+"""Headers of what belongs to an entity itself, and not to what a row is about."""
+Words = Collection[str] | None
+"""Common words, by which questions are worded; None where they are worded as in revision 1."""
 _NAME, _YEAR = re.compile(r"[A-Z][a-z]"), re.compile(r"(?:1[89]|20)\d\d$")
 
 
@@ -55,15 +75,19 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     Raises:
         DataError: a file of the source is absent or malformed.
     """
-    questions, tables = read_questions(folder)
+    questions, tables = read_questions(folder, revision)
     subsets = assign_subsets(questions)
     own = [question for question in questions if subsets[question.table] == "table_text"]
     names = sorted({question.table for question in own}, key=lambda name: seeded_hash(f"table_text|{name}"))
     words = {name: TableWords(tables[name]) for name in names}
-    settled = [each for question in own if (each := find_evidence(question, words[question.table]))]
+    settled = [each for question in own if (each := find_evidence(question, words[question.table], revision))]
     people = _limit_repeats(settled)
-    taken = {each.table for each in people}
-    found = sorted(_add_composed(people, [tables[name] for name in names if name not in taken]))
+    n_asked = Counter(each.table for each in people)
+    common, most = None, {name: int(not n_asked[name]) for name in names}
+    if revision > 1:
+        common, most = common_words(tables.values()), {name: PER_TABLE - n_asked[name] for name in names}
+    free = [tables[name] for name in names if most[name] > 0]
+    found = sorted(_add_composed(people, free, common, most))
     n_composed = sum(each.method == "composed" for each in found)
     steps = {
         "asked on its half of the tables": len(own),
@@ -91,16 +115,19 @@ def _limit_repeats(found: Sequence[QuestionEvidence]) -> list[QuestionEvidence]:
     return kept
 
 
-def _add_composed(people: Sequence[QuestionEvidence], free: Sequence[LinkedTable]) -> Iterator[QuestionEvidence]:
+def _add_composed(
+    people: Sequence[QuestionEvidence], free: Sequence[LinkedTable], common: Words, most: Mapping[str, int]
+) -> Iterator[QuestionEvidence]:
     """Yield the questions without those too many that words find, and composed ones on other tables."""
     hard = [each for each in people if each.is_joined and not each.found_by_cells]
     easy = [each for each in people if each.is_joined and each.found_by_cells]
-    share = 1 - COMPARED - CHAINED
+    chained = CHAINED if common is None else NEWER_CHAINED
+    share = 1 - COMPARED - chained
     clear = hard + easy[: int(len(hard) * BY_CELLS / (share - BY_CELLS))]
-    chains = list(islice(compose_chains(free), int(len(clear) * CHAINED / share)))
+    chains = list(islice(compose_chains(free, common, most), int(len(clear) * chained / share)))
     taken = {each.table for each in chains}
     left = (table for table in free if table.name not in taken)
-    comparisons = islice(compose_comparisons(left), int(len(clear) * COMPARED / share))
+    comparisons = islice(compose_comparisons(left, common, most), int(len(clear) * COMPARED / share))
     yield from (*clear, *chains, *comparisons, *(each for each in people if not each.is_joined))
 
 
@@ -142,27 +169,53 @@ def _convert(found: Sequence[QuestionEvidence], tables: Mapping[str, LinkedTable
     return empty_columns({each.id: each.answer_columns for each in found}, instances, pool)
 
 
-def compose_comparisons(tables: Iterable[LinkedTable]) -> Iterator[QuestionEvidence]:
-    """Yield at most one comparison on each table."""
-    return _one_per_table(tables, _comparisons)
+def _fits(table: LinkedTable, numbers: Sequence[StatedNumber], kinds: Sequence[NumberKind]) -> bool:
+    """Return whether two numbers may be asked for: no column states such numbers, and the pages fit the table.
+
+    A page that has no word of the table or of its row is about a namesake.
+    """
+    frame = content_words(" ".join([table.title, table.section, *table.header]))
+    for each in numbers:
+        others = [cell for n, cell in enumerate(table.rows[each.row]) if n != each.column]
+        known = frame | content_words(" ".join(others))
+        if not known & (content_words(table.passages[each.link]) - content_words(name_of(each.link))):
+            return False
+    return not any(re.search(kind.headers, header, re.IGNORECASE) for kind in kinds for header in table.header)
 
 
-def compose_chains(tables: Iterable[LinkedTable]) -> Iterator[QuestionEvidence]:
-    """Yield at most one chain on each table."""
-    return _one_per_table(tables, _chains)
-
-
-def _one_per_table(
-    tables: Iterable[LinkedTable], compose: Callable[[LinkedTable], Iterator[QuestionEvidence]]
+def compose_comparisons(
+    tables: Iterable[LinkedTable], common: Words = None, most: Mapping[str, int] = MappingProxyType({})
 ) -> Iterator[QuestionEvidence]:
+    """Yield comparisons, on each table at most one, or as many as `most` has.
+
+    They are worded by `common_words`; as revision 1 of the construction words them where there are none.
+    """
+    return _spread(tables, partial(_comparisons, common=common), most)
+
+
+def compose_chains(
+    tables: Iterable[LinkedTable], common: Words = None, most: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[QuestionEvidence]:
+    """Yield chains, as `compose_comparisons` yields comparisons."""
+    return _spread(tables, partial(_chains, common=common), most)
+
+
+def _spread(
+    tables: Iterable[LinkedTable], compose: Callable[[LinkedTable], Iterator[QuestionEvidence]], most: Mapping[str, int]
+) -> Iterator[QuestionEvidence]:
+    """Yield one question on each table, then a second on other rows of those that may have two."""
+    seconds = []
     for table in tables:
-        if found := list(compose(table)):
-            yield min(found, key=lambda each: seeded_hash(f"composed|{each.question}"))
+        found = sorted(compose(table), key=lambda each: seeded_hash(f"composed|{each.question}"))
+        yield from found[:1]
+        others = (each for each in found if not set(each.rows) & set(found[0].rows))
+        seconds += list(islice(others, most.get(table.name, 1) - 1))
+    yield from seconds
 
 
-def _comparisons(table: LinkedTable) -> Iterator[QuestionEvidence]:
+def _comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
     for (kind, column), numbers in stated_numbers(table).items():
-        for one, other in islice(combinations(numbers, 2), MOST_PAIRS):
+        for one, other in islice(combinations(numbers, 2), MOST_PAIRS if common is None else 10 * MOST_PAIRS):
             most = max(one.number, other.number)
             if one.link == other.link or abs(one.number - other.number) <= most * kind.least:
                 continue
@@ -170,19 +223,36 @@ def _comparisons(table: LinkedTable) -> Iterator[QuestionEvidence]:
             answer, both = table.rows[winner.row][column], [table.rows[each.row] for each in (one, other)]
             rest = [cells for n, cells in enumerate(table.rows) if n not in (one.row, other.row)]
             what = header_noun(table.header[column], kind.noun)
-            for first, second in product(_row_names(table, one), _row_names(table, other)):
-                question = f"{kind.compares}: the {what} where {first}, or the one where {second}"
+            if common is not None:
+                what = spoken_noun(table.header[column], kind, common)
+                if not what or not _fits(table, (one, other), [kind]):
+                    continue
+            for first, second in product(_row_names(table, one, common), _row_names(table, other, common)):
+                question = f"{kind.compares}: the {what} where {first}, or the one where {second}?"
+                question = f'In the table "{table.title}", {question}'
+                if common is not None:
+                    question = f"{kind.compares.capitalize()}, the {what} {first} or the one {second}?"
                 made = _compose(table, question, answer, (one, other), (title_of(winner.link), name_of(winner.link)))
                 if not mentions_name(made.question, answer) and not is_found_by_cells(made.question, both, rest):
                     columns = (n for n, cell in enumerate(table.rows[winner.row]) if mentions_name(cell, answer))
                     yield made._replace(answer_columns=tuple(columns))
 
 
-def _chains(table: LinkedTable) -> Iterator[QuestionEvidence]:
+def _chains(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
     for kind, known, target_kind, target in number_pairs(table):
+        if common is not None:
+            what = spoken_noun(table.header[target.column], target_kind, common)
+            given = spoken_noun(table.header[known.column], kind, common)
+            is_clear = what and given and (kind is not target_kind or kind is BORN)
+            if is_clear and _fits(table, (known, target), (kind, target_kind)):
+                question = f"What is the {target_kind.attribute} of the {what} listed with the {given} {kind.bears}?"
+                made = _compose(table, question.format(known.stated), target.stated, (known, target), ())
+                yield made._replace(answer_columns=(target.column,))
+            continue
         wanted = target_kind.asks.format(header_noun(table.header[target.column], target_kind.noun))
         condition = f"the {header_noun(table.header[known.column], kind.noun)} {kind.says.format(known.stated)}"
-        made = _compose(table, f"{wanted} in whose row {condition}", target.stated, (known, target), ())
+        question = f'In the table "{table.title}", {wanted} in whose row {condition}?'
+        made = _compose(table, question, target.stated, (known, target), ())
         yield made._replace(answer_columns=(target.column,))
 
 
@@ -191,11 +261,10 @@ def _compose(
 ) -> QuestionEvidence:
     rows, links = tuple(dict.fromkeys(each.row for each in numbers)), tuple(each.link for each in numbers)
     name = "-".join(map(str, ["hybridqa", table.name, *rows]))
-    text = f'In the table "{table.title}", {question}?'
-    return QuestionEvidence(name, text, answer, aliases, table.name, rows, links, (), "composed")
+    return QuestionEvidence(name, question, answer, aliases, table.name, rows, links, (), "composed")
 
 
-def _row_names(table: LinkedTable, number: StatedNumber) -> list[str]:
+def _row_names(table: LinkedTable, number: StatedNumber, common: Words) -> list[str]:
     """Return conditions that identify a row: "School is Tampa", or two that other rows meet as well, but not both.
 
     Cells that the passage of its entity mentions identify nothing: the row would not be needed.
@@ -209,6 +278,8 @@ def _row_names(table: LinkedTable, number: StatedNumber) -> list[str]:
         n: {m for m, cells in enumerate(table.rows) if normal_name(cells[n]) == normal_name(cell)} for n, cell in fit
     }
     conditions = {n: f"{table.header[n]} is {cell}" for n, cell in fit}
+    if common is not None:
+        return _spoken_names(table, fit, holding, common)
     names = [conditions[n] for n, cell in fit if len(holding[n]) == 1 and _NAME.match(cell)]
     names += [
         f"{conditions[one]} and {conditions[other]}"
@@ -216,6 +287,31 @@ def _row_names(table: LinkedTable, number: StatedNumber) -> list[str]:
         if len(holding[one]) > 1 < len(holding[other]) and len(holding[one] & holding[other]) == 1
     ]
     return sorted(names, key=lambda name: seeded_hash(f"composed|{name}"))[:MOST_NAMES]
+
+
+def _spoken_names(
+    table: LinkedTable, fit: Sequence[tuple[int, str]], holding: Mapping[int, set[int]], common: Collection[str]
+) -> list[str]:
+    """Return conditions that identify a row, as `_row_names` does, worded as people say them.
+
+    Lists, remarks and days are not said, nor are headers that are not of common words.
+    """
+    nouns = {n: spoken_header(table.header[n], common) for n, _ in fit}
+    fit = [(n, cell) for n, cell in fit if nouns[n].islower() and not _UNSPOKEN.search(cell)]
+    fit = [(n, cell) for n, cell in fit if _TIME.search(nouns[n]) or not _DAY.search(cell)]
+    names = []
+    for some in [*((each,) for each in fit), *combinations(fit, 2)]:
+        held = [holding[n] for n, _ in some]
+        if len(set.intersection(*held)) > 1 or (len(some) == 2 and min(map(len, held)) == 1):
+            continue
+        if all(_OWN.search(nouns[n]) for n, _ in some):
+            names.append(" and ".join(f"whose {nouns[n]} is {cell}" for n, cell in some))
+            continue
+        times = [f"for {cell}" for n, cell in some if _TIME.search(nouns[n])]
+        others = [f"{cell} as the {nouns[n]}" for n, cell in some if not _TIME.search(nouns[n])]
+        if len(times) < 2:
+            names.append(" ".join(["listed", *times, *(["with " + " and ".join(others)] if others else [])]))
+    return sorted(names, key=lambda name: seeded_hash(f"composed|{name}"))[: 2 * MOST_NAMES]
 
 
 def _is_fit(table: LinkedTable, column: int, cell: str) -> bool:

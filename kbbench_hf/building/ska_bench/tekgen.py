@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
@@ -75,11 +76,12 @@ PHRASES = {
 """What a relation's heads are called, how a question puts the condition, and a word of a sentence that states it."""
 
 
-def make_instances(folder: Path) -> InstanceSet:
+def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of a Text2KGBench release, and its facts and sentences as their pool.
 
     Args:
         folder: the folder `wikidata_tekgen` of the release, with `train`, `validation` and `ground_truth`.
+        revision: of the construction.
 
     Raises:
         DataError: the folder is not such a release.
@@ -95,7 +97,7 @@ def make_instances(folder: Path) -> InstanceSet:
         text_origins=[SOURCE.origin] * len(texts),
     )
     evidence, decoys, topics = Evidence(pool), DecoyIndex(facts), set[str]()
-    stated = _StatedFacts(facts, pool)
+    stated = _StatedFacts(facts, pool, revision)
     made = [*stated.conjunctions(), *stated.answer_lists()]
     made.sort(key=lambda each: (-len(each.positive_sk) - len(each.positive_text), seeded_hash(each.id)))
     instances = []
@@ -107,10 +109,23 @@ def make_instances(folder: Path) -> InstanceSet:
     return InstanceSet(instances, {"kg_text": pool})
 
 
+def join_phrases(phrases: Sequence[str]) -> str:
+    """Return conditions as a person lists them: "was" once, at the end.
+
+    >>> join_phrases(["was shot by Bo", "has Ann in its cast", "was nominated for the Gold"])
+    'has Ann in its cast, was shot by Bo and nominated for the Gold'
+    """
+    active = [phrase for phrase in phrases if not phrase.startswith("was ")]
+    passive = [phrase.removeprefix("was ") for phrase in phrases if phrase.startswith("was ")]
+    parts = [*active, *(f"was {phrase}" for phrase in passive[:1]), *passive[1:]]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 class _StatedFacts:
     """Facts, and the sentences that state them."""
 
-    def __init__(self, facts: Sequence[Cells], pool: UnitPool) -> None:
+    def __init__(self, facts: Sequence[Cells], pool: UnitPool, revision: int) -> None:
+        self._revision = revision
         self._number = {fact: n for n, fact in enumerate(facts)}
         self._facts = sorted((fact for fact in facts if fact[1] in PHRASES), key=lambda f: seeded_hash("|".join(f)))
         self._texts = [text for _, text in pool.text]
@@ -142,7 +157,9 @@ class _StatedFacts:
                 del in_text[fact]
             if in_text and shown and len(nouns) <= 1:
                 phrases = [PHRASES[relation][1].format(tail) for _, relation, tail in (*shown, *in_text)]
-                question = f"Which {next(iter(nouns), 'work')} {', '.join(phrases[:-1])} and {phrases[-1]}?"
+                listed = f"{', '.join(phrases[:-1])} and {phrases[-1]}"
+                listed = join_phrases(phrases) if self._revision > 1 else listed
+                question = f"Which {self._noun(next(iter(nouns), 'work'))} {listed}?"
                 yield self._instance(question, shown, in_text, (entity,))
 
     def answer_lists(self) -> Iterator[Instance]:
@@ -162,8 +179,12 @@ class _StatedFacts:
             shown = [fact for fact in facts if fact not in in_text]
             if in_text and shown:
                 noun, phrase, _ = PHRASES[relation]
-                question = f"Name every {noun} that {phrase.format(tail)}."
+                which = "who" if self._revision > 1 and noun == "person" else "that"
+                question = f"Name every {self._noun(noun)} {which} {phrase.format(tail)}."
                 yield self._instance(question, shown, in_text, tuple(sorted(fact[0] for fact in facts)))
+
+    def _noun(self, noun: str) -> str:
+        return "software title" if self._revision > 1 and noun == "program" else noun
 
     def _is_doubted(self, fact: Cells) -> bool:
         """Return whether a passage that is linked to a fact may deny it."""

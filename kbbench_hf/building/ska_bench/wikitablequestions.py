@@ -7,13 +7,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
+from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
 from kbbench_hf.building.ska_bench import source_files
-from kbbench_hf.building.ska_bench.name_matching import normalize_cell
+from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import COMPARISONS, parse_number
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.answers import wtq_number
+from kbbench_hf.metrics.typed_answers import answer_type
 
 TABLES, QUESTIONS = "wtq_tables.jsonl.gz", "wtq_questions.jsonl.gz"
 SOURCE = source_files.DataSource("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")
@@ -22,7 +24,7 @@ FEWEST_COLUMNS, FEWEST_ROWS = 6, 8
 _SUMMARIES = frozenset({"total", "totals", "overall total", "grand total", "career total", "sum", "average"})
 
 
-def read_tables(folder: Path) -> source_files.TableSource:
+def read_tables(folder: Path, revision: int = NEWEST) -> source_files.TableSource:
     """Return the tables, without rows that sum up other rows, and the questions that one program answers.
 
     Raises:
@@ -39,11 +41,15 @@ def read_tables(folder: Path) -> source_files.TableSource:
         table = tables[row["table"]]
         if len(table.header) < FEWEST_COLUMNS or len(table.rows) < FEWEST_ROWS:
             continue
-        found = induce_program(row["question"], table.header, table.rows, row["answers"])
+        found = induce_program(row["question"], table.header, table.rows, row["answers"], revision)
         if found and not contradicts(row.get("logical_form") or "", table, found.positive):
             answers = tuple(map(clean, row["answers"]))
             is_number = all(wtq_number(answer) is not None for answer in answers)
-            fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, "number" if is_number else "entity", ())
+            kind, aliases = "number" if is_number else "entity", tuple[Cells, ...]()
+            if revision > 1:
+                kind = kind if is_number else min(map(answer_type, answers), key=["entity", "date", "number"].index)
+                aliases = option_names(row["question"], found.program, table.header, answers)
+            fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, kind, aliases)
             questions.append(source_files.TableQuestion(*fields_of, row["table"], found.program, found.positive))
     return source_files.TableSource(SOURCE, tables, questions, len(records))
 
@@ -52,6 +58,25 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> source_files
     cells: list[Cells] = [tuple(map(clean, row)) for row in rows if len(row) == len(header)]
     data_rows = [row for row in cells if not any(normalize_cell(cell).strip(":") in _SUMMARIES for cell in row[:2])]
     return source_files.SourceTable(tuple(map(clean, header)), data_rows)
+
+
+def option_names(question: str, program: Program, header: Cells, answers: Cells) -> tuple[Cells, ...]:
+    """Return the names by which a comparison offers its answer, where it is called otherwise in the table.
+
+    >>> program = {"type": "compare", "key": 0, "test": "contains", "values": ["ascari", "chiron"]}
+    >>> option_names("who came earlier, chiron or ascari?", program, ("Driver", "Pos"), ("Louis Chiron",))
+    (('chiron',),)
+    >>> program = {"type": "compare", "key": 0, "values": ["barry", "benton"]}
+    >>> option_names("is barry county or benton county larger?", program, ("County", "Area"), ("Benton",))
+    (('benton county',),)
+    """
+    if program["type"] != "compare":
+        return ()
+    text, [answer] = normalize_cell(question), answers
+    options = [value for value in program["values"] if mentions(normalize_cell(answer), value)]
+    names = [f"{value} {normalize_cell(header[program['key']])}" for value in options]
+    names = [value for value in options if value != normalize_cell(answer)] + [n for n in names if mentions(text, n)]
+    return (tuple(names),) if names else ()
 
 
 Form = str | list["Form"]

@@ -1,6 +1,8 @@
 """SKA-Bench as a benchmark, on the shipped archipelago."""
 
 import hashlib
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from kbbench_hf.benchmarks.ska_bench.benchmark import (
     score,
     summarise,
 )
+from kbbench_hf.benchmarks.ska_bench.longer_names import longer_names
 from kbbench_hf.parsing.parsed_reply import ParseError
 
 
@@ -77,6 +80,45 @@ def test_prompts_hold_the_context_the_question_and_the_way_to_answer(name: str) 
             assert context.sk_text in text + "\n" and context.text_text[:-1] in text
             assert row["question"] in text and words in text.splitlines()[-1]
             assert prompt.json_schema and "{sk}" not in text and "{question}" not in text
+
+
+@pytest.mark.parametrize(("version", "is_shown"), [("1.0.0", False), ("2.0.0", True)])
+def test_our_own_prompt_shows_the_title_of_a_table_from_version_2_on(version: str, is_shown: bool) -> None:
+    found = examples("noise_table_text_4k")
+    folder = SimpleNamespace(manifest={"version": version}, rows=found.context.folder.rows)
+    instances = {key: replace(each, title="Crews of {sk}") for key, each in found.context.instances.items()}
+    titled = Examples(found.rows, replace(found.context, folder=folder, instances=instances))
+    for name, shows in (("paper", False), ("clean", is_shown)):
+        [*_, message] = MINI.asking.prompts[name](found.rows[0], titled, PromptOptions()).messages
+        assert ("Crews of {sk}" in message["content"]) == shows
+        plain = MINI.asking.prompts[name](found.rows[0], found, PromptOptions()).messages[-1]["content"]
+        assert message["content"].replace(' "Crews of {sk}"', "") == plain
+
+
+def test_what_the_evidence_calls_the_answer_in_full_is_right() -> None:
+    found = MINI.data.load(shipped_dataset("mini-ska"), "noise_table_text_4k", "test")
+    rows = {row["question"]: row["answer_aliases"] for row in found.rows}
+    assert rows["Which strait did the master of the Salt Patience chart?"] == [["Marrow Strait"]]
+    answers = [["Marrow Strait"] if "strait" in row["question"] else row["answers"] for row in found.rows]
+    assert figures(found, answers, "typed")["answer_f1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "text", "expected"),
+    [
+        ("Brazoria County", "Which county?", "It is in Brazoria County, Texas, United States.", 2),
+        ("Boston", "Where?", "He lived in Boston, New York, and Chicago.", 0),  # a list
+        ("Vienna", "Where?", "He worked in Vienna, Ann said.", 0),
+        ("Cleveland Indians", "Which club?", "with the Cleveland Indians, Chicago Cubs, and others", 0),
+        ("Jayne", "What is her middle name?", "Melanie Jayne Chisholm (born 1974) sings.", 0),
+        ("American", "Of which nationality?", "is an American Football player", 0),
+        ("Oklahoma City", "Where is it set?", "the Oklahoma City National Memorial in Oklahoma City", 0),
+        ("Dr Laila Ghannam", "Who governs it?", "Its governor is Dr Laila Ghannam.", 1),
+        ("four", "How many?", "won four Grammy Awards", 0),
+    ],
+)
+def test_longer_names_are_the_same_answer(answer: str, question: str, text: str, expected: int) -> None:
+    assert len(longer_names(answer, question, [text])) == expected
 
 
 def test_the_papers_prompt_is_worded_as_in_its_figures() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
+from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.hybridqa import assign_subsets, read_questions
 from kbbench_hf.building.ska_bench.hybridqa_graph import TableGraph
@@ -153,17 +154,26 @@ def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int
     assert graph.names[0] == "Ardal (175A)" and graph.triple(0, 0) == ("Ardal (175A)", "Club", "Ardal")
 
 
-def test_a_chain_goes_from_what_one_page_states_to_what_another_does(tmp_path: Path, numbers: list[int]) -> None:
+def test_a_chain_goes_from_what_one_page_states_to_what_another_does(
+    tmp_path: Path, numbers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     n = numbers[0]
     stated = table(n)
     for year, (link, text) in enumerate(stated["passages"].items()):
         stated["passages"][link] = f"The place was founded in {1800 + year} . {text}"
     tables, rows = [stated, *map(table, numbers[1:])], [asked(n, answer="none"), *map(asked, numbers[1:])]
-    instance = next(
-        i for i in make_instances(write(tmp_path / "stated", tables, rows)).instances if i.method == "composed"
-    )
+    folder = write(tmp_path / "stated", tables, rows)
+    instance = next(i for i in make_instances(folder, 1).instances if i.method == "composed")
     assert instance.split_key == f"League_{n}" and len(instance.positive_sk) == len(instance.positive_text) == 2
     assert "founded" in instance.question and instance.answers[0] not in instance.question
+    assert not [i for i in make_instances(folder).instances if i.method == "composed"]  # no word of it is common here
+    monkeypatch.setattr(hybridqa, "common_words", lambda tables: frozenset({"club", "town"}))
+    [worded] = [i for i in make_instances(folder).instances if i.method == "composed"]
+    assert (
+        worded.question.startswith('In the list "Northern Division: Sides"')
+        and worded.answers[0] not in worded.question
+    )
+    assert "what is the founding year of the" in worded.question and "Town" not in worded.question
 
 
 def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers: list[int]) -> None:

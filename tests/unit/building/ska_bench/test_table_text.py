@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.building.ska_bench import hybridqa_evidence, table_text
-from kbbench_hf.building.ska_bench.hybridqa import QUESTIONS, TABLES, read_questions
+from kbbench_hf.building.ska_bench.hybridqa import (
+    QUESTIONS,
+    TABLES,
+    LinkedTable,
+    read_questions,
+)
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions_name
 from kbbench_hf.building.ska_bench.table_text import compose_chains, compose_comparisons
 from kbbench_hf.errors import DataError
@@ -153,13 +158,112 @@ def test_two_rows_are_compared_by_what_their_passages_say(tmp_path: Path) -> Non
     ]
 
 
+def crews() -> LinkedTable:
+    """A table with two columns by which only pairs of cells name a row."""
+    classes = [("Dinghy", "North"), ("Dinghy", "South"), ("Keel", "South"), ("Keel", "North"), ("Keel", "South")]
+    stored = table("t0")
+    for row, more in zip(stored["rows"], classes, strict=True):
+        row += [[cell, []] for cell in more]
+    cells = [[(text, tuple(links)) for text, links in row] for row in stored["rows"]]
+    return LinkedTable(
+        "t0",
+        stored["title"],
+        "Crews",
+        (*stored["header"], "Class", "Water"),
+        tuple(tuple(text for text, _ in row) for row in cells),
+        tuple(tuple(links for _, links in row) for row in cells),
+        {
+            page: f"{text} A captain knows it.".replace(" ( ", " (").replace(" )", ")").replace(" , ", ", ")
+            for page, text in stored["passages"].items()
+        },
+    )
+
+
+WORDS = {"captain", "club", "home", "port", "class", "water", "points"}
+
+
+def test_a_comparison_is_worded_as_people_do_and_names_no_title() -> None:
+    [each] = compose_comparisons([crews()], WORDS)
+    assert each.question.startswith("Who was born earlier, the captain ") and " or the one " in each.question
+    assert not any(word in each.question for word in ("Captain", "Regatta", " where ", "Class"))
+
+
+@pytest.mark.parametrize("header", ["Cptn", "Captain from", "Eliminated", "Conflict"])
+def test_what_no_word_calls_an_entity_is_not_composed(header: str) -> None:
+    crew = crews()
+    headers = (crew.header[0], header, *crew.header[2:])
+    assert list(compose_comparisons([crew._replace(header=headers)], {*WORDS, "eliminated", "conflict", "from"})) == []
+
+
+def test_what_the_table_states_by_itself_is_not_composed_from_passages() -> None:
+    crew = crews()
+    aged = crew._replace(
+        header=(*crew.header, "Age"),
+        rows=tuple((*row, "40") for row in crew.rows),
+        links=tuple((*row, ()) for row in crew.links),
+    )
+    assert list(compose_comparisons([aged], WORDS)) == []
+
+
+def test_a_page_that_has_nothing_of_the_table_is_about_a_namesake() -> None:
+    crew = crews()
+    strange = {page: text.replace("A captain knows it.", "") for page, text in crew.passages.items()}
+    assert list(compose_comparisons([crew], WORDS))
+    assert list(compose_comparisons([crew._replace(passages=strange)], WORDS)) == []
+
+
+def test_a_second_question_on_a_table_is_on_other_rows() -> None:
+    found = list(compose_comparisons([crews()], WORDS, {"t0": 2}))
+    assert len(found) == 2 and not set(found[0].rows) & set(found[1].rows)
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes"),
+    [
+        ({**IN_PASSAGE, "question": "When did the captain of Castor learn a trade ?"}, {}),  # "baker" is no date
+        ({**IN_PASSAGE, "question": "What trade did he learn ?"}, {}),  # says of nobody who it is
+        (BRIDGED, {"header": ("Club", "Home town", "Captain", "Points")}),  # a port whose page is a person's
+        (IN_TABLE, {"told": "Lund is a harbour with a famous windmill and a depth of 9 points."}),
+    ],
+)
+def test_an_answer_of_another_kind_or_with_a_rival_is_left_out(asked: dict, changes: dict, tmp_path: Path) -> None:
+    questions, tables = read_questions(source(tmp_path, [asked]))
+    table = tables["t0"]
+    if told := changes.get("told"):
+        table = table._replace(
+            header=(*table.header[:3], "Depth points"), passages={**table.passages, link("Lund"): told}
+        )
+        questions = [questions[0]._replace(text="What depth points has the crew from the harbour with a windmill?")]
+    table = table._replace(header=changes.get("header", table.header))
+    is_left_out = [
+        hybridqa_evidence.is_of_another_kind(questions[0], table)
+        or hybridqa_evidence.states_otherwise(questions[0], table)
+    ]
+    assert is_left_out == [True]
+    assert hybridqa_evidence.find_evidence(questions[0], hybridqa_evidence.TableWords(table), 2) is None
+
+
+def test_wordings_are_repaired_from_revision_2_on(tmp_path: Path) -> None:
+    plain = question("w", "what year was the the tower built ?", "1871 built", 0)
+    folder = source(tmp_path, [plain])
+    for revision, expected in {
+        1: ("what year was the the tower built?", "1871 built"),
+        2: ("What year was the tower built?", "1871"),
+    }.items():
+        [read], _ = read_questions(folder, revision)
+        assert (read.text, read.answer) == expected
+
+
 def test_a_chain_asks_for_what_one_page_states_and_names_its_row_by_what_another_one_does(tmp_path: Path) -> None:
     _, tables = read_questions(source(tmp_path, [IN_PASSAGE]))
     told = {
-        page: text.replace("founded by", f"founded in {1700 + n} by")
+        page: text.replace("founded by", f"founded in {1700 + n} by") + " A captain's port ."
         for n, (page, text) in enumerate(tables["t0"].passages.items())
     }
     [each] = compose_chains([tables["t0"]._replace(passages=told)])
+    [worded] = compose_chains([tables["t0"]._replace(passages=told)], {*WORDS, "harbour"})
+    assert worded.question.startswith("What is the ") and "Regatta" not in worded.question
+    assert " listed with the " in worded.question
     [row] = each.rows
     assert each.links in {(link(PEOPLE[row]), link(PORTS[row])), (link(PORTS[row]), link(PEOPLE[row]))}
     known, asked = (told[page] for page in each.links)

@@ -58,6 +58,22 @@ def test_all_that_meet_a_condition_are_asked_for_some_by_triples_and_some_by_sen
     assert Evidence(pool).problems(instance) == []
 
 
+def test_people_are_who_and_games_no_programs(tmp_path: Path) -> None:
+    flown = [
+        ("Ann", "astronaut mission", "STS-9", "Ann flew on STS-9."),
+        ("Bo", "astronaut mission", "STS-9", "STS-9 had Bo."),
+        ("Orb", "developer", "Elk Games", "Orb was developed by Elk Games."),
+        ("Pax", "developer", "Elk Games", "Pax is a game."),
+    ]
+    asked = {each.question for each in make_instances(write(tmp_path / "new", flown)).instances}
+    assert asked == {
+        "Name every person who flew on STS-9.",
+        "Name every software title that was developed by Elk Games.",
+    }
+    older = {each.question for each in make_instances(write(tmp_path / "old", flown), 1).instances}
+    assert older == {"Name every person that flew on STS-9.", "Name every program that was developed by Elk Games."}
+
+
 def test_names_that_were_cut_into_tokens_are_one_with_those_that_were_not(tmp_path: Path) -> None:
     said = ["Ann Ash 's film Do n't Go ( 1990 ) was directed by her .", "Don't Go was directed by Ann Ash."]
     twice = [(name, "director", "Ann Ash", text) for name, text in zip(["Do n't Go", "Don't Go"], said, strict=True)]
@@ -118,7 +134,7 @@ def test_a_page_of_another_source_that_names_all_conditions_may_be_one_more_answ
 ) -> None:
     others = [Instance(f"h{n}", "kg_text", "?", ("x",), "h") for n in range(9)]
     beside = InstanceSet(others, {"kg_text": UnitPool({"h": [("a", "b", "c")]}, [page], links={0: (0,)})})
-    monkeypatch.setattr(kg_text.hybridqa_graph_questions, "make_instances", lambda folder: beside)
+    monkeypatch.setattr(kg_text.hybridqa_graph_questions, "make_instances", lambda folder, revision: beside)
     stated = [("Una", "director", "Cy Cedar", "Una was directed by Cy Cedar.")]
     write(tmp_path / kg_text.tekgen.FOLDER, STATED + stated)
     asked = {each.question for each in kg_text.make_kg_text(tmp_path).instances}
