@@ -134,7 +134,7 @@ a country, a kind, a version, a quantity and a person's number make no other nam
     Quill led Army Group South. | Quill : Quill | Army : Army
     On Salt OS 3.1 Quill ran. | Salt OS : Salt OS | Quill : Quill
     In Brede 12 people sang. | Brede : Brede | people : people
-    Lars Holm III rowed. | Lars Holm : Lars Holm | rowed : rowed
+    Lars Holm III, a rower, won. | Lars Holm : Lars Holm | rower : rower
 the same words serve one end of a triple
     Quill is a suite. | Quill : Quill | GNU Quill : -
     Quill is a suite by Quill. | Quill : Quill | Quill : Quill
@@ -142,13 +142,15 @@ the same words serve one end of a triple
     Blue Fern is a club. | Blue_Fern : Blue Fern | "Blue Fern" : Blue Fern
     The new Dredge film is unlike Judge Dredge. | Dredge : Dredge | Judge Dredge : Judge Dredge
     In Akron, Ohio, it rains. | Akron,_Ohio : Akron, Ohio | Ohio : Ohio
-    Bell County has Bell Township, where Bell is. | Bell,_Ohio : Bell | Bell_Township : Bell Township
+    Ed joined Lyra Minor Choir. | Lyra Minor : - | Lyra Minor Choir : Lyra Minor Choir
+    Bell Township is where Bell is. | Bell,_Ohio : Bell | Bell_Township : Bell Township
 common words before the kind, and the kind before the name
     Quill lies in the Grey Bay drainage basin. | Quill : Quill | Grey Bay Basin : Grey Bay drainage basin
+    The lake of Bell House froze. | Bell_Lake : - | froze : froze
     The grounds of the Inn. One burnt. | Inn_Grounds : grounds of the Inn | burnt : burnt
-    The Grey Bay flows past, a basin. | Grey Bay Basin : - | a : a
+    Near Grey Bay, low basin land froze. | Grey Bay Basin : - | froze : froze
 two words with a preposition between them are no name
-    A part of the river in Orrin froze. | Orrin River : - | part : part
+    Lake at Orrin froze. | Orrin Lake : - | froze : froze
     Oxford University won. | University_of_Oxford : Oxford University | won : won
     The Mexican dish cost a peso in Mexico. | Mexico : Mexico | Mexican_peso : peso in Mexico
 other words for the same thing
@@ -159,6 +161,7 @@ other words for the same thing
 another form of the given name
     Sophia Helena Marsh was young. | Sophie Marsh : Sophia Helena Marsh | young : young
     Evangelista Rossi sang. | Evan Rossi : Evangelista Rossi | sang : sang
+    Mark Holm sang. | Mary Holm : - | sang : sang
     Robert Marsh sang. | Rupert Marsh : - | sang : sang
 other endings
     The printed book is long. | book : book | Print : printed
@@ -166,12 +169,13 @@ other endings
 youth teams and teams of women
     Ed is in the youth team of Norland. | Ed : Ed | Norland_national_youth_team : youth team of Norland
     Norland U17 won. | won : won | Norland_national_under-17_football_team : Norland U17
+    The Norland youth team won. | won : won | Norland_national_football_team : -
     The Norland team won. | won : won | Norland_national_youth_football_team : -
 descriptions in other words
     Soldiers of the Oss army fell at Ny. | fell : fell | Oss Army soldiers killed in war at Ny : -
     Soldiers of the Oss army, dead in war at Ny. | dead : dead | Oss Army soldiers killed in war at Ny : ...
 seasons with the year elsewhere
-    The 2015 season of the Oak League ended. | ended : ended | 2015 Oak League : 2015 season of the Oak League
+    The 2015 season, third of its kind, of the Oak Row Club Cup ended. | ended : ended | 2015 Oak Row Club Cup : ...
     In 2015 Ed won; he rode in each other race of the land and in the Oak League. | Ed : Ed | 2015 Oak League : -
 one long word spelled differently
     Quill's style is Tudor and Jacobean. | Quill : Quill | Tudor_and_Jacabian : Tudor and Jacobean

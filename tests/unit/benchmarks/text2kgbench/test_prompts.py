@@ -201,7 +201,7 @@ ROWS = train_of(
     ("a", "The film is by Ann.", [("Ran", "by", "Ann")]),
     ("b", "Ran came out on 9 May 2009.", [("Ran_(film)", "date", "2009-05-09")]),
     ("c", "In & Out is by Bo_b and 83.2 m long.", [('"In & Out"', "by", "Bo_b"), ("In_&_Out", "size", "83.2104")]),
-    ("d", "On is by Cy.", [("On Time", "by", "Cy")]),
+    ("d", "On is by Cy.", [("On_Time", "by", "Cy")]),
 )
 
 
