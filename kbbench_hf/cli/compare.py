@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -115,17 +115,11 @@ def command(
     chosen = metrics.split(",") if metrics else None
     wants_table = table_format or percent or len(results or systems) != 2 or patterns
 
+    shared: dict[str, Any] = {"split": split, "mode": mode, "options": read_options, "across_prompts": across_prompts}
+
     def blocks_of_systems() -> "list[Block]":
         with waiting("Comparing"):
-            return results_table(
-                results or systems,
-                named,
-                split=split,
-                mode=mode,
-                metrics=chosen,
-                options=read_options,
-                across_prompts=across_prompts,
-            )
+            return results_table(results or systems, named, metrics=chosen, **shared)
 
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
@@ -136,15 +130,7 @@ def command(
         names = tuple(each.log.name for each in results if each.log) if results else names
         first, second = results or files
         with waiting("Comparing"):
-            comparison = compare(
-                first,
-                second,
-                benchmark,
-                split=split,
-                mode=mode,
-                options=read_options,
-                across_prompts=across_prompts,
-            )
+            comparison = compare(first, second, benchmark, **shared)
         found = comparison.a.definition
         wanted = [*comparison.tests] if all_metrics else found.metric_names(chosen) if chosen else None
         if json_output:

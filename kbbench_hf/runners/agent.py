@@ -193,9 +193,8 @@ def tool_parameters(agent: Agent, tool_choice: str | None = None) -> dict[str, A
     """
     if agent.protocol == "json":
         return {}
-    return {"tools": [tool.function() for tool in agent.tools.offered]} | (
-        {"tool_choice": tool_choice} if tool_choice else {}
-    )
+    more = {"tool_choice": tool_choice} if tool_choice else {}
+    return {"tools": [tool.function() for tool in agent.tools.offered], **more}
 
 
 def contract_sha256(agent: Agent) -> str:

@@ -53,9 +53,8 @@ def replay(folder: Path) -> Iterator[Replayed]:
         for walk in walks:
             row = rows[walk.id]
             messages = walk.messages if walk.messages is not None else _messages(agent, row, walk, journal)
-            yield Replayed(
-                walk, messages, bool(walk.selected) and walk.selected[0] in row["answer_ids"], agent.tools.offered
-            )
+            right = bool(walk.selected) and walk.selected[0] in row["answer_ids"]
+            yield Replayed(walk, messages, right, agent.tools.offered)
 
 
 def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
@@ -75,12 +74,9 @@ def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
                 f"on them. Run the agent with --split {TRAINING}, and export that."
             )
         if right or not successes:
-            told = (
-                {"tools": [tool.function() for tool in tools]}
-                if any("tool_calls" in message for message in messages)
-                else {}
-            )
-            line = {"id": walk.id, "messages": [_as_objects(message) for message in messages], **told}
+            line = {"id": walk.id, "messages": [_as_objects(message) for message in messages]}
+            if any("tool_calls" in message for message in messages):
+                line["tools"] = [tool.function() for tool in tools]
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 

@@ -246,18 +246,17 @@ def _block(
         raise UsageError(
             f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores. Name a system."
         )
-    results = {each.name: each.result for each in systems if each.result is not None}
-    for a, b in combinations(results, 2):
-        refuse_incomparable(results[a], results[b], (a, b), across_prompts=across_prompts)
     chosen = _metrics(bench, systems, metrics)
     sign = 1 if chosen[0] in bench.scoring.lower_is_better else -1
     order = {each.name: sign * shown.value if (shown := each.figure(chosen[0])) else math.inf for each in systems}
     systems.sort(key=lambda each: order[each.name])
+    results = {each.name: each.result for each in systems if each.result is not None}
+    for a, b in combinations(results, 2):
+        refuse_incomparable(results[a], results[b], (a, b), across_prompts=across_prompts)
     tests = list(_tests([each for each in systems if each.figure(chosen[0])], chosen[0]))
     p_values = {frozenset((each.a, each.b)): each.test.p_value for each in tests}
     tested = [each.name for each in systems if any(each.name in (test.a, test.b) for test in tests)]
     groups = dict(zip(tested, rank_groups(tested, lambda a, b: p_values[frozenset((a, b))]), strict=True))
-    results = {each.name: each.result for each in systems if each.result is not None}
     warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
     pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
     warnings = [*pairs, *different_texts(results), *prompt_warnings(results), *repeat_notes(results), *warnings]
