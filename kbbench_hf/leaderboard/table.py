@@ -115,6 +115,8 @@ class Row:
     """Where published figures stand, and the address of it."""
     warnings: Sequence[ScoreWarning] = ()
     """What weakens the figures."""
+    revision: str = ""
+    """The revision of the data on which it was scored; empty for published rows."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """What the annotations were made with that the figures need, by kind; whoever submitted the row made them."""
 
@@ -139,6 +141,8 @@ def board(index: Index, task_key: Place) -> list[Row]:
     flagged = flags(index.doubts(), stored) if stored else {}
     rows = [_stored(each, bench.headline) for each in stored if each.record.mode == task_key.mode]
     rows = [replace(row, flags=flagged[row.id]) if row.id in flagged else row for row in rows]
+    if len({row.revision for row in rows}) > 1:
+        rows = [replace(row, warnings=[*row.warnings, _other_data(row, rows)]) for row in rows]
     rows += [_published(each) for each in published_systems(task_key)]
     metric = headline(bench, rows)
     sign = 1 if metric in bench.scoring.lower_is_better else -1
@@ -209,8 +213,9 @@ def _with_groups(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) 
 
 
 def _testable(one: Row, other: Row, metric: str) -> bool:
-    """Say whether both have scores per example, and none their own judges or embedders."""
+    """Say whether both have scores per example on the same data, and none their own judges or embedders."""
     stored = "published" not in (one.badge, other.badge) and one.annotations == other.annotations
+    stored = stored and one.revision == other.revision
     return stored and _has(one, metric) and _has(other, metric)
 
 
@@ -238,6 +243,12 @@ def _tests(ids: Sequence[str], index: Index, of: Benchmark, metric: str) -> Iter
 
 def _order(row: Row, metric: str, sign: int) -> float:
     return sign * row.figures[metric].value if _has(row, metric) else math.inf
+
+
+def _other_data(row: Row, rows: Sequence[Row]) -> ScoreWarning:
+    n = sum(other.revision != row.revision for other in rows)
+    message = f"Scored on data revision {row.revision[:8]}; {n:,} rows here are on other revisions and not comparable."
+    return ScoreWarning("revision", message, "Score all systems on one revision of the data.")
 
 
 def _published(row: PublishedRow) -> Row:
@@ -277,6 +288,7 @@ def _stored(row: StoredRow, headline: str) -> Row:
         seen_gap=None if None in seen else seen[0] - seen[1],
         submitter=record.submitter,
         stored=row.stored,
+        revision=record.dataset_revision,
         warnings=[ScoreWarning.of(each) for each in result.get("warnings", [])],
         annotations=result.get("annotations", {}),
         **said,

@@ -7,8 +7,8 @@ that could hold by chance does not count: the more of them are tried, the more c
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -23,8 +23,8 @@ RELATIVE = 0.01
 """How far a product or ratio may be from the number."""
 AGREE = 0.8
 """The share of rows in which a calculation, or an order, must hold."""
-MOST_TERMS = 30
-"""With more numbers beside a cell, sums of three are not tried."""
+MOST_TERMS, MOST_ROWS = 30, 200
+"""With more numbers beside a cell, sums of three are not tried; in longer tables, totals are not."""
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _NEGATIVE = re.compile(r"[$€£ ]*(?:[-−][$€£ ]*\d|\([$€£ ]*[\d.,]+\)?%?$)")
 _DASHES = frozenset({"-", "--", "---", "–", "—"})
@@ -44,14 +44,18 @@ def cell_follows(rows: Sequence[Cells], place: int, column: int) -> bool:
     numbers = grid[:, column, 0]
     if np.isnan(numbers[place]):
         return False
-    unit = _unit(rows[place][column])
+    digits = next(iter(_DIGITS.findall(rows[place][column])), "0").partition(".")[2]
+    unit = 10.0 ** -len(digits)
+    close = unit * (1.01 if abs(numbers[place]) >= 100 * unit else 0.01)  # addends of large numbers are rounded
     beside = [grid[:, other, part] for other in range(grid.shape[1]) for part in (0, 1) if other != column]
     near = [np.append(np.nan, numbers[:-1]), np.append(numbers[1:], np.nan)]
     first = grid[:, :, 0]
     return (
-        _is_combined(numbers, [*beside, *near], place, unit)
-        or (len(rows) <= MOST_TERMS and _is_combined(first[place], np.delete(first, place, axis=0), column, unit))
-        or _is_total(first, place, column, unit)
+        _is_combined(numbers, np.array([*beside, *near]), place, close, unit)
+        or (
+            len(rows) <= MOST_TERMS and _is_combined(first[place], np.delete(first, place, axis=0), column, close, unit)
+        )
+        or (len(rows) <= MOST_ROWS and _is_total(first, place, column, close, unit))
         or _is_carried(first, place, column)
         or (bool({each[place] for each in near} & {numbers[place]}) and order_follows(rows, column))
     )
@@ -65,23 +69,15 @@ def order_follows(rows: Sequence[Cells], column: int) -> bool:
     """
     grid = np.array([[_numbers(cell)[0] for cell in row] for row in rows])
     others = [np.arange(len(rows), dtype=np.float64), *(grid[:, n] for n in range(grid.shape[1]) if n != column)]
-    for other in others:
-        steps = [
-            np.sign(np.subtract.outer(each, each))[np.triu_indices(len(rows), 1)] for each in (grid[:, column], other)
-        ]
-        agree = steps[0] * steps[1]
-        agree = agree[~np.isnan(agree) & (agree != 0)]
-        if len(agree) >= 2 and abs(agree.mean()) >= 2 * AGREE - 1:
-            return True
-    return False
+    above = np.triu_indices(len(rows), 1)
+    own, *steps = (np.sign(np.subtract.outer(each, each)[above]) for each in (grid[:, column], *others))
+    agree = [each[~np.isnan(each) & (each != 0)] for each in (own * step for step in steps)]
+    return any(len(each) > 1 and abs(each.mean()) >= 2 * AGREE - 1 for each in agree)
 
 
 def _is_named(rows: Sequence[Cells], place: int, column: int) -> bool:
     """Return whether other cells of the row hold at least half of the words that are particular to this cell."""
-    usual = defaultdict[str, int](int)
-    for row in rows:
-        for word in content_words(row[column]):
-            usual[word] += 1
+    usual = Counter(word for row in rows for word in content_words(row[column]))
     words = {word for word in content_words(rows[place][column]) if usual[word] <= max(1, len(rows) // 5)}
     words = {word for word in words if not word.isdigit() or len(word) > 2}
     shown = content_words(" ".join(cell for n, cell in enumerate(rows[place]) if n != column))
@@ -111,80 +107,56 @@ def _numbers(cell: str) -> tuple[float, float]:
     return (-first if _NEGATIVE.match(cell) else first), second
 
 
-def _unit(cell: str) -> float:
-    """Return the value of the last digit of a cell's number: 0.01 of "1.25"."""
-    [digits, *_] = _DIGITS.findall(cell) or ["0"]
-    return 10.0 ** -len(digits.partition(".")[2])
-
-
-def _is_combined(numbers: Numbers, beside: Iterable[Numbers], place: int, unit: float) -> bool:
+def _is_combined(numbers: Numbers, beside: Numbers, place: int, close: float, unit: float) -> bool:
     """Return whether up to three numbers beside each one give it, by + and - or by * and /, maybe with a constant."""
-    along = np.array([each for each in beside if not np.isnan(each[place])]).reshape(-1, len(numbers))
-    scale = float(np.nanmedian(np.abs(numbers)))
-    close = unit * (1.01 if abs(numbers[place]) >= 100 * unit else 0.01)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [np.where(each > 0, np.log(np.where(each > 0, each, 1.0)), np.nan) for each in (numbers, along)]
-    return _has_sum(numbers, along, place, close, max(2.0, scale / (2 * close + unit))) or (
+        logs = [np.where(each > 0, np.log(np.where(each > 0, each, 1.0)), np.nan) for each in (numbers, beside)]
+    levels = max(2.0, float(np.nanmedian(np.abs(numbers))) / (2 * close + unit))
+    return _has_sum(numbers, beside, place, close, levels) or (
         bool(numbers[place] > 0) and _has_sum(logs[0], logs[1], place, RELATIVE, 1 / (2 * RELATIVE))
     )
 
 
-def _has_sum(numbers: Numbers, along: Numbers, place: int, tolerance: float, levels: float) -> bool:
+def _has_sum(numbers: Numbers, beside: Numbers, place: int, close: float, levels: float) -> bool:
     """Return whether the number at a place is a sum of up to three signed terms, maybe with a constant."""
-    along = along[~np.isnan(along[:, place])]
-    signed = np.concatenate([along, -along])
-    for size in (1, 2, 3) if len(along) <= MOST_TERMS else (1, 2):
-        chosen = np.array(list(combinations(range(len(signed)), size)), dtype=np.int64)
-        kinds = np.sort(chosen.reshape(-1, size) % max(1, len(along)), axis=1)
-        chosen = chosen.reshape(-1, size)[(np.diff(kinds, axis=1) > 0).all(axis=1)]  # no term beside its opposite
-        if not len(chosen):
-            continue
+    terms = beside[~np.isnan(beside[:, place])]
+    signed = np.concatenate([terms, -terms])
+    for size in (1, 2, 3) if len(terms) <= MOST_TERMS else (1, 2):
+        chosen = np.array(list(combinations(range(len(signed)), size)), dtype=np.int64).reshape(-1, size)
+        kinds = np.sort(chosen % max(1, len(terms)), axis=1)
+        chosen = chosen[(np.diff(kinds, axis=1) > 0).all(axis=1)]  # no term beside its opposite
         missed = numbers - signed[chosen].sum(axis=1)
         known = np.delete(missed, place, axis=1)
         fitted = np.nanmedian(np.where(np.isnan(known).all(axis=1, keepdims=True), 0.0, known), axis=1)
-        for error, cost in ((missed, 1), (missed - fitted[:, None], 2)):
-            if _holds(np.abs(error) <= tolerance, ~np.isnan(error), place, len(chosen), levels, cost):
-                return True
+        if _holds(missed, place, close, levels) or _holds(missed - fitted[:, None], place, close, levels, cost=2):
+            return True
     return False
 
 
-def _holds(
-    close: NDArray[np.bool_],
-    known: NDArray[np.bool_],
-    place: int,
-    tried: int,
-    levels: float,
-    cost: int,
-    share: float = AGREE,
-) -> bool:
+def _holds(errors: Numbers, place: int, close: float, levels: float, cost: int = 1, share: float = AGREE) -> bool:
     """Return whether one of some calculations gives the number at a place, and others more often than by chance.
 
     A constant costs one confirmation, because it is fitted.
     """
-    others, confirmed = known.sum(axis=1) - known[:, place], close.sum(axis=1) - close[:, place]
-    is_found = close[:, place] & (confirmed >= share * others) & (confirmed >= cost)
-    return bool((is_found & (tried < CHANCE * levels ** np.minimum(20, confirmed + 2.0 - cost))).any())
+    known, right = ~np.isnan(errors), np.abs(errors) <= close
+    others, confirmed = known.sum(axis=1) - known[:, place], right.sum(axis=1) - right[:, place]
+    is_found = right[:, place] & (confirmed >= share * others) & (confirmed >= cost)
+    return bool((is_found & (len(errors) < CHANCE * levels ** np.minimum(20, confirmed + 2.0 - cost))).any())
 
 
-def _is_total(grid: Numbers, place: int, column: int, unit: float) -> bool:
+def _is_total(grid: Numbers, place: int, column: int, close: float, unit: float) -> bool:
     """Return whether the number is in a total along its column that also holds in another column.
 
     That is a sum of consecutive rows, or a number minus such a sum, or the difference of two numbers minus one. The sum
     of the whole column may be in any other one.
     """
-    columns = [n for n in range(grid.shape[1]) if n == column or not np.isnan(grid[place, n])]
-    cells = grid[:, columns]
-    target, at = cells[place], columns.index(column)
-    close = unit * (1.01 if abs(target[at]) >= 100 * unit else 0.01)
-    levels = max(2.0, abs(target[at]) / (2 * close + unit))
     whole = float(np.nansum(grid[:, column]))
     if whole >= 100 and (np.delete(grid, column, axis=1) == whole).any():
         return True
-    for calculated in _totals(cells, place):
-        error = target - calculated
-        if _holds(np.abs(error) <= close, ~np.isnan(error), at, len(calculated), levels, 1, 0.5):
-            return True
-    return False
+    cells = grid[:, ~np.isnan(grid[place])]
+    at = int((~np.isnan(grid[place, :column])).sum())
+    levels = max(2.0, abs(cells[place, at]) / (2 * close + unit))
+    return any(_holds(cells[place] - each, at, close, levels, share=0.5) for each in _totals(cells, place))
 
 
 def _totals(cells: Numbers, place: int) -> Iterator[Numbers]:
@@ -193,17 +165,14 @@ def _totals(cells: Numbers, place: int) -> Iterator[Numbers]:
     sums = np.concatenate([np.zeros((1, cells.shape[1])), np.cumsum(np.nan_to_num(cells), axis=0)])
     blocks = [(start, end) for start in range(n) for end in range(start + 1, n + 1)]
     outside = [sums[end] - sums[start] for start, end in blocks if not start <= place < end and end > start + 1]
-    if outside:
-        yield np.array(outside)
+    yield np.array(outside).reshape(-1, cells.shape[1])
     within = [(start, end) for start, end in blocks if start <= place < end]
     rest = [sums[end] - sums[start] - np.nan_to_num(cells[place]) for start, end in within]
     others = [cells[[m for m in range(n) if not start <= m < end]] for start, end in within]
-    if found := [total - left for left, some in zip(rest, others, strict=True) for total in some]:
-        yield np.array(found)
+    yield np.concatenate([some - left for left, some in zip(rest, others, strict=True)])
     if n <= MOST_TERMS:
-        pairs = [some[:, None] - some[None] - left for left, some in zip(rest, others, strict=True) if len(some) > 1]
-        if pairs:
-            yield np.concatenate([each.reshape(-1, cells.shape[1]) for each in pairs])
+        pairs = [some[:, None] - some[None] - left for left, some in zip(rest, others, strict=True)]
+        yield np.concatenate([each.reshape(-1, cells.shape[1]) for each in pairs])
 
 
 def _is_carried(grid: Numbers, place: int, column: int) -> bool:

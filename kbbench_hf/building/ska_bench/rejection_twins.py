@@ -17,7 +17,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -210,16 +209,13 @@ class TwinMaker:
 
     def _cost(self, cut: Sequence[Place]) -> tuple[int, int]:
         """Return how many triples of a cut leave another one between their ends, and its words of the question."""
-        ends = Counter(frozenset(map(normal_name, self._cells[n][::2])) for n in self._shown_triples)
-        rejoined = sum(ends[frozenset(map(normal_name, self._unit(unit)[::2]))] > 1 for unit in cut)
+        shown = (*self._positives, *self._noise) if self._revision > 1 and self._instance.subset == "kg" else ()
+        joined = Counter(map(self._ends, shown))
+        rejoined = sum(joined[self._ends(unit)] > 1 for unit in cut)
         return rejoined, sum(len(self._question & _words(self._text(unit))) for unit in cut)
 
-    @cached_property
-    def _shown_triples(self) -> list[int]:
-        """The triples of the context, from revision 2 on."""
-        if self._revision == 1 or self._instance.is_table:
-            return []
-        return [n for in_text, n in (*self._positives, *self._noise) if not in_text]
+    def _ends(self, unit: Place) -> frozenset[str]:
+        return frozenset(map(normal_name, self._unit(unit)[::2]))
 
     def _follows(self, unit: Place) -> bool:
         """Return whether what a row loses with its emptied cell, or a graph with a triple, follows from others."""

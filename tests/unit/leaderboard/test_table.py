@@ -89,3 +89,14 @@ def test_a_row_says_how_much_was_answered(store: Store, read: Preview) -> None:
     store_preview(store, replace(read, result=replace(read.result, counters=counters)), System("partial"), "tester")
     (row,) = board(Index(store), PLACE)
     assert (row.coverage, row.parse_failure_rate) == (0.75, 0.125)
+
+
+def test_rows_on_different_data_are_never_tested_and_say_so(store: Store, read: Preview, other: Preview) -> None:
+    older = replace(other, result=replace(other.result, dataset_revision="0" * 40))
+    for name, each in (("now", read), ("before", older)):
+        store_preview(store, each, System(name), "tester")
+    index = Index(store)
+    rows = with_differences(board(index, PLACE), PLACE, "f1", index)
+    assert [row.above for row in rows] == [None, None] and [row.group for row in rows] == [1, None]
+    assert [[each.code for each in row.warnings].count("revision") for row in rows] == [1, 1]
+    assert "Scored on data revision 00000000; 1 rows" in str(rows[1].warnings[-1])

@@ -90,6 +90,9 @@ def test_the_control_stands_beside_rejection_and_always_no_is_at_chance() -> Non
     assert [cell and cell.value for cell in row] == [1.0, 0.0, 0.5, 0.5]
     (section,) = made
     assert section.notes == []
+    (noise,) = evaluation({"no": {"rejection_noise_kg": scored({"a": 0.5}, REJECTED)}})
+    assert [cell and cell.value for cell in noise.tables[0].rows["no"]] == [0.5, 0.5]
+    assert noise.tables[0].name == "rejection-noise" and "always answers no is best" in noise.notes[0]
     (alone,) = evaluation({"no": {"rejection_kg": scored({"a": 1.0}, REJECTED)}})
     assert "always answers no is best" in alone.notes[0]
 

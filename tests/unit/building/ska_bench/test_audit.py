@@ -9,7 +9,7 @@ import pytest
 from kbbench_hf.benchmarks import audits
 from kbbench_hf.benchmarks.audits import Finding, in_markdown, read_card, read_closed_book, refuse_unwaived, waivers
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
-from kbbench_hf.benchmarks.ska_bench.units import Instance
+from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
 from kbbench_hf.building.ska_bench import audit as guesses
 from kbbench_hf.building.ska_bench.audit import _lengths, audit
 from kbbench_hf.building.ska_bench.audit_features import (
@@ -99,6 +99,15 @@ def test_length_is_looked_at_within_contexts_too() -> None:
     assert {each.name: each.value for each in _lengths("kg", [context(9, 5, 5)])}["length_sk_within"] == 1
 
 
+def test_a_made_row_that_keeps_the_key_of_a_needed_row_is_found() -> None:
+    pool = UnitPool({"t": ROWS}, headers={"t": HEADER})
+    for made, is_found in ((("1998", "Viking", "Una"), False), (("2001", "Viking", "Dag"), True)):
+        units = [ContextUnit(row, False, row[0] == "2001", "", 8) for row in (*ROWS, made)]
+        units[-1] = replace(units[-1], is_positive=False)
+        context = AuditContext(Instance("q", "table", "?", ("x",), "t"), HEADER, units)
+        assert guesses._is_contradicted(context, pool) is is_found
+
+
 def test_the_best_constant_is_the_most_frequent_gold_answer() -> None:
     asked = [on_table("?", (gold,), {0}) for gold in ("2", "2", "3", "4")]
     assert guesses.best_constant(asked) == 1 / 2
@@ -145,7 +154,7 @@ def test_an_audit_has_every_line_for_every_subset_of_a_built_dataset(mini: Datas
     assert set(guesses.GUESSES) | {"best_constant", "option_guess", "places", "in_first_1k", "length_sk"} <= set(
         names["kg"]
     )
-    assert {"rejection_single", "rejection_all", "rejection_question"} <= set(names["table"])
+    assert {"rejection_single", "rejection_all", "rejection_question", "contradictions"} <= set(names["table"])
     assert audit(mini) == findings
     assert all(isnan(each.value) or 0 <= each.value <= 1 for each in findings)
 

@@ -81,6 +81,8 @@ def test_unreviewed_instances_have_a_config_of_their_own_and_demo_ones_a_split(t
 def test_unknown_configs_and_missing_sources_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'noise_kg_4k'"):
         build_open(tmp_path, tmp_path / "out", ["noise_kg_4kk"])
+    with pytest.raises(UsageError, match="rejection_noise_kg"):
+        build_open(tmp_path, tmp_path / "out", ["rejection_noise_kg"], revision=1)
     with pytest.raises(UsageError, match="--source"):
         build_official(None, tmp_path / "out")
     only_table = [each for each in archipelago.release().instances if each.subset == "table"]
