@@ -155,6 +155,8 @@ def _limitations(built: QuestionSet) -> Iterable[str]:
             f"- Never asked about, for they would be said in the same words: {', '.join(account.alike)}. Words of "
             "their own in the spec (`words: relations:`) tell them apart."
         )
+    if account.inverses:
+        yield f"- Asked about by their inverse alone: {', '.join(account.inverses)}."
     if account.unwritable:
         yield f"- Never asked about, for metapaths cannot name them: {', '.join(account.unwritable)}."
     if account.exhausted:

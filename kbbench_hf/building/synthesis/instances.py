@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.building.synthesis.node_phrases import folded, is_named
+from kbbench_hf.building.synthesis.requirements import Requirement
 from kbbench_hf.building.synthesis.schema import is_name
 from kbbench_hf.knowledge_base.graph import Direction, Graph
 from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
@@ -65,6 +66,18 @@ class TopicDraws:
                 return None
         topics = [drawn[topic] for topic in path.topics]
         return topics, [] if met is None else np.setdiff1d(met, topics).tolist()
+
+    def reached(self, path: Metapath, topics: Sequence[int]) -> list[list[int]]:
+        """Return to how many nodes each hop of each walk of a template leads from these topics."""
+        rows = dict(zip(path.topics, topics, strict=True))
+        counts: list[list[int]] = []
+        for walk in path.walks:
+            nodes = self.graph.of_type(walk.start_type) if walk.topic is None else np.array([rows[walk.topic]])
+            counts.append([])
+            for hop in walk.hops:
+                nodes = MetapathWalk(None, walk.start_type, (hop,)).follow(self.graph, nodes)
+                counts[-1].append(len(nodes))
+        return counts
 
     def _first(self, walk: MetapathWalk, rng: Random) -> int | None:
         hop = walk.hops[0]
@@ -128,6 +141,8 @@ class Usage:
         self._topics: Counter[int] = Counter()
         self._in_template: Counter[tuple[str, int]] = Counter()
         self._answers: Counter[int] = Counter()
+        self.phrases: Counter[str] = Counter()
+        self.most_of_phrase = max(FEWEST_AS_TOPIC, TOPIC_SHARE * count)
         self._n_hubs = self._n_most_linked = 0
 
     @cached_property
@@ -169,8 +184,11 @@ class Usage:
             return "the node of its type with most edges is an answer"
         return None
 
-    def take(self, path: Metapath, topics: Sequence[int], answers: Sequence[int]) -> None:
-        """Count the topics and answers of a new question."""
+    def take(
+        self, path: Metapath, topics: Sequence[int], answers: Sequence[int], requirements: Sequence[Requirement]
+    ) -> None:
+        """Count the topics, answers and phrases of a new question."""
+        self.phrases.update(each["value"] for each in requirements if each["kind"] == "phrase")
         self._topics.update(topics)
         self._in_template.update((path.text, row) for row in topics)
         self._answers.update(answers)

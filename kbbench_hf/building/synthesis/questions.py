@@ -9,12 +9,13 @@ from zlib import crc32
 
 from kbbench_hf.building.lexical_match import ranks_by_words
 from kbbench_hf.building.own_extraction.splits import connected_groups
+from kbbench_hf.building.synthesis.english import spoken
 from kbbench_hf.building.synthesis.instances import EntityNames, TopicDraws, Usage
 from kbbench_hf.building.synthesis.node_phrases import NodeTexts, is_named
 from kbbench_hf.building.synthesis.requirements import Requirement, Requirements
-from kbbench_hf.building.synthesis.schema import RelationStep, read_schema
+from kbbench_hf.building.synthesis.schema import read_schema
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
-from kbbench_hf.building.synthesis.templates import TemplateYield, hops_of, left_out, sayable, templates_of
+from kbbench_hf.building.synthesis.templates import TemplateYield, hops_of, left_out, sayable, templates_of, words_of
 from kbbench_hf.building.synthesis.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -24,7 +25,11 @@ from kbbench_hf.text.words import list_words
 TRIES_WITHOUT_RESULT = 200
 """After so many rejections in a row a template is exhausted."""
 ALIKE = 0.9
-"""Questions of one template that have this share of their tokens in common are the same."""
+MOST_WORDS = 28
+"""The longest question, its topics aside."""
+MOST_GOLD = 6
+"""Candidates that are tried as the node that gives requirements."""
+
 EASY, MEDIUM = 5, 100
 """Highest ranks, by words alone, of easy and of medium questions."""
 
@@ -74,6 +79,8 @@ class AttemptStatistics:
     """Steps that no metapath can name."""
     alike: list[str] = field(default_factory=list)
     """Relations that would be worded like others."""
+    inverses: Sequence[str] = ()
+    """Relations whose edges are those of another one, reversed."""
 
 
 @dataclass(frozen=True)
@@ -104,21 +111,24 @@ def make_questions(
         DataError: no template, or no question, could be made.
     """
     account = AttemptStatistics(seed, n_wanted=count)
-    schema, account.alike = sayable(read_schema(kb), spec.words)
-    account.unwritable = list(schema.unwritable)
+    schema = read_schema(kb)
+    wording = Wording(spec.words, schema)
+    schema, account.alike = sayable(schema, wording)
+    account.unwritable, account.inverses = list(schema.unwritable), schema.inverses
     account.unnameable = [kind for kind in kb.graph.node_types if kind not in schema.nameable]
     draws = TopicDraws(kb)
-    account.templates = templates_of(kb, schema, spec, draws, seed)
+    account.templates = templates_of(kb, schema, spec, draws, seed, wording)
     account.left_out = left_out(kb, spec, account.templates)
-    maker = _QuestionMaker(kb, spec, count, seed, draws, schema.mutual)
+    maker = _QuestionMaker(kb, spec, count, seed, draws, wording)
     active = list(account.templates)
     fruitless: Counter[str] = Counter()
-    place = 0
+    place, may_repeat = 0, False
     while active and len(maker.made) < count:
         template = active[place % len(active)]
         path = template.template.metapath
         try:
-            maker.attempt(account.n_attempts, template, is_choosy=fruitless[path] < TRIES_WITHOUT_RESULT / 2)
+            is_choosy = fruitless[path] < TRIES_WITHOUT_RESULT / 2
+            maker.attempt(account.n_attempts, template, is_choosy=is_choosy, may_repeat=may_repeat)
             fruitless[path] = 0
             advance()
         except RejectedAttempt as rejected:
@@ -130,6 +140,9 @@ def make_questions(
             account.exhausted.append(path)
         else:
             place += 1
+        if not active and not may_repeat:  # no further set of answers is left
+            active, may_repeat, account.exhausted = list(account.templates), True, []
+            fruitless.clear()
     if not maker.made:
         reasons = ", ".join(f"{reason} ({n:,})" for reason, n in account.refusals.most_common())
         raise DataError(
@@ -169,17 +182,19 @@ class _QuestionMaker:
         count: int,
         seed: str,
         draws: TopicDraws,
-        mutual: Collection[RelationStep],
+        wording: Wording,
     ) -> None:
         self.made: list[SyntheticQuestion] = []
         self._kb, self._spec, self._seed, self._draws = kb, spec, seed, draws
-        self._names, self._usage, self._wording = EntityNames(kb), Usage(kb, count), Wording(spec.words, mutual)
+        self._names, self._usage, self._wording = EntityNames(kb), Usage(kb, count), wording
         self._requirements = Requirements(kb, NodeTexts(kb))
         self._used: set[tuple[Any, ...]] = set()
         self._texts: dict[str, list[frozenset[str]]] = defaultdict(list)
 
-    def attempt(self, number: int, template: TemplateYield, is_choosy: bool = True) -> None:
+    def attempt(self, number: int, template: TemplateYield, *, is_choosy: bool = True, may_repeat: bool = True) -> None:
         """Make one question of a template; a choosy attempt wants candidates enough for the answers that it drew.
+
+        The answers are those of no other question, unless they may repeat.
 
         Raises:
             RejectedAttempt: there is no such question, or it is not allowed.
@@ -202,10 +217,12 @@ class _QuestionMaker:
         size = self._size(rng)
         if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
             raise RejectedAttempt("fewer candidates than the number of answers that was drawn")
-        gold = self._gold(candidates, rng)
-        requirements, answers = self._narrowed(gold, candidates, n_wanted, size, rng)
+        said = {word for name in (*self._kb.names(topics), *words_of(path)) for word in list_words(spoken(name))}
+        gold, requirements, answers = self._narrowed(candidates, n_wanted, size, rng, said)
         if reason := self._usage.refusal_of_answers(answers):
             raise RejectedAttempt(reason)
+        if not may_repeat and ("answers", tuple(answers)) in self._used:
+            raise RejectedAttempt("another question has these answers")
         same = (frozenset(topics), tuple(answers))
         if same in self._used:
             raise RejectedAttempt("the same topics and answers by another template")
@@ -213,27 +230,28 @@ class _QuestionMaker:
             label: self._names.unambiguous(row, self._wording.type(kind))
             for label, row, kind in zip(path.topics, topics, self._kb.types(topics), strict=True)
         }
-        question = self._wording.ask(template.template, names, requirements, Choice(self._seed, len(self.made)))
+        spelled = [self._requirements.verbatim(gold, each) for each in requirements]
+        choice, reached = Choice(self._seed, len(self.made)), self._draws.reached(path, topics)
+        question = self._wording.ask(template.template, names, spelled, choice, reached)
         if not is_filled(question.text, [*names.values()]):
             raise RejectedAttempt("the sentence is not whole")
         if any(is_named(name, question.text) for name in self._kb.names(answers)):
             raise RejectedAttempt("an answer is named in the question")
+        if len(question.text.split()) - sum(len(name.split()) for name in names.values()) > MOST_WORDS:
+            raise RejectedAttempt("the question is too long")
         its_words = frozenset(list_words(question.text))
         once_said = ("said", " ".join(list_words(question.text)))
         if once_said in self._used:
             raise RejectedAttempt("worded like a question of another template")
         if any(len(its_words & other) >= ALIKE * len(its_words | other) for other in self._texts[path.text]):
             raise RejectedAttempt("worded like another question of the template")
-        self._used |= {once, same, once_said}
+        self._used |= {once, same, once_said, ("answers", tuple(answers))}
         self._texts[path.text].append(its_words)
-        self._usage.take(path, topics, answers)
+        self._usage.take(path, topics, answers, requirements)
         nodes = (tuple(topics), tuple(requirements), gold, len(candidates), tuple(answers))
         self.made.append(
             SyntheticQuestion(number, question.text, template, *nodes, question.n_relational, question.n_textual)
         )
-
-    def _gold(self, candidates: list[int], rng: Random) -> int:
-        return rng.choice([row for row in candidates if self._requirements.has_text(row)] or candidates)
 
     def _size(self, rng: Random) -> int:
         """Return a random target number of answers, n with probability 1/(n(n+1)): half of all targets are above 1.
@@ -243,24 +261,34 @@ class _QuestionMaker:
         return min(self._spec.most_answers, max(self._spec.least_answers, int(1 / (1 - rng.random()))))
 
     def _narrowed(
-        self, gold: int, candidates: list[int], n_wanted: int, size: int, rng: Random
-    ) -> tuple[list[Requirement], list[int]]:
-        """Return at most `n_wanted` requirements, and the candidates that meet them all: as many as the spec allows.
+        self, candidates: list[int], n_wanted: int, size: int, rng: Random, said: Collection[str]
+    ) -> tuple[int, list[Requirement], list[int]]:
+        """Return a gold node, at most `n_wanted` requirements from it, and the candidates that meet them all.
 
-        Each requirement removes candidates, a second one only down to `size`; where at most `size` are left, it may
-        also describe all of them. Where nothing narrows the candidates, these are the answers.
+        Of several gold nodes, the one with most requirements is taken; without any, all candidates are answers.
         """
-        chosen: list[Requirement] = []
-        answers = frozenset(candidates)
-        for requirement, met in self._requirements.draw(gold, candidates, size, rng) if n_wanted else ():
-            left = answers & met
-            takes_away = left < answers and not (chosen and len(left) < size)
-            if len(chosen) < n_wanted and (takes_away or (left == answers and len(answers) <= size)):
-                chosen.append(requirement)
-                answers = left
+        with_text = [row for row in candidates if self._requirements.has_text(row)] or candidates
+        golds = rng.sample(with_text, min(MOST_GOLD if n_wanted else 1, len(with_text)))
+        tried = [(gold, *self._required(gold, candidates, n_wanted, size, rng, said)) for gold in golds]
+        gold, chosen, answers = max(tried, key=lambda each: len(each[1]))
         if not self._spec.least_answers <= len(answers) <= self._spec.most_answers:
             raise RejectedAttempt("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
-        return chosen, sorted(answers)
+        return gold, chosen, sorted(answers)
+
+    def _required(
+        self, gold: int, candidates: list[int], n_wanted: int, size: int, rng: Random, said: Collection[str]
+    ) -> tuple[list[Requirement], frozenset[int]]:
+        """Return requirements that a gold node meets, one phrase at most, and the candidates; each removes some."""
+        chosen: list[Requirement] = []
+        answers = frozenset(candidates)
+        for requirement, met in self._requirements.draw(gold, candidates, size, rng, said) if n_wanted else ():
+            again = requirement["kind"] == "phrase" and (chosen or [{}])[-1].get("kind") == "phrase"
+            worn = self._usage.phrases[str(requirement["value"])] >= self._usage.most_of_phrase
+            left = answers & met
+            if left < answers and len(left) >= n_wanted - len(chosen) > 0 and not again and not worn:
+                chosen.append(requirement)
+                answers = left
+        return chosen, answers
 
 
 def _is_unordered(template: TemplateYield) -> bool:

@@ -3,27 +3,31 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 
+from kbbench_hf.building.synthesis.english import WORDS, verb_form
 from kbbench_hf.building.synthesis.node_phrases import NodeTexts, padded
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
 from kbbench_hf.metrics.topics import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
-_PAUSE = re.compile(r"[^\w ]+|_+")
-"""No phrase crosses one, so that the text has it verbatim."""
+_PAUSE = re.compile(r"(?<!\b\w)(?<!\b\w\w)\.(?=\s|$)|[,;:!?\"“”\n]+(?=\s|$)|(?<=\s)[\"“]|\s[-–—]+\s")
+"""No phrase crosses one, so that the text has it verbatim. Other signs within a phrase leave its bounds open."""
+_FUNCTION_WORDS = STOP_WORDS | WORDS["function_words"]
 Requirement = dict[str, Any]
 """`{"kind": "attribute", "field", "op", "value", "source"}` or `{"kind": "phrase", "value", "source"}`."""
 
-LONGEST_PHRASE = 4
-MOST_OF_TYPE = 0.05
-MOST_OF_CANDIDATES = 0.5
+LONGEST_PHRASE = 5
+MOST_OF_TYPE = 0.5
+MOST_ALONE = 0.5
+"""Largest share of candidates among the nodes of their type that have a phrase."""
 FILLED_SHARE = 0.5
 LONGEST_VALUE = 60
 MOST_TRIED = 16
@@ -56,15 +60,28 @@ class Requirements:
         self._fields = cache(self._fields_of)
 
     def draw(
-        self, gold: int, candidates: Sequence[int], size: int, rng: Random
+        self, gold: int, candidates: Sequence[int], size: int, rng: Random, said: Collection[str] = ()
     ) -> list[tuple[Requirement, frozenset[int]]]:
         """Return requirements that the gold node meets, each with the candidates that meet it.
 
         Attributes come first, in random order; then phrases of the text, first those that about `size` candidates have.
-        No two phrases have a common word.
+        No phrase has one of the words `said`, which the question has anyway.
         """
-        drawn = [*self._attributes(gold, rng), *self._phrases(gold, candidates, size)]
+        drawn = [*self._attributes(gold, rng), *self._phrases(gold, candidates, size, said)]
         return [(each, frozenset(self._meeting(candidates, each))) for each in drawn]
+
+    def verbatim(self, gold: int, requirement: Requirement) -> Requirement:
+        """Return a requirement with the value of a phrase spelled as the text of the gold node spells it."""
+        if requirement["kind"] != "phrase":
+            return requirement
+        phrase = r"\W+".join(map(re.escape, requirement["value"].split()))
+        text = self._kb.texts([gold])[0]
+        found = re.search(rf"\b{phrase}\b", text, re.IGNORECASE)
+        if not found:
+            return requirement
+        starts = not text[: found.start()].strip() or text[: found.start()].rstrip()[-1] in ".:;!?"
+        is_name = found[0][1:] != found[0][1:].lower()
+        return requirement | {"value": found[0][0].lower() + found[0][1:] if starts and not is_name else found[0]}
 
     def has_text(self, row: int) -> bool:
         """Return whether a node's text has more words than its name."""
@@ -110,40 +127,70 @@ class Requirements:
                 fields[field] = frozenset(different)
         return fields
 
-    def _phrases(self, gold: int, candidates: Sequence[int], size: int) -> Iterator[Requirement]:
-        """Yield phrases, first those that about `size` candidates have, of equally good ones the rarest first."""
+    def _phrases(self, gold: int, candidates: Sequence[int], size: int, said: Collection[str]) -> Iterator[Requirement]:
+        """Yield phrases, first those that about `size` candidates have, of equally good ones the rarest first.
+
+        A phrase removes candidates, and twice as many nodes of the type have it, so that it does not do alone.
+        """
         index = self._texts.of(self._kb.types([gold])[0])
-        name = set(list_words(self._kb.names([gold])[0]))
+        barred = {*said, *list_words(self._kb.names([gold])[0])}
         texts = self._texts.padded(candidates)
-        rarity: dict[tuple[str, ...], float] = {}
-        for words in map(list_words, _PAUSE.split(self._kb.texts([gold])[0])):
-            for start in range(len(words)):
-                for stop in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
-                    phrase = tuple(words[start:stop])
-                    if _is_content(phrase[0]) and _is_content(phrase[-1]) and not name & set(phrase):
-                        rarity[phrase] = sum(map(index.idf, phrase))
-        most, is_few = MOST_OF_TYPE * len(index), len(candidates) <= size
+        whole = [phrase for phrase in whole_phrases(self._kb.texts([gold])[0]) if barred.isdisjoint(phrase)]
         found: list[tuple[float, int, tuple[str, ...]]] = []
-        for place, phrase in enumerate(sorted(rarity, key=lambda each: (-rarity[each], each))):
-            whole = f" {' '.join(phrase)} "
-            n_met = sum(whole in text for text in texts)
-            if (is_few or 1 <= n_met <= MOST_OF_CANDIDATES * len(texts)) and 2 <= index.count(phrase) <= most:
+        for place, phrase in enumerate(sorted(whole, key=lambda each: (-sum(map(index.idf, each)), each))):
+            n_met = sum(f" {' '.join(phrase)} " in text for text in texts)
+            if 1 <= n_met < len(texts) and n_met / MOST_ALONE <= index.count(phrase) <= MOST_OF_TYPE * len(index):
                 found.append((abs(math.log(n_met / size)), place, phrase))
                 if len(found) >= MOST_TRIED:
                     break
-        taken: set[str] = set()
         for _, _, phrase in sorted(found):
-            if taken.isdisjoint(phrase):
-                taken |= {*phrase}
-                yield {"kind": "phrase", "value": " ".join(phrase), "source": "text"}
+            yield {"kind": "phrase", "value": " ".join(phrase), "source": "text"}
+
+
+def whole_phrases(text: str) -> list[tuple[str, ...]]:
+    """Return the phrases of a text that nothing is cut from: between two signs, or between function words.
+
+    A phrase has 2 to 5 words, or it is one name. Next to an apostrophe, a hyphen, an abbreviation or a number, the
+    bounds of a phrase are not known.
+
+    >>> whole_phrases("Wrapped in cloth, it is a bowl of sour soup, from Trinidad and Tobago or Kilnsea.")
+    [('bowl', 'of', 'sour', 'soup'), ('kilnsea',), ('trinidad', 'and', 'tobago'), ('wrapped', 'in', 'cloth')]
+    >>> whole_phrases("The author's well-known St. Albans fish, 2.5 metres long")
+    []
+    """
+    found: dict[tuple[str, ...], None] = {}
+    for piece in _PAUSE.split(text):
+        words = piece.split()
+        folded, end = [word.casefold() for word in words], len(words)
+        cuts = [place for place in range(end) if folded[place] in _FUNCTION_WORDS and not _is_inside(words, place)]
+        for cut, stop in {*pairwise([-1, *cuts, end]), (-1, end)}:
+            phrase = tuple(folded[cut + 1 : stop])
+            is_bound = (cut < 0 or folded[cut] in WORDS["before_phrases"]) and (
+                stop == end or folded[stop] in WORDS["after_phrases"]
+            )
+            is_name = cut >= 0 and len(phrase) == 1 and len(phrase[0]) > 3 and words[cut + 1][0].isupper()
+            if not is_bound or any(map(_is_finite, phrase)) or not (is_name or 2 <= len(phrase) <= LONGEST_PHRASE):
+                continue
+            if all(map(str.isalpha, phrase)) and _FUNCTION_WORDS.isdisjoint({phrase[0], phrase[-1]}):
+                found[phrase] = None
+    return sorted(found)
+
+
+def _is_inside(words: list[str], place: int) -> bool:
+    """Return whether a function word holds a phrase together: "of", or a small word of a name."""
+    if not 0 < place < len(words) - 1 or words[place] not in ("of", "and", "the", "for"):
+        return False
+    return words[place] == "of" or (words[place - 1][0].isupper() and words[place + 1][0].isupper())
 
 
 def _is_absent(value: object) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
-def _is_content(word: str) -> bool:
-    return word not in STOP_WORDS and not word.isdigit() and len(word) > 1
+def _is_finite(word: str) -> bool:
+    """Return whether a word is a verb's present, not a noun of that form: its subject may be cut off."""
+    base, tense = verb_form(word)
+    return tense in ("base", "present") and (base not in WORDS["nouns_too"] or word == "works")
 
 
 def _is_number(kind: pa.DataType) -> bool:

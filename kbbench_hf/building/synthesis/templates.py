@@ -8,8 +8,8 @@ from random import Random
 
 from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.building.synthesis.schema import RelationStep, Schema
-from kbbench_hf.building.synthesis.spec import SpecWords, SynthesisSpec, Template
-from kbbench_hf.building.synthesis.wording import clauses_of
+from kbbench_hf.building.synthesis.spec import SynthesisSpec, Template
+from kbbench_hf.building.synthesis.wording import Wording
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -35,6 +35,8 @@ class TemplateYield:
     n_sampled: int = 0
     outcomes: Mapping[str, int] = field(default_factory=Counter)
     median_answers: float = 0.0
+    n_different: int = 0
+    """How many usable sets of answers differ."""
 
     @property
     def n_usable(self) -> int:
@@ -42,7 +44,7 @@ class TemplateYield:
         return self.outcomes["usable"]
 
 
-def sayable(schema: Schema, words: SpecWords) -> tuple[Schema, list[str]]:
+def sayable(schema: Schema, wording: Wording) -> tuple[Schema, list[str]]:
     """Return a schema without relations that would be worded alike, and the names of these.
 
     A question could be about `expressed_in` or `expressedIn` between the same types. Words of the spec for a relation
@@ -50,9 +52,7 @@ def sayable(schema: Schema, words: SpecWords) -> tuple[Schema, list[str]]:
     """
     by_words: dict[tuple[str, ...], list[RelationStep]] = {}
     for step in schema.steps:
-        if words.of(step) is None:
-            clauses = clauses_of(step.hop.relation, "from" if step.hop.direction == "in" else "to", step.end)
-            by_words.setdefault((step.start, step.end, *clauses), []).append(step)
+        by_words.setdefault((step.start, step.end, *wording.clauses(step)), []).append(step)
     alike = {step for steps in by_words.values() if len(steps) > 1 for step in steps}
     alike |= {schema.back[step] for step in alike}
     kept = {step: back for step, back in schema.back.items() if step not in alike}
@@ -60,7 +60,7 @@ def sayable(schema: Schema, words: SpecWords) -> tuple[Schema, list[str]]:
 
 
 def templates_of(
-    kb: KnowledgeBase, schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str
+    kb: KnowledgeBase, schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str, wording: Wording
 ) -> list[TemplateYield]:
     """Return the measured templates of a spec, or of the schema where the spec has none.
 
@@ -71,7 +71,7 @@ def templates_of(
         given = [each for each in spec.templates if not spec.skip_absent or each.path.is_within(kb.graph)]
         chosen = [TemplateYield(each, "given") for each in given]
     else:
-        chosen = _choose(_derive(schema, spec, draws, seed), spec.max_templates)
+        chosen = _choose(_derive(schema, spec, draws, seed, wording), spec.max_templates)
     measured = [_measure(each, spec, draws, seed, N_SAMPLED) for each in chosen]
     kept = [each for each in measured if each.n_usable]
     if not kept:
@@ -94,9 +94,15 @@ def hops_of(path: Metapath) -> int:
     return sum(len(walk.hops) for walk in path.walks)
 
 
-def _derive(schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str) -> list[TemplateYield]:
+def words_of(path: Metapath) -> list[str]:
+    """Return the names of the types and relations of a template."""
+    return [name for walk in path.walks for hop in walk.hops for name in (walk.start_type, hop.relation, hop.node_type)]
+
+
+def _derive(schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str, wording: Wording) -> list[TemplateYield]:
     kept = []
     for form, paths in _forms(schema, spec).items():
+        paths = [path for path in paths if wording.reads_well(Metapath.parse(path))]
         if len(paths) > MOST_MEASURED:
             paths = sorted(Random(f"{seed}/{form}").sample(paths, MOST_MEASURED))
         for path in paths:
@@ -146,19 +152,24 @@ def _measure(of: TemplateYield, spec: SynthesisSpec, draws: TopicDraws, seed: st
     """Return how many answers a template gives for `n` draws of topics."""
     path, rng = of.template.path, Random(f"{seed}/{of.template.metapath}")
     outcomes: Counter[str] = Counter()
-    sizes = []
+    sizes: list[int] = []
+    different: set[tuple[int, ...]] = set()
     for _ in range(n):
         drawn = draws.draw(path, rng)
         size = 0 if drawn is None else len(drawn[1])
         sizes.append(size)
         few, many = size < spec.least_answers, size > spec.most_answers
+        if drawn and not few and not many:
+            different.add(tuple(drawn[1]))
         outcomes["none or too few" if few else "too many" if many else "usable"] += 1
-    return replace(of, n_sampled=n, outcomes=outcomes, median_answers=float(sorted(sizes)[n // 2]))
+    return replace(
+        of, n_sampled=n, outcomes=outcomes, median_answers=float(sorted(sizes)[n // 2]), n_different=len(different)
+    )
 
 
 def _choose(measured: list[TemplateYield], most: int) -> list[TemplateYield]:
-    """Return the best: one for each relation and answer type, then alternating between forms, by usable draws."""
-    by_yield = sorted(measured, key=lambda each: (-each.n_usable, each.template.metapath))
+    """Return the best: one for each relation and answer type, then alternating between forms, by different answers."""
+    by_yield = sorted(measured, key=lambda each: (-each.n_different, -each.n_usable, each.template.metapath))
     chosen: dict[str, TemplateYield] = {}
     wanted: set[str] = set()
     for each in by_yield:

@@ -1,29 +1,26 @@
 """Grammar of questions: a frame, relative clauses for relations, and clauses for requirements."""
 
 import re
-import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 from zlib import crc32
 
+from kbbench_hf.building.synthesis import english
+from kbbench_hf.building.synthesis.english import WORDS
+from kbbench_hf.building.synthesis.relation_clauses import GRAMMAR, RelationEnds, clauses_of
 from kbbench_hf.building.synthesis.requirements import Requirement
-from kbbench_hf.building.synthesis.schema import RelationStep
+from kbbench_hf.building.synthesis.schema import RelationStep, Schema
 from kbbench_hf.building.synthesis.spec import SpecWords, Template
-from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
+from kbbench_hf.knowledge_base.metapaths import Metapath, MetapathWalk
 
-_GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
-_FORMS = {name: frozenset(words) for name, words in _GRAMMAR["forms"].items()}
 _OPERATORS = {"=": "equal", "<=": "most", ">=": "least"}
-Direction = Literal["to", "from", "both"]
-"""The end of an edge that a clause is about: its tail, its head, or either."""
-LONGEST_NAME = 4
-"""Words of a relation's name; a longer name is quoted."""
-_SIGN = re.compile(r"[,;.!?\"]")
 _ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
 _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
+_ROLE = re.compile(r"the \[(.+?)\|(.+?)\] (.*)")
+_REDUCIBLE = re.compile(r"that \[(?:is|was)\|(?:are|were)\] (?!not |an? )")
+LONGEST_SUBJECT = 8
+"""Words of the longest subject of a question that is not a sentence of its own before the question."""
 
 
 @dataclass(frozen=True)
@@ -47,168 +44,246 @@ class WordedQuestion:
     n_textual: int
 
 
-class Wording:
-    """Wording of questions with the words of a knowledge base."""
+class _Clause(NamedTuple):
+    """A relative clause about the end of a walk, with `{x}` for another node or nodes."""
 
-    def __init__(self, words: SpecWords, mutual: Collection[RelationStep] = frozenset()) -> None:
-        """Set the words; `mutual` are the symmetric steps, which need symmetric words."""
-        self._words, self._mutual = words, mutual
+    text: str
+    subject: str
+    """The words for `{x}`."""
+    these: str = ""
+    """The same as a reference back to them, if they have a clause themselves."""
+    any_one: str = ""
+    """The same for any one of them."""
+    subjects: bool = False
+    """Whether `{x}` is in the plural."""
+
+    @property
+    def is_role(self) -> bool:
+        """Whether it takes the place of the type: "the director of {x}"."""
+        return self.text.startswith("the ")
+
+    @property
+    def is_about_subject(self) -> bool:
+        """Whether `{x}` is the subject of its verb: "that {x} wrote"."""
+        return self.text.startswith("that {x} ")
+
+    @property
+    def is_verb(self) -> bool:
+        """Whether it is "that" and a verb whose subject is the answer."""
+        return self.text.startswith("that ") and not self.is_about_subject
+
+    def verbal(self, one: bool) -> "_Clause":
+        """Return a role as a clause with a verb: "that is the director of {x}"."""
+        if not (found := _ROLE.fullmatch(self.text)):
+            return self
+        noun = f"the {found[1]}" if one else english.with_article(found[1])
+        nouns = f"the {found[2]}" if one else found[2]
+        return self._replace(text=f"that [is {noun}|are {nouns}] {found[3]}")
+
+    def words(self, many: bool, person: bool, *, reduced: bool = False) -> str:
+        """Return the clause in a number, filled in; reduced, "made with {x}" instead of "that is made with {x}"."""
+        text = _REDUCIBLE.sub("", self.text) if reduced else self.text
+        if person:
+            text = re.sub("^that (?!{x})", "who ", text).replace("[its|their]", "their")
+        text = english.agree(text, many=self.subjects if self.is_about_subject else many)
+        return text.replace("{x}", self.subject)
+
+    def inverted(self, subject: str = "") -> str:
+        """Return the verb of a question about what `{x}` is the subject of; "" where the verb is not known.
+
+        >>> _Clause("that {x} wrote", "Ada").inverted(), _Clause("that {x} [is|are] made with", "Ink").inverted()
+        ('did Ada write', 'is Ink made with')
+        """
+        verb, _, rest = english.agree(self.text, many=self.subjects).removeprefix("that {x} ").partition(" ")
+        subject, rest = subject or self.subject, f" {rest}" * bool(rest)
+        if verb in ("is", "are", "was", "were"):
+            return f"{verb} {subject}{rest}"
+        base, tense = english.verb_form(verb)
+        if not base or tense not in ("base", "present", "past"):
+            return ""
+        return f"{'did' if tense == 'past' else 'do' if self.subjects else 'does'} {subject} {base}{rest}"
+
+
+class Wording:
+    """Wording of questions with the words of a knowledge base, and what its schema says of number and direction."""
+
+    def __init__(self, words: SpecWords, schema: Schema) -> None:
+        self._words, self._schema = words, schema
 
     def ask(
-        self, template: Template, topics: Mapping[str, str], requirements: Sequence[Requirement], choice: Choice
+        self,
+        template: Template,
+        topics: Mapping[str, str],
+        requirements: Sequence[Requirement],
+        choice: Choice,
+        reached: Sequence[Sequence[int]],
     ) -> WordedQuestion:
-        """Return the question about the answer of a template; `topics` are the names by their labels."""
-        kind = self.type(template.path.answer_type)
-        own_sentences = len(requirements) > 0 and choice.of(["inside", "own"], "where requirements stand") == "own"
-        said = [
-            self._requirement(each, choice, place, "sentences" if own_sentences else "requirements")
-            for place, each in enumerate(requirements)
-        ]
-        inside = [] if own_sentences else said
+        """Return the question about the answer of a template; `topics` are the names by their labels.
+
+        `reached` is how many nodes each hop of each walk leads to.
+        """
+        path = template.path
+        singles = [self._n_single(walk, counts) for walk, counts in zip(path.walks, reached, strict=True)]
+        is_one = any(n == len(walk.hops) for walk, n in zip(path.walks, singles, strict=True)) and not template.phrases
+        many = not is_one and not _is_mass(self.type(path.answer_type))
+        said, wheres = (
+            [english.agree(_requirement(each, choice, n, where), many=many) for n, each in enumerate(requirements)]
+            for where in ("predicate", "clause")
+        )
         if template.phrases:
             relational = choice.of(template.phrases, "phrase")
             for label, name in topics.items():
                 relational = relational.replace(f"{{{label}}}", name)
-            frame = choice.of(_GRAMMAR["frames"]["plural"], "frame")
-            if inside:
-                said = [self._requirement(each, choice, n, "sentences") for n, each in enumerate(requirements)]
-            text = " ".join([frame.replace("{phrase}", relational), *said])
+            text = choice.of(GRAMMAR["frames"]["phrase"], "frame").replace("{phrase}", relational)
+            text += f" Only those {' and '.join(wheres)}." if wheres else ""
         else:
-            walks = sorted(template.path.walks, key=lambda walk: any(hop.negated for hop in walk.hops))
-            several = len(walks) + len(inside) > 1
-            clauses = [self._walk(walk, topics, choice, place, several) for place, walk in enumerate(walks)]
-            relational = " and ".join(clauses)
-            stated = self._stated(walks[0], topics, choice) if len(walks) == 1 and not inside else ""
-            asked = stated or self._framed(kind, [*inside, *clauses], choice)
-            text = " ".join([asked, *(said if own_sentences else [])])
-        return WordedQuestion(text, len(relational.split()), sum(len(each.split()) for each in said))
+            clauses = self._clauses(path, topics, choice, singles)
+            relational = " ".join(each.words(many, False) for each in clauses)
+            text = self._sentence(path, clauses, said, wheres, many, choice)
+        return WordedQuestion(text, len(relational.split()), len(" ".join(wheres).split()))
 
     def type(self, kind: str) -> str:
         """Return the words for a type, in the singular."""
-        return self._words.types.get(kind) or _ARTICLE.sub("", spoken(kind).replace("/", " or "))
+        given = self._words.types.get(kind)
+        return given or english.singular(_ARTICLE.sub("", english.spoken(kind.replace("/", " or "))))
 
-    def _framed(self, kind: str, clauses: list[str], choice: Choice) -> str:
-        bare = [clause for clause in clauses if clause.startswith(("with ", "described "))]
-        rest = [clause for clause in clauses if clause not in bare]
-        between = " and " if bare and rest and rest[0].startswith("whose ") else " "
-        joined = between.join(filter(None, [" and ".join(bare), " and ".join(rest)]))
-        verbs = [clause.removeprefix("that ") for clause in clauses if _has_its_verb(clause)]
-        frames = [*_GRAMMAR["frames"]["any"]]
-        if len(verbs) == len(clauses):
-            frames += _GRAMMAR["frames"]["direct"] * 2
-        filled = {"type": kind, "a_type": _with_article(kind), "clauses": joined, "verbs": " and ".join(verbs)}
-        return _fill(choice.of(frames, "frame"), filled)
+    def clauses(self, step: RelationStep) -> list[str]:
+        """Return the relative clauses about the node that a step leads to: the spec's, or those for its relation."""
+        if given := self._words.of(step):
+            return [english.with_plural(each) for each in given]
+        schema, is_out = self._schema, step.hop.direction != "in"
+        forth, back = (step, schema.back.get(step)) if is_out else (schema.back.get(step), step)
+        head, tail = (step.start, step.end) if is_out else (step.end, step.start)
+        ends = RelationEnds(
+            self.type(head), self.type(tail), back in schema.single, forth in schema.single, step in schema.mutual
+        )
+        clauses = clauses_of(step.hop.relation, "to" if is_out else "from", ends)
+        if step in schema.open_ended:  # "the author of" would be of any type
+            clauses = [_Clause(each, "").verbal(step in schema.single).text for each in clauses]
+        return clauses
 
-    def _walk(self, walk: MetapathWalk, topics: Mapping[str, str], choice: Choice, place: int, several: bool) -> str:
-        """Return the relative clause about the end of a walk."""
-        said = topics[walk.topic] if walk.topic is not None else f"any {self.type(walk.start_type)}"
-        start, clause = walk.start_type, ""
-        for number, hop in enumerate(walk.hops):
-            last = number == len(walk.hops) - 1
-            clause = self._clause(start, hop, said, choice, f"walk {place} hop {number}", last and several)
-            if hop.negated:
-                clause = f"that is not one {clause}"
-            if not last:
-                said = f"{_with_article(self.type(hop.node_type))} {clause}"
-            start = hop.node_type
+    def reads_well(self, path: Metapath) -> bool:
+        """Return whether the wording of a template encloses no clause in another one: the last one ends in it."""
+        walks = [_steps(walk) for walk in path.walks]
+        if len(walks) > 1 and walks[0][-1] == walks[1][-1] and len(walks[0]) != len(walks[1]):
+            return False  # by both Ada and a cook who lives in Ayr, who is Ada
+        onward = [self.clauses(step) for steps in walks for step in steps[1:]]
+        for start in ("the ", "whose "):  # the languages of the countries of the films
+            if sum(all(_begins(each, start) for each in clauses) for clauses in onward) > 1:
+                return False
+        if len(onward) == len(walks) == 1:
+            return True
+        return all(any(map(_is_right_branching, clauses)) for clauses in onward)
+
+    def _n_single(self, walk: MetapathWalk, counts: Sequence[int]) -> int:
+        """Return how many hops, from the topic on, lead to one node by their kind and here."""
+        single = [n == 1 and step in self._schema.single for step, n in zip(_steps(walk), counts, strict=True)]
+        return 0 if walk.topic is None else [*single, False].index(False)
+
+    def _clauses(
+        self, path: Metapath, topics: Mapping[str, str], choice: Choice, singles: Sequence[int]
+    ) -> list[_Clause]:
+        """Return a clause for each walk: roles first, long ones late, negated ones last."""
+        found = []
+        for place, walk in enumerate(path.walks):
+            name = f"any {self.type(walk.start_type)}" if walk.topic is None else topics[walk.topic]
+            clause = self._clause(walk, name, choice, f"walk {place}", singles[place])
+            clause = clause.verbal(singles[place] == len(walk.hops)) if _comes_back(path) else clause
+            rank = 3 if walk.hops[-1].negated else 0 if clause.is_role else 2 if clause.these else 1
+            found.append((rank, place, clause))
+        one, *others = (clause for _, _, clause in sorted(found))
+        if len(others) == 1 and one.text == others[0].text and not others[0].these:
+            return [one._replace(subject=f"both {one.subject} and {others[0].subject}", subjects=True)]
+        return [one, *(each.verbal(False) for each in others)]
+
+    def _clause(self, walk: MetapathWalk, name: str, choice: Choice, slot: str, n_single: int) -> _Clause:
+        """Return the relative clause about the end of a walk from a node of that name."""
+        clause = _Clause("", name)
+        for number, step in enumerate(_steps(walk)):
+            variants = self.clauses(step)
+            if number:
+                variants = [each for each in variants if _is_right_branching(each)] or variants
+            elif len(walk.hops) > 1:  # whose parent has Ada as its head, not: whose parent is one whose head is Ada
+                variants = [each for each in variants if not each.startswith("whose ")] or variants
+            text = choice.of(variants, f"{slot} hop {number}")
+            if number:
+                clause = self._onward(text, clause, step.start, one=number <= n_single)
+            else:
+                subject = self._subject(name, self.type(step.start)) if text.startswith("that {x} ") else name
+                clause = _Clause(text, subject, any_one=name)
+            if walk.hops[number].negated:
+                clause = clause._replace(text=_negated(clause.verbal(False).text))
         return clause
 
-    def _stated(self, walk: MetapathWalk, topics: Mapping[str, str], choice: Choice) -> str:
-        """Return a walk as a sentence that ends in the question; "" where it would not be easier to read.
+    def _subject(self, name: str, kind: str) -> str:
+        """Return a name for the subject of a verb, after its type if the name looks like a plural."""
+        looks_plural = (name[-1] == "s" and not name.endswith(("ss", "us", "is"))) or " and " in name
+        is_plain = looks_plural and not english.is_person(kind) and not name.startswith(("any ", f"the {kind} "))
+        return f"the {kind} {name}" if is_plain else name
 
-        A relative clause like "that {x} is made with" for the last step would enclose all other steps: "a town that a
-        cook that X is apprenticed to lives in".
-        """
-        if walk.topic is None or len(walk.hops) == 1 or any(hop.negated for hop in walk.hops):
-            return ""
-        said = noun = topics[walk.topic]
-        start, is_sentence = walk.start_type, False
-        for number, hop in enumerate(walk.hops):
-            last = number == len(walk.hops) - 1
-            clause = self._clause(start, hop, "{x}", choice, f"walk 0 hop {number}", last)
-            start = hop.node_type
-            if clause.startswith("that {x} "):
-                thing = f"which {self.type(start)}?" if last else _with_article(self.type(start))
-                predicate = clause.removeprefix("that {x} ")
-                said, is_sentence = f"{said}{' that' * is_sentence} {predicate} {thing}", True
-            elif last:
-                return ""
-            else:
-                said, is_sentence = f"{_with_article(self.type(start))} {clause.replace('{x}', noun)}", False
-            noun = f"{_with_article(self.type(start))} {clause.replace('{x}', noun)}"
-        return said if said.startswith(topics[walk.topic]) else said[0].upper() + said[1:]
+    def _onward(self, text: str, before: _Clause, kind: str, *, one: bool) -> _Clause:
+        """Return a clause about the nodes of a type that an earlier clause is about."""
+        noun = role[1] if (role := _ROLE.fullmatch(before.text)) else self.type(kind)
+        if text.startswith("whose ") and text.endswith(" is {x}") and before.is_verb:  # whose director lives in
+            predicate = before.words(False, False).removeprefix("that ")
+            return _Clause(text.replace(" is {x}", " {x}"), predicate, f"this {noun}", predicate)
+        any_one = self._noun_phrase(kind, [before], False, "the " if one else None)
+        if one or _is_mass(noun) or not text.startswith(("that {x} ", "the ")):
+            return _Clause(text, any_one, f"this {noun}", any_one)
+        these = f"any of these {english.plural(noun)}"
+        return _Clause(text, self._noun_phrase(kind, [before], True, "the "), these, any_one, subjects=True)
 
-    def _clause(self, start: str, hop: Hop, said: str, choice: Choice, slot: str, whole: bool) -> str:
-        step = RelationStep(start, replace(hop, negated=False))
-        given = self._words.of(step)
-        direction: Direction = "both" if step in self._mutual else "from" if hop.direction == "in" else "to"
-        variants = list(given or clauses_of(hop.relation, direction, self.type(hop.node_type)))
-        if whole:
-            variants = [each for each in variants if each.startswith(("that ", "whose "))] or variants
-        if "that" in said.split():  # it ends in a clause, which should be the end of this one
-            fronted = [_fronted(each) for each in variants]
-            variants = [each for each in fronted if each.endswith("{x}")] or fronted
-        return choice.of(variants, slot).replace("{x}", said)
+    def _noun_phrase(
+        self, kind: str, clauses: Sequence[_Clause], many: bool, article: str | None, wheres: Sequence[str] = ()
+    ) -> str:
+        """Return the nodes of a type with clauses about them, after an article, the indefinite one for None."""
+        noun, rest, person = self.type(kind), list(clauses), english.is_person(self.type(kind))
+        noun = english.plural(noun) if many else noun
+        if rest and (role := _ROLE.fullmatch(rest[0].text)):
+            clause = rest.pop(0)
+            noun = f"{role[1 + many]} {role[3]}".replace("{x}", clause.any_one if article is None else clause.subject)
+        reduced = len(rest) == len(clauses) == 1 and not wheres
+        said = [each.words(many, person, reduced=reduced) for each in rest]
+        whole = " ".join(filter(None, [noun, " and ".join([*said, *wheres])]))
+        return english.with_article(whole) if article is None else f"{article}{whole}"
 
-    def _requirement(self, requirement: Requirement, choice: Choice, place: int, where: str) -> str:
-        value = requirement["value"]
-        kind = "phrase" if requirement["kind"] == "phrase" else _OPERATORS[requirement["op"]]
-        field = spoken(str(requirement.get("field", "")))
-        shown = str(value) if isinstance(value, str | int) else f"{value:g}"
-        variants = _GRAMMAR[where][kind]
-        others = [*variants[place:], *variants[:place]]  # two requirements of a kind get different words
-        return _fill(choice.of(others, "requirement"), {"field": field, "value": shown})
-
-
-def spoken(name: str) -> str:
-    """Return the words of a name in a schema.
-
-    >>> [spoken(name) for name in ("in_district", "parentTaxon", "DNA test", "has-part")]
-    ['in district', 'parent taxon', 'DNA test', 'has part']
-    """
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.replace("_", " ").replace("-", " "))
-    return " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in parted.split())
-
-
-@lru_cache(maxsize=4096)
-def clauses_of(relation: str, direction: Direction, kind: str = "") -> list[str]:
-    """Return relative clauses about the node, a `kind`, that a relation leads `to`, or comes `from`, or both.
-
-    `{x}` is the node at the other end.
-
-    >>> clauses_of("guards", "from"), clauses_of("made with", "to"), clauses_of("in_district", "from")
-    (['that guards {x}'], ['that {x} is made with'], ['that is in {x}', 'that has {x} as its district'])
-    >>> clauses_of("parent taxon", "to"), clauses_of("season", "to", "season")
-    (['that is the parent taxon of {x}', 'that {x} has as its parent taxon'], ['that {x} has', 'that belongs to {x}'])
-    >>> clauses_of("interacts with", "both")
-    ['that interacts with {x}']
-    """
-    words = spoken(relation).split() or [relation]
-    if words[0] == "has" and len(words) > 1 and words[1] not in _FORMS["prepositions"]:
-        words = words[1:]
-    if words[0] == "is" and len(words) > 1:
-        words = words[1:]
-    first, last = words[0], words[-1]
-    filled = {"r": " ".join(words), "preposition": first, "noun": " ".join(words[1:])}
-    if filled["r"] in _FORMS["pairs"]:
-        filled["r"], form, direction = relation, "quoted", "both"
-    elif len(words) > LONGEST_NAME or first in ("a", "an", "the") or _SIGN.search(relation):
-        filled["r"], form = relation, "quoted"
-    elif first in _FORMS["prepositions"] and len(words) > 1:
-        form = "place"
-    elif first == "has" or (_is_verb(first) and (len(words) == 1 or last in _FORMS["prepositions"])):
-        form = "verb"
-    elif last in _FORMS["prepositions"]:
-        form = "participle"
-    elif len(words) == 1 and (first.endswith("ed") or first in _FORMS["past"]):
-        form = "past"
-    elif last.endswith("s") and not last.endswith(("ss", "us", "is")):
-        form = "plural"
-    elif f" {kind}".endswith(f" {filled['r']}"):
-        form = "same"
-    else:
-        form = "noun"
-    return [_fill(variant, filled) for variant in _GRAMMAR["clauses"][form][direction]]
+    def _sentence(
+        self, path: Metapath, clauses: list[_Clause], said: list[str], wheres: list[str], many: bool, choice: Choice
+    ) -> str:
+        """Return a question with clauses about its answers, and requirements as predicates or as clauses."""
+        kind, first, other = path.answer_type, clauses[0], "other " * _comes_back(path)
+        person, rest = english.is_person(self.type(kind)), clauses[clauses[0].is_role :]
+        about = [each for each in clauses if each.is_about_subject]
+        others = [each for each in clauses if not each.is_about_subject]
+        inverted = about[0].inverted() if len(about) == 1 else ""
+        forms, head, predicate = ["list"], others, inverted
+        if wheres and not (inverted and len(clauses) == 1 and first.these):
+            if len(clauses) == 1:  # "whose" at the end would be about the nodes between as well
+                forms = ["predicate"] if first.is_role or first.these else ["predicate", "list"]
+                head, predicate = clauses, " and ".join(said)
+        elif not rest:
+            forms = ["person" if person else "noun"]
+        elif all(each.is_verb for each in rest):
+            forms, head = ["predicate", "predicate", "list"], clauses[: first.is_role]
+            predicate = " and ".join(each.words(many, person).partition(" ")[2] for each in rest)
+        elif inverted and all(each.is_verb or each.is_role for each in others):
+            is_short = inverted.startswith(("do ", "does ", "did ")) and not wheres
+            is_short = is_short and len(about[0].subject.split()) <= LONGEST_SUBJECT
+            forms = ["long"] if about[0].these and not is_short else ["inverted", "list"][: 1 if about[0].these else 2]
+            predicate = about[0].inverted(about[0].these) if forms == ["long"] else inverted
+        frame = choice.of(GRAMMAR["frames"][choice.of(forms, "form")], "frame")
+        slots = {
+            "answers": self._noun_phrase(kind, clauses, many, f"the {other}", wheres),
+            "type": self._noun_phrase(
+                kind, head, many, other, wheres if predicate == inverted or forms == ["long"] else []
+            ),
+            "predicate": predicate,
+            "subject": about[0].subject if about else "",
+        }
+        if slots["type"] == "person":
+            frame = frame.replace("Which {type}", "Who").replace("which {type}", "who")
+        text = english.fill(english.agree(frame, many=many), slots)
+        return text[0].upper() + text[1:]
 
 
 def is_filled(text: str, topics: Sequence[str]) -> bool:
@@ -222,44 +297,58 @@ def is_filled(text: str, topics: Sequence[str]) -> bool:
     return not _LEFT_OVER.search(rest)
 
 
-def _is_verb(word: str) -> bool:
-    """Return whether a word is the third person of a known verb."""
-    bases = (
-        {word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"} if word[-1:] == "s" else ()
-    )
-    return any(base in _FORMS["verbs"] for base in bases)
+def _steps(walk: MetapathWalk) -> list[RelationStep]:
+    starts = [walk.start_type, *(hop.node_type for hop in walk.hops)]
+    return [RelationStep(start, replace(hop, negated=False)) for start, hop in zip(starts, walk.hops, strict=False)]
 
 
-def _fronted(clause: str) -> str:
-    """Return a clause with its final preposition at the start ("with which").
+def _is_right_branching(clause: str) -> bool:
+    return clause.endswith("{x}") and not clause.startswith("that {x}")
 
-    >>> _fronted("that {x} is made with"), _fronted("that {x} contains")
-    ('with which {x} is made', 'that {x} contains')
+
+def _begins(clause: str, start: str) -> bool:
+    return clause.startswith(start) or not _is_right_branching(clause)
+
+
+def _negated(clause: str) -> str:
+    """Return the negation of a relative clause.
+
+    >>> _negated("that [lives|live] in {x}"), _negated("that {x} wrote")
+    ('that [does|do] not live in {x}', 'that {x} did not write')
+    >>> _negated("that [is a member|are members] of {x}"), _negated("that zings {x}")
+    ('that [is not a member|are not members] of {x}', 'that [is not one|are not ones] that zings {x}')
     """
-    words = clause.split()
-    if clause.startswith("that {x} ") and len(words) > 3 and words[-1] in _FORMS["prepositions"] - {"as"}:
-        return f"{words[-1]} which {' '.join(words[1:-1])}"
-    return clause
+    found = re.fullmatch(r"(that (?:\{x\} )?)(?:\[(\w+)([^|]*)\|(\w+)([^]]*)\]|(\w+))(.*)", clause)
+    if found and found[2] in ("is", "was"):
+        return f"{found[1]}[{found[2]} not{found[3]}|{found[4]} not{found[5]}]{found[7]}"
+    if found and found[2]:
+        return f"{found[1]}[does|do] not {found[4]}{found[7]}"
+    if found and english.verb_form(found[6])[0] and english.verb_form(found[6])[1] == "past":
+        return f"{found[1]}did not {english.verb_form(found[6])[0]}{found[7]}"
+    return f"that [is not one|are not ones] {clause}"
 
 
-def _has_its_verb(clause: str) -> bool:
-    """Return whether a clause is "that" and a verb whose subject is the node itself."""
-    words = clause.split()
-    return words[0] == "that" and len(words) > 1 and (words[1] in ("is", "has", "counts") or _is_verb(words[1]))
+def _comes_back(path: Metapath) -> bool:
+    """Return whether a topic is of the answers' type, two or more hops away, so that others are the answers."""
+    return any(len(walk.hops) > 1 and walk.start_type == path.answer_type and walk.topic for walk in path.walks)
 
 
-def _fill(text: str, slots: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: slots.get(found[1], found[0]), text)
+def _is_mass(noun: str) -> bool:
+    return noun.split()[-1] in WORDS["mass"]
 
 
-def _with_article(noun: str) -> str:
-    """Return a noun after its indefinite article.
-
-    >>> [_with_article(noun) for noun in ("ingredient", "unit", "hour", "town")]
-    ['an ingredient', 'a unit', 'an hour', 'a town']
-    """
-    first = noun.lower()
-    vowel = first.startswith(("a", "e", "i", "o", "u", "hour", "honour", "heir")) and not first.startswith(
-        ("uni", "use", "eu", "one", "ura")
-    )
-    return f"{'an' if vowel else 'a'} {noun}"
+def _requirement(requirement: Requirement, choice: Choice, place: int, where: str) -> str:
+    kind = "phrase" if requirement["kind"] == "phrase" else _OPERATORS[requirement["op"]]
+    value, field = requirement["value"], english.spoken(str(requirement.get("field", "value")))
+    shown = str(value) if isinstance(value, str | int) else f"{value:g}"
+    if english.verb_form(field)[1] in ("past", "participle") and kind != "equal":
+        kind = f"{kind}_event"
+    elif not WORDS["times"].isdisjoint(field.split()) and kind != "equal":
+        kind = f"{kind}_time"
+    elif english.singular(field) != field:
+        kind = f"{kind}_count"
+    elif " " in field and field.split()[-1] in WORDS["units"]:
+        field, _, unit = field.rpartition(" ")
+        shown = f"{shown} {unit}"
+    slots = {"field": field, "a_field": english.with_article(field), "value": shown}
+    return english.fill(choice.of(GRAMMAR[where][kind], f"requirement {place}"), slots)

@@ -82,6 +82,10 @@ def check(folder: DatasetFolder) -> list[Row]:
         requirements = json.loads(row["requirements"])
         answers = {each for each in candidates if all(holds(nodes[each], one) for one in requirements)}
         assert len(candidates) == row["n_candidates"], row
+        assert not requirements or len(answers) < len(candidates), row
+        of_type = [each for each in nodes.values() if each["type"] == nodes[row["gold_id"]]["type"]]
+        for phrase in (one for one in requirements if one["kind"] == "phrase"):
+            assert sum(holds(each, phrase) for each in of_type) >= 2 * len(answers), row
         assert answers == set(row["answer_ids"]), row
         assert row["answer_ids"] == sorted(row["answer_ids"])
         assert row["gold_id"] in answers
@@ -113,7 +117,10 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
 
 
 def test_every_answer_set_is_what_the_tables_say(kitchen: DatasetFolder) -> None:
-    assert len(check(kitchen)) == 60
+    rows = check(kitchen)
+    assert len(rows) == 60
+    assert len({tuple(row["answer_ids"]) for row in rows}) == 60
+    assert any("phrase" in row["requirements"] for row in rows)
 
 
 def test_questions_have_the_columns_of_their_making_and_a_card(kitchen: DatasetFolder) -> None:

@@ -1,0 +1,178 @@
+"""What questions say: directions, numbers and pronouns by the schema, and phrases that nothing is cut from."""
+
+import re
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.building.synthesis.english import is_person, plural, singular
+from kbbench_hf.building.synthesis.node_phrases import NodeTexts
+from kbbench_hf.building.synthesis.questions import make_questions
+from kbbench_hf.building.synthesis.relation_clauses import RelationEnds, clauses_of
+from kbbench_hf.building.synthesis.requirements import Requirements, whole_phrases
+from kbbench_hf.building.synthesis.schema import read_schema
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
+from kbbench_hf.building.synthesis.wording import Wording
+from kbbench_hf.knowledge_base.metapaths import Metapath
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+
+def made_of(nodes, edges) -> KnowledgeBase:
+    """Return a knowledge base of (id, type, name, text) and (head, relation, tail)."""
+    columns = [("id", "type", "name", "text"), ("head", "relation", "tail")]
+    tables = (
+        dict(zip(names, zip(*rows, strict=True), strict=True))
+        for names, rows in zip(columns, (nodes, edges), strict=True)
+    )
+    return KnowledgeBase.from_arrow(*map(pa.table, tables))
+
+
+@pytest.fixture(scope="module")
+def towns() -> KnowledgeBase:
+    names = "Aldwick Brede Corfe Dunholm Elmley Fowell".split()
+    nodes = [(n, "town", name, "") for n, name in enumerate(names)]
+    nodes += [(6 + n, "country", name, "") for n, name in enumerate(["Norland", "Sudria", "Westmark"])]
+    return made_of(nodes, [(n, "country", 6 + n // 2) for n in range(6)])
+
+
+def test_a_relation_named_like_its_target_is_no_possession(towns):
+    texts = [each.text for each in make_questions(towns, SynthesisSpec(), 12, "1").questions]
+    assert texts and not any(re.search(r"\b(has|have|belongs?)\b", text) for text in texts)
+    assert any(re.fullmatch(r"Which country is \w+ in\?", text) for text in texts)
+    assert any(re.fullmatch(r"Which towns are in \w+\?", text) for text in texts)
+
+
+PERSON, FILM = "person", "film"
+
+
+@pytest.mark.parametrize(
+    ("relation", "head", "tail", "to", "back"),
+    [
+        ("directed_by", FILM, PERSON, "that directed {x}", "that [was|were] directed by {x}"),
+        ("directed", FILM, PERSON, "that directed {x}", "that [was|were] directed by {x}"),
+        ("DIRECTED", PERSON, FILM, "that [was|were] directed by {x}", "that directed {x}"),
+        ("wasBornIn", PERSON, "city", "that {x} [was|were] born in", "that [was|were] born in {x}"),
+        ("died in", PERSON, "city", "that {x} died in", "that died in {x}"),
+        ("hasAuthor", "book", PERSON, "the [author|authors] of {x}", "that [has|have] {x} as [an author|an author]"),
+        ("members", "club", PERSON, "the [member|members] of {x}", "that [has|have] {x} as [a member|a member]"),
+        ("member of", PERSON, "club", "that {x} [is a member|are members] of", "the [member|members] of {x}"),
+        ("coach of club", PERSON, "club", "that {x} [is a coach|are coaches] of", "the [coach|coaches] of {x}"),
+        ("author", "author", "paper", "that [has|have] {x} as [an author|an author]", "the [author|authors] of {x}"),
+        ("lives in town", PERSON, "town", "that {x} [lives|live] in", "that [lives|live] in {x}"),
+        ("cites", "paper", "paper", "that [is|are] cited by {x}", "that [cites|cite] {x}"),
+        ("paper___cites___paper", "paper", "paper", "that [is|are] cited by {x}", "that [cites|cite] {x}"),
+        ("award received", PERSON, "award", "that [was|were] received by {x}", "that received the award {x}"),
+        ("nests along", "bird", "river", "that {x} [nests|nest] along", "that [nests|nest] along {x}"),
+        ("country", FILM, "country", "the [country|countries] of {x}", "that [has|have] {x} as [a country|a country]"),
+        ("expression absent", "a", "b", 'that {x} [has|have] the relation "expression absent" to', None),
+    ],
+)
+def test_both_directions_of_a_relation_are_said_as_its_name_has_it(relation, head, tail, to, back):
+    ends = RelationEnds(head, tail)
+    assert clauses_of(relation, "to", ends) == [to]
+    assert back is None or clauses_of(relation, "from", ends) == [back]
+
+
+def test_the_cardinality_and_the_symmetry_of_a_relation_decide_its_words():
+    capital = RelationEnds("country", "city", one_tail=True)
+    assert "whose capital is {x}" in clauses_of("capital", "from", capital)
+    married = RelationEnds(PERSON, PERSON, is_mutual=True)
+    assert (
+        clauses_of("spouse", "from", married) == clauses_of("spouse", "to", married) == ["the [spouse|spouses] of {x}"]
+    )
+    assert clauses_of("interacts with", "to", married) == ["that [interacts|interact] with {x}"]
+    assert clauses_of("parent-child", "to", married)[0].startswith(
+        "that [is a parent or child|are parents or children]"
+    )
+
+
+def test_types_in_the_plural_in_capitals_and_without_one_are_said_in_either_number(towns):
+    wording = Wording(SynthesisSpec().words, read_schema(towns))
+    assert [wording.type(kind) for kind in ("Courses", "SITE", "CVE", "sportsTeam")] == [
+        "course", "site", "CVE", "sports team",
+    ]  # fmt: skip
+    assert (plural("equipment"), plural("field of study"), singular("people")) == (
+        "equipment", "fields of study", "person",
+    )  # fmt: skip
+    assert is_person("board member") and not is_person("river")
+
+
+def cinema(*, inverse: bool) -> KnowledgeBase:
+    people = [(n, "Person", f"Person P{chr(65 + n)}x", "") for n in range(12)]
+    films = [(20 + n, "Film", f"Film F{chr(65 + n)}x", "") for n in range(24)]
+    gear = [(50 + n, "equipment", f"Item I{chr(65 + n)}x", "") for n in range(6)]
+    edges = [(20 + n, "directed_by", n // 3) for n in range(24)] + [(20 + n, "uses", 50 + n % 6) for n in range(24)]
+    edges += [(20 + n, "starring", (n + k) % 12) for n in range(24) for k in (3, 7)]
+    return made_of([*people, *films, *gear], edges + [(t, "directed", h) for h, _, t in edges[:24] * inverse])
+
+
+def test_number_and_pronoun_follow_the_schema():
+    texts = " ".join(each.text for each in make_questions(cinema(inverse=False), SynthesisSpec(), 60, "1").questions)
+    assert re.search(r"Who directed |who directed |person who directed ", texts)
+    assert re.search(r"[Ff]ilms (were )?directed by ", texts) and not re.search(r"ilms (was|who|has) ", texts)
+    assert not re.search(r"equipments|equipment (are|were|who)", texts)
+
+
+def test_a_relation_and_its_inverse_are_one():
+    built = make_questions(cinema(inverse=True), SynthesisSpec(), 40, "1")
+    assert list(built.account.inverses) == ["directed_by"] or list(built.account.inverses) == ["directed"]
+    assert not built.account.alike
+    paths = {each.template.template.metapath for each in built.questions}
+    assert not all("directed]" in path for path in paths) and any("direct" in path for path in paths)
+
+
+def test_what_comes_back_to_the_type_of_a_topic_asks_for_others():
+    built = make_questions(cinema(inverse=False), SynthesisSpec(max_hops=2), 80, "2")
+    for each in built.questions:
+        path = each.template.template.path
+        back = any(len(walk.hops) > 1 and walk.start_type == path.answer_type for walk in path.walks)
+        assert (" other " in each.text) == back, each.text
+
+
+def test_clauses_are_not_enclosed_in_clauses_nor_two_ways_to_one_node():
+    kitchen = KnowledgeBase.open(shipped_dataset("mini-stark").path)
+    wording = Wording(SynthesisSpec().words, read_schema(kitchen))
+    enclosed = "dish -[made with]-> ingredient -[grown near]-> town -[^lives in]-> cook"
+    same = "dish -[^contains]-> cookbook -[written by]-> cook <-[written by]- cookbook"
+    good = "ingredient -[^made with]-> dish -[^contains]-> cookbook -[written by]-> cook"
+    assert [wording.reads_well(Metapath.parse(path)) for path in (enclosed, same, good)] == [False, False, True]
+
+
+def test_the_words_of_a_spec_are_said_in_both_numbers(towns):
+    given = {
+        "words": {"relations": {"^country": ["that lies inside the borders of {x}"], "country": ["that holds {x}"]}}
+    }
+    texts = [each.text for each in make_questions(towns, SynthesisSpec.of(given, "spec"), 12, "3").questions]
+    assert any(re.search(r"towns (that )?lie inside the borders of \w+", text) for text in texts)
+    assert any(re.search(r"country (that )?holds \w+", text) for text in texts)
+    assert not any(" in " in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("It is a bowl of sour soup.", ["bowl of sour soup"]),
+        ("He taught at the University of Vienna.", ["university of vienna"]),
+        ("The crust breaks like ice.", []),  # a verb without its object
+        ("A town.", []),  # one common word
+        ("A semi-dry cider in 2.5 litre jugs", []),  # bounds that are not known
+        ("He was born in Kilnsea.", ["kilnsea"]),
+        ("She met Dr. Anna Quill.", []),
+        ("Natural Killer (NK) cells", []),
+    ],
+)
+def test_a_phrase_is_whole(text, phrases):
+    assert [" ".join(phrase) for phrase in whole_phrases(text)] == phrases
+
+
+def test_a_phrase_bites_says_nothing_said_and_does_not_do_alone():
+    texts = ["a shallow gravel bed", "a shallow gravel bed", "a steep bank", "a stone bridge and a steep bank"] * 3
+    kb = made_of([(n, "river", f"River {n}", f"With {text}.") for n, text in enumerate(texts)], [(0, "near", 1)])
+    requirements = Requirements(kb, NodeTexts(kb))
+    drawn = requirements.draw(2, [0, 1, 2], 1, Random(0))
+    assert [(each["value"], met) for each, met in drawn] == [("steep bank", frozenset({2}))]
+    assert not requirements.draw(2, [0, 1, 2], 1, Random(0), {"steep"})  # a word of the question
+    assert not requirements.draw(2, [2], 1, Random(0))  # removes nothing
+    assert not requirements.draw(2, [2, 3, 6, 7, 10, 0], 1, Random(0))  # says all that the relation says
