@@ -101,7 +101,7 @@ def test_an_unknown_parser_or_mode_is_said_before_anything_is_asked(tmp_path, op
 def test_a_benchmark_of_retrievers_asks_nothing_of_a_language_model():
     with pytest.raises(UsageError, match="mini-stark is answered by retrievers; expected --model bm25"):
         task(name="mini-stark")
-    with pytest.raises(UsageError, match=r"prompt of mini-text2kg 'h2_b'.* Known: current"):
+    with pytest.raises(UsageError, match=r"prompt of mini-text2kg 'h2_b'.* Known: as_written, current"):
         task(prompt="h2_b")
 
 
