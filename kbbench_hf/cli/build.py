@@ -43,7 +43,7 @@ class _BuildCommand(click.Command):
         for place, each in enumerate(args):
             is_path = in_graph and not each.startswith("-")
             repeated += ["--graph", each] if is_path and args[place - 1] != "--graph" else [each]
-            in_graph = each == "--graph" or is_path
+            in_graph = is_path or each == "--graph" or each.startswith("--graph=")
         return super().parse_args(ctx, repeated)
 
 

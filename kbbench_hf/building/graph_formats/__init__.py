@@ -33,7 +33,6 @@ FORMATS = {
     "rdf": GraphFormat(rdf.is_rdf, rdf.read_rdf),
     "obo": GraphFormat(rdf.is_obo, rdf.read_obo),
     "ogb": GraphFormat(ogb.is_ogb, ogb.read_ogb),
-    "tables": GraphFormat(property_tables.is_own, property_tables.read_own),
 }
 """Name -> format; the first that matches a file counts. `TITLES` has the same names."""
 

@@ -1,7 +1,7 @@
 """Collector of a graph's nodes and edges: properties become type, name, text and details; rows become Arrow tables."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.arrow import arrow_array
 from kbbench_hf.files.table_files import CHUNK, json_text
+from kbbench_hf.files.user_tables import text_column
 from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS
 
 Properties = Mapping[str, Any]
@@ -133,9 +134,10 @@ class GraphCollector:
         self._flush()
         edges = _joined(self._edges, EDGE_COLUMNS)
         if not self.row_of_id and len(edges):
-            ends = pc.unique(pa.chunked_array([*_texts(edges["head"]).chunks, *_texts(edges["tail"]).chunks]))
-            for end in ends.to_pylist():
-                self.add_node(end, {})
+            ends = [edges[end].cast(pa.string()) for end in ("head", "tail")]
+            ids = pc.unique(pa.chunked_array([chunk for end in ends for chunk in end.chunks]))
+            for each in ids.to_pylist():
+                self.add_node(each, {})
             self._flush()
             self.notes.append("There is no list of nodes: the ends of edges are the nodes.")
         if not self.row_of_id:
@@ -168,19 +170,15 @@ def _joined(chunks: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
     """Return chunks as one table; `details` of which all are null are left out."""
     if not chunks:
         return pa.table({name: arrow_array([], pa.string()) for name in columns})
-    kinds = {str(chunk.schema.field(name).type) for chunk in chunks for name in columns}
-    if len(chunks) > 1 and kinds != {"string"} and len({str(chunk.schema) for chunk in chunks}) > 1:
-        chunks = [
-            pa.table({name: _texts(chunk[name]) if name in columns else chunk[name] for name in chunk.column_names})
-            for chunk in chunks
+    try:
+        table = pa.concat_tables(chunks, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid):  # numbers in one file, and texts in another
+        texts = [
+            pa.table({name: text_column(chunk[name], name, "; ") for name in chunk.column_names}) for chunk in chunks
         ]
-    table = pa.concat_tables(chunks, promote_options="permissive")
+        table = pa.concat_tables(texts, promote_options="permissive")
     empty = [name for name in table.column_names if name not in columns and table[name].null_count == len(table)]
     return table.drop_columns(empty)
-
-
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.string())
 
 
 def id_text(value: object) -> str:
@@ -234,8 +232,3 @@ def split_labels(text: str | None, separators: str = ";") -> list[str]:
 def undirected_note(n_edges: int) -> str:
     """Return the note on a graph without directions."""
     return f"Its {n_edges:,} edges are undirected: each is stored once, and both ends see it." if n_edges else ""
-
-
-def strings(values: Iterable[object]) -> list[str]:
-    """Return values as texts, "" for none."""
-    return [id_text(value) for value in values]

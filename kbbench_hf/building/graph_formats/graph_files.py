@@ -39,10 +39,11 @@ TITLES = {
     "rdf": "N-Triples, Turtle, JSON-LD, RDF/XML",
     "obo": "OBO",
     "ogb": "a folder in OGB's layout",
-    "tables": "our own columns",
 }
 """Format -> its name in messages."""
 KNOWN = f"one of the formats {', '.join(TITLES)}"
+_LOOKED_AT = 20
+"""Rows of JSON whose keys are the columns: the first may lack keys that others have."""
 _CODED = re.compile(r"[^\n]*[,;|\t][^\n]*")
 
 
@@ -81,14 +82,14 @@ class GraphFile:
                 delimiter, names = csv_columns(opened, ())
                 return read_csv(opened, self.path, delimiter, names)
             if self.kind == "parquet":
-                return self._parquet(opened).read()
+                return _parquet(opened, self.path).read()
         return table_of_rows(self.rows())
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of a table."""
         with file_errors(self.path, KNOWN), closing(self.open()) as opened:
             if self.kind == "parquet":
-                for batch in self._parquet(opened).iter_batches(CHUNK):
+                for batch in _parquet(opened, self.path).iter_batches(CHUNK):
                     yield from batch.to_pylist()
             elif self.kind == "json lines":
                 yield from json_rows(opened)
@@ -98,10 +99,11 @@ class GraphFile:
                 for batch in self.table().to_batches(CHUNK):
                     yield from batch.to_pylist()
 
-    def _parquet(self, opened: OpenedFile) -> Any:
-        import pyarrow.parquet as pq
 
-        return pq.ParquetFile(io.BytesIO(opened.read()) if opened.packed else self.path)
+def _parquet(opened: OpenedFile, path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(io.BytesIO(opened.read()) if opened.packed else path)
 
 
 def probe(path: Path, encoding: str = "") -> GraphFile:
@@ -114,10 +116,7 @@ def probe(path: Path, encoding: str = "") -> GraphFile:
         return GraphFile(path, "folder", "", ())
     with file_errors(path, KNOWN), closing(open_text(path, encoding)) as opened:
         if opened.head.startswith(b"PAR1"):
-            import pyarrow.parquet as pq
-
-            schema = pq.read_schema(io.BytesIO(opened.read()) if opened.packed else path)
-            return GraphFile(path, "parquet", "", tuple(schema.names), encoding)
+            return GraphFile(path, "parquet", "", tuple(_parquet(opened, path).schema_arrow.names), encoding)
         head = opened.head.decode("utf-8", "ignore")
         start = head.lstrip()
         if start[:1] in ("{", "["):
@@ -132,19 +131,16 @@ def probe(path: Path, encoding: str = "") -> GraphFile:
 
 
 def _probe_json(path: Path, start: str, encoding: str) -> GraphFile:
-    first, _, rest = start.partition("\n")
+    first, *lines = start.split("\n")
+    kind: Literal["json lines", "json"] = "json"
     with suppress(ValueError, RecursionError):
-        if isinstance(row := json.loads(first), dict) and rest.strip():
-            rows = [row]
-            for line in rest.split("\n")[:20]:  # the first object may lack keys that others have
-                with suppress(ValueError):
-                    rows.append(json.loads(line))
-            keys = dict.fromkeys(key for each in rows if isinstance(each, dict) for key in each)
-            return GraphFile(path, "json lines", start, tuple(keys), encoding)
-    file = GraphFile(path, "json", start, (), encoding)
-    value = _listed(file.document)
-    keys = dict.fromkeys(key for each in value[:20] if isinstance(each, dict) for key in each)
-    return GraphFile(path, "json", start, tuple(keys), encoding)
+        kind = "json lines" if isinstance(json.loads(first), dict) and any(map(str.strip, lines)) else "json"
+    rows = _listed(GraphFile(path, "json", start, (), encoding).document) if kind == "json" else []
+    for line in [first, *lines][:_LOOKED_AT] if kind == "json lines" else ():
+        with suppress(ValueError):  # the last line in the head may be cut
+            rows.append(json.loads(line))
+    keys = dict.fromkeys(key for row in rows[:_LOOKED_AT] if isinstance(row, dict) for key in row)
+    return GraphFile(path, kind, start, tuple(keys), encoding)
 
 
 def _document(file: GraphFile) -> Any:

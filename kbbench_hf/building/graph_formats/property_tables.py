@@ -1,9 +1,9 @@
-"""Graphs in tables: Neo4j admin import, PrimeKG, KGX, GraphRAG, BEIR, and tables with our own columns."""
+"""Graphs in tables: Neo4j admin import, PrimeKG, KGX, GraphRAG and BEIR."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,13 @@ from kbbench_hf.building.qrels import with_judgments
 from kbbench_hf.files.arrow import arrow_array
 from kbbench_hf.files.qrels import Judgments, read_qrels
 from kbbench_hf.files.table_files import CHUNK, csv_columns, csv_options, file_errors
-from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS
+from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS
 
-_NEO4J = re.compile(r"(?P<name>[^:]*):(?P<role>ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(\((?P<space>[^)]*)\))?(\{.*\})?")
-_TYPED = re.compile(r"(?P<name>[^:]+)(:(?P<kind>\w+)(\{.*\})?(?P<array>\[\])?)?")
+_HEADER = re.compile(
+    r"(?P<name>[^:]*)(:(?P<kind>[A-Za-z_]+)(\((?P<space>[^)]*)\))?(\{.*\})?(?P<array>\[\])?(\{.*\})?)?"
+)
+"""A column of Neo4j's import: `name:ID(space)`, `:LABEL`, `born:int`, `tags:string[]`, `name`."""
+_ROLES = ("ID", "LABEL", "START_ID", "END_ID", "TYPE", "IGNORE")
 _NUMBERS = {
     **dict.fromkeys(("int", "long", "short", "byte"), pa.int64()),
     **dict.fromkeys(("float", "double"), pa.float64()),
@@ -29,21 +32,10 @@ _BLOCK = 16 << 20
 """Bytes of csv in one block: larger ones need more memory and are not faster."""
 
 
-class _Column(NamedTuple):
-    """A column of Neo4j's import: its name, role, id space, type and whether it holds arrays."""
-
-    place: str
-    name: str
-    role: str = ""
-    space: str = ""
-    kind: str = ""
-    array: bool = False
-
-
 def is_neo4j(file: GraphFile) -> bool:
     """Return whether a csv file has Neo4j's header."""
-    roles = {match["role"] for name in file.columns if (match := _NEO4J.fullmatch(name))}
-    return file.is_table and ("ID" in roles or {"START_ID", "END_ID"} <= roles)
+    kinds = {match["kind"] for name in file.columns if (match := _HEADER.fullmatch(name))}
+    return file.is_table and ("ID" in kinds or {"START_ID", "END_ID"} <= kinds)
 
 
 def header_of(file: GraphFile, headers: Sequence[GraphFile]) -> GraphFile | None:
@@ -61,93 +53,74 @@ def read_neo4j(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Source: Neo4j's operations manual, "CSV header format".
     """
-    tables = [(file, _neo4j_columns(header_of(file, files) or file), _neo4j_table(file, files)) for file in files]
+    tables = [_neo4j_table(file, files) for file in files]
     ids: dict[str, set[str]] = {}
-    for _, columns, table in tables:
-        for column in columns:
-            if column.role == "ID":
-                ids.setdefault(column.space, set()).update(_texts(table, [column]).to_pylist())
+    for table in tables:
+        for column in _of_kind(table, "ID"):
+            ids.setdefault(column["space"] or "", set()).update(table[column.string].to_pylist())
     meet = sum(map(len, ids.values())) > len(set[str]().union(*ids.values()))
-    prefixes = {space: f"{space}:" if meet and space else "" for space in ids}
-    for _, columns, table in tables:
-        of_role = {role: [column for column in columns if column.role == role] for role in ("ID", "START_ID", "END_ID")}
-        if of_role["ID"]:
-            _add_neo4j_nodes(graph, table, columns, _ids(table, of_role["ID"], prefixes))
-        else:
-            ends = {
-                "head": _ids(table, of_role["START_ID"], prefixes),
-                "tail": _ids(table, of_role["END_ID"], prefixes),
-            }
-            kinds = [column for column in columns if column.role == "TYPE"]
-            relation = table[kinds[0].place] if kinds else pa.nulls(len(table), pa.string())
-            further = _typed_columns(graph, table, columns)
-            graph.add_edges(pa.table({"head": ends["head"], "relation": relation, "tail": ends["tail"], **further}))
+    spaces = {space for space in ids if meet and space}
+    for table in tables:
+        if (node_ids := _neo4j_ids(table, "ID", spaces)) is not None:
+            _add_neo4j_nodes(graph, table, node_ids)
+            continue
+        kinds = _of_kind(table, "TYPE")
+        relation = table[kinds[0].string] if kinds else pa.nulls(len(table), pa.string())
+        ends = {end: _neo4j_ids(table, kind, spaces) for end, kind in (("head", "START_ID"), ("tail", "END_ID"))}
+        graph.add_edges(pa.table({**ends, "relation": relation, **_typed_columns(graph, table)}))
 
 
-def _neo4j_columns(file: GraphFile) -> list[_Column]:
-    columns = []
-    for place in file.columns:
-        if role := _NEO4J.fullmatch(place):
-            columns.append(_Column(place, role["name"], role["role"], role["space"] or ""))
-        elif typed := _TYPED.fullmatch(place):
-            columns.append(_Column(place, typed["name"], "", "", typed["kind"] or "", bool(typed["array"])))
-        else:
-            columns.append(_Column(place, place))
-    return columns
+def _of_kind(table: pa.Table, kind: str) -> list[re.Match[str]]:
+    matches = (_HEADER.fullmatch(name) for name in table.column_names)
+    return [match for match in matches if match and match["kind"] == kind]
 
 
 def _neo4j_table(file: GraphFile, files: Sequence[GraphFile]) -> pa.Table:
     table = file.table()
     if header := header_of(file, files):  # the first line, taken for names, is a row
         first = pa.table([[name] for name in table.column_names], names=list(header.columns))
-        table = pa.concat_tables([first, table.rename_columns(list(header.columns))])
-    return table.rename_columns([name.strip().removeprefix("\ufeff") for name in table.column_names])
+        return pa.concat_tables([first, table.rename_columns(list(header.columns))])
+    return table.rename_columns(list(file.columns))
 
 
-def _texts(table: pa.Table, columns: Sequence[_Column]) -> pa.ChunkedArray:
+def _neo4j_ids(table: pa.Table, kind: str, spaces: Collection[str]) -> pa.ChunkedArray | None:
     """Return ids as text; those of several columns are one id."""
-    parts = [table[column.place].cast(pa.string()) for column in columns]
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ":")
+    columns = _of_kind(table, kind)
+    if not columns:
+        return None
+    ids = pc.binary_join_element_wise(*(table[column.string] for column in columns), ":")
+    space = columns[0]["space"]
+    return pc.if_else(pc.equal(ids, ""), "", pc.binary_join_element_wise(space, ids, ":")) if space in spaces else ids
 
 
-def _ids(table: pa.Table, columns: Sequence[_Column], prefixes: Mapping[str, str]) -> pa.ChunkedArray:
-    ids = _texts(table, columns)
-    prefix = prefixes.get(columns[0].space, "")
-    return pc.if_else(pc.equal(ids, ""), "", pc.binary_join_element_wise(prefix, ids, "")) if prefix else ids
+def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, ids: pa.ChunkedArray) -> None:
+    labels = _of_kind(table, "LABEL")
+    kinds = table[labels[0].string] if labels else pa.nulls(len(table), pa.string())
+    rows = pa.table({":ID": ids, ":LABEL": kinds, **_typed_columns(graph, table)})
+    for batch in rows.to_batches(CHUNK):
+        for row in batch.to_pylist():
+            graph.add_node(row.pop(":ID"), row, split_labels(row.pop(":LABEL")))
 
 
-def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, columns: list[_Column], ids: pa.ChunkedArray) -> None:
-    labels = [column for column in columns if column.role == "LABEL"]
-    values = _typed_columns(graph, table, columns)
-    properties = pa.table(values) if values else None
-    for start in range(0, len(table), CHUNK):
-        kinds = table[labels[0].place].slice(start, CHUNK).to_pylist() if labels else None
-        rows = properties.slice(start, CHUNK).to_pylist() if properties is not None else None
-        for row, node_id in enumerate(ids.slice(start, CHUNK).to_pylist()):
-            graph.add_node(node_id, rows[row] if rows else {}, split_labels(kinds[row]) if kinds else [])
-
-
-def _typed_columns(graph: GraphCollector, table: pa.Table, columns: list[_Column]) -> dict[str, pa.ChunkedArray]:
+def _typed_columns(graph: GraphCollector, table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """Return the properties in their types; a column with values that are none of its type stays text."""
     found: dict[str, pa.ChunkedArray] = {}
-    for column in columns:
-        if column.role:
+    for column in (_HEADER.fullmatch(name) for name in table.column_names):
+        texts = pc.fill_null(table[column.string], "") if column and column["kind"] not in _ROLES else None
+        if column is None or texts is None or not pc.any(pc.not_equal(texts, "")).as_py():
             continue
-        name = column.name if column.name not in (*EDGE_COLUMNS, *found) else f"{column.name}_property"
-        texts = table[column.place]
-        kind = _NUMBERS.get(column.kind.lower(), pa.string())
-        empty = pc.equal(pc.fill_null(texts, ""), "")
-        if pc.all(empty, min_count=0).as_py():
-            continue
-        values = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+        name = f"{column['name']}_property" if column["name"] in (*EDGE_COLUMNS, *found) else column["name"]
+        kind = _NUMBERS.get((column["kind"] or "").lower(), pa.string())
+        values = found[name] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
         try:
-            if column.array:
+            if column["array"]:
                 found[name] = pc.split_pattern(values, ";").cast(pa.list_(kind))
-            else:
-                found[name] = values if pa.types.is_string(kind) else pc.utf8_trim_whitespace(values).cast(kind)
+            elif not pa.types.is_string(kind):
+                found[name] = pc.utf8_trim_whitespace(values).cast(kind)
         except pa.ArrowInvalid as error:
-            graph.skip(f"Types of columns that do not fit, whose values are text (:{column.kind})", f"{name}: {error}")
-            found[name] = values
+            graph.skip(
+                f"Types of columns that do not fit, whose values are text (:{column['kind']})", f"{name}: {error}"
+            )
     return found
 
 
@@ -350,20 +323,3 @@ def _holds_queries(file: GraphFile, asked: set[str]) -> bool:
         return False
     ids = {id_text(row.get("_id")) for row in file.rows()}
     return asked <= ids
-
-
-def is_own(file: GraphFile) -> bool:
-    """Return whether a table has our own columns of nodes or edges."""
-    return file.is_table and (file.has(*NODE_COLUMNS) or file.has(*EDGE_COLUMNS))
-
-
-def read_own(files: Sequence[GraphFile], graph: GraphCollector) -> None:
-    """Add tables with our own columns."""
-    for file in files:
-        for row in file.rows():
-            if file.has(*NODE_COLUMNS):
-                further = {name: value for name, value in row.items() if name not in NODE_COLUMNS}
-                graph.add_node(row["id"], further, row["type"] or [], row["name"] or [], id_text(row["text"]))
-            else:
-                further = {name: value for name, value in row.items() if name not in EDGE_COLUMNS}
-                graph.add_edge(row["head"], row["tail"], further, row["relation"] or [])

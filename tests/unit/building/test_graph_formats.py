@@ -315,16 +315,6 @@ CASES = {
         {("author:1", "writes", "On Ö")},
         [],
     ),
-    "our own columns as JSON Lines": (
-        {
-            "n.jsonl": '{"id": 1, "type": "a", "name": "x", "text": "t"}\n'
-            '{"id": 2, "type": "b", "name": "y", "text": null, "k": {"z": 1}}\n',
-            "e.csv": "head,relation,tail\n2,r,1\n",
-        },
-        {"x": "a", "y": "b"},
-        {("y", "r", "x")},
-        [],
-    ),
 }
 
 
