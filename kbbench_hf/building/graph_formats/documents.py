@@ -151,7 +151,7 @@ def read_llamaindex(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     for file in files:
         document = file.document
         for node_id, node in document.get("nodes", {}).items():
-            further = {**(node.get("properties") or {}), "text": node.get("text")}
+            further = (node.get("properties") or {}) | ({"text": node["text"]} if node.get("text") else {})
             graph.add_node(node_id, further, node.get("label") or [], node.get("name") or None)
         for edge in document.get("relations", {}).values():
             graph.add_edge(edge["source_id"], edge["target_id"], edge.get("properties") or {}, edge.get("label") or [])

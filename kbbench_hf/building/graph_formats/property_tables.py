@@ -202,7 +202,7 @@ def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     Source: the KGX format specification of Biolink.
     """
     for file in files:
-        if isinstance(file.document, dict):
+        if file.has("nodes", "edges"):
             for row in file.document["nodes"]:
                 _add_kgx_node(graph, row)
             for row in file.document["edges"]:

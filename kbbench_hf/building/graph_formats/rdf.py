@@ -25,7 +25,7 @@ _LINE = re.compile(
 """A line of N-Triples or N-Quads: subject (IRI, blank node), predicate, object (IRI, blank node, literal, language)."""
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
-_PREFIXED = re.compile(r"(?im)^\s*@?(?:prefix|base)\s")
+_TURTLE = re.compile(r"(?im)\A(?:\s|#.*\n)*(?:@?(?:prefix|base)\s|<[^>\s]+>\s+(?:a|<[^>\s]+>)\s)")
 _EDGES = 1 << 20
 """Edges in one chunk of text columns, which hold at most 2 GB."""
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -46,12 +46,12 @@ def is_rdf(file: GraphFile) -> bool:
         return "<rdf:RDF" in file.head or "http://www.w3.org/1999/02/22-rdf-syntax-ns#" in file.head
     if file.kind in ("json", "json lines"):
         return bool({"@context", "@graph", "@id"} & set(file.columns))
-    return file.kind in ("text", "csv") and (bool(_PREFIXED.search(file.head)) or _is_ntriples(file.head))
+    return file.kind in ("text", "csv") and bool(_TURTLE.search(file.head) or _is_ntriples(file.head))
 
 
 def _is_ntriples(head: str) -> bool:
     lines = [line for line in head.split("\n")[:-1] or [head] if line.strip() and not line.lstrip().startswith("#")]
-    return bool(lines) and any(_LINE.fullmatch(line.rstrip("\r")) for line in lines[:20])
+    return 2 * sum(_LINE.fullmatch(line) is not None for line in lines[:20]) > len(lines[:20])
 
 
 def read_rdf(files: Sequence[GraphFile], graph: GraphCollector) -> None:
@@ -60,7 +60,7 @@ def read_rdf(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     for number, file in enumerate(files):
         with file_errors(file.path, KNOWN), closing(file.open()) as opened:
             scope = f"_:f{number + 1}." if number else "_:"  # a label of a blank node is valid in its file
-            if file.kind not in ("xml", "json") and _is_ntriples(file.head) and not _PREFIXED.search(file.head):
+            if file.kind not in ("xml", "json") and _is_ntriples(file.head):
                 triples.add(_ntriples(text_lines(opened), graph, scope))
             else:
                 triples.add(_rdflib_triples(file, decoded(opened.read(), 1), scope))
@@ -156,6 +156,11 @@ class _TripleCollector:
             name, text = self._texts(number)
             kind = [names[each] for each in kinds]
             graph.add_node(iri, {}, kind, name or (iri if iri.startswith("_:") else local_name(iri)), text)
+        codes = (heads.astype(np.int64) * len(self._predicates) + relations) * len(self._ids) + tails
+        first = np.sort(np.unique(codes, return_index=True)[1])  # a graph is a set of triples
+        if len(first) < len(codes):
+            graph.notes.append(f"Triples that occur again, and count once: {len(codes) - len(first):,}.")
+            heads, relations, tails = heads[first], relations[first], tails[first]
         ids = pa.array(list(self._ids), pa.large_string())
         short = arrow_array([names[each] for each in self._predicates], pa.string())
         for start in range(0, len(heads), _EDGES):
@@ -173,7 +178,8 @@ class _TripleCollector:
         lines = []
         for predicate, value, language in literals[1:] if name else literals:
             key = local_name(predicate)
-            lines.append(value if key in _TEXTS else f"{key}{f' ({language})' if language else ''}: {value}")
+            if value != name:
+                lines.append(value if key in _TEXTS else f"{key}{f' ({language})' if language else ''}: {value}")
         return " ".join(name.split()), "\n".join(lines)
 
     def _short_names(self, iris: Iterable[str]) -> dict[str, str]:
@@ -215,7 +221,7 @@ def is_obo(file: GraphFile) -> bool:
 
 
 def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
-    """Add the terms and instances of OBO files; is_a and relationships become edges, their type is the namespace.
+    """Add the terms of OBO files: is_a and relationships become edges, the namespace is the type.
 
     Raises:
         UsageError: fastobo is not installed.
@@ -237,9 +243,11 @@ def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
 
 def _add_obo_frame(graph: GraphCollector, frame: Any, default: str) -> None:
-    if type(frame).__name__ == "TypedefFrame":
+    if type(frame).__name__ != "TermFrame":
+        if type(frame).__name__ != "TypedefFrame":
+            graph.skip("Frames that are no terms, which fastobo does not read", "[Instance]")
         return
-    kind, node_id = default or type(frame).__name__.removesuffix("Frame"), str(frame.id)
+    kind, node_id = default or "Term", str(frame.id)
     name, lines, details = "", list[str](), dict[str, Any]()
     for clause in frame:
         tag = clause.raw_tag()
@@ -251,7 +259,7 @@ def _add_obo_frame(graph: GraphCollector, frame: Any, default: str) -> None:
             lines.append(clause.comment)
         elif tag == "namespace":
             kind = str(clause.namespace)
-        elif tag in ("is_a", "instance_of"):
+        elif tag == "is_a":
             graph.add_edge(node_id, str(clause.term), {}, tag)
         elif tag == "relationship":
             graph.add_edge(node_id, str(clause.term), {}, str(clause.typedef))

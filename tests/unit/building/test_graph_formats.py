@@ -196,6 +196,31 @@ CASES = {
         {("_:b1", "knows", 'Ada "L" Café')},
         ["Lines that are no triple: 1 (line 8, this is no triple)."],
     ),
+    "turtle without a prefix": (
+        {"g.ttl": '<http://x.org/a> a <http://x.org/T> ;\n <http://x.org/p> "v", <http://x.org/b> .\n'},
+        {"a": "T", "b": "node"},
+        {("a", "p", "b")},
+        [],
+    ),
+    "n-quads of two graphs, and blank nodes of one label in two files": (
+        {
+            "a.nq": "_:a <http://x.org/p> <http://x.org/b> <http://g.org/1> .\n"
+            "_:a <http://x.org/p> <http://x.org/b> <http://g.org/2> .\n",
+            "b.nt": "_:a <http://x.org/p> <http://x.org/b>.\n",
+        },
+        {"_:a": "node", "_:f2.a": "node", "b": "node"},
+        {("_:a", "p", "b"), ("_:f2.a", "p", "b")},
+        [],
+    ),
+    "kgx as JSON Lines": (
+        {
+            "n.jsonl": '{"id": "X:1", "category": ["biolink:Gene", "biolink:Thing"], "name": "a"}\n{"id": "X:2"}\n',
+            "e.jsonl": '{"id": "e", "subject": "X:2", "predicate": "p", "object": "X:1"}\n',
+        },
+        {"a": "biolink:Gene", "X:2": "node"},
+        {("X:2", "p", "a")},
+        [],
+    ),
     "turtle with a prefix, two properties of one local name, a blank node, an individual": (
         {
             "g.ttl": "@prefix a: <http://a.org/> .\n@prefix b: <http://b.org#> .\n"
@@ -256,11 +281,11 @@ CASES = {
             'relationship: part_of X:3 ! arm\nsynonym: "manus" EXACT []\n\n[Term]\nid: X:2\n'
             "name: limb part\nnamespace: parts\n"
             'def: "A part \\"of\\" a limb." [X:9]\n\n[Term]\nid: X:3\nname: arm\nis_obsolete: true\n\n'
-            "[Typedef]\nid: part_of\nname: part of\n"
+            "[Typedef]\nid: part_of\nname: part of\n\n[Instance]\nid: X:7\nname: mine\n"
         },
         {"hand": "anatomy", "limb part": "parts", "arm": "anatomy"},
         {("hand", "is_a", "limb part"), ("hand", "part_of", "arm")},
-        [],
+        ["Frames that are no terms, which fastobo does not read: 1 ([Instance])."],
     ),
     "llamaindex": (
         {
