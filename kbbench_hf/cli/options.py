@@ -91,6 +91,7 @@ LOG_OPTIONS: Mapping[str, tuple[str | None, str]] = {
     "cluster": ("COLUMN", "Logs: examples with the same value depend on each other, as questions on one document do."),
     "system": ("COLUMN", "Logs: the system, in a file with several."),
     "qrels": ("FILE", "Rankings: the relevant candidates of each query."),
+    "across_revisions": (None, "Runs: compare the stored scores of each, made on different revisions of the data."),
     "shared": (None, "Logs: compare the examples that all have, where they differ."),
     "scale": ("LOW,HIGH", "Logs: the range of possible scores, such as 1,5."),
     "lower_is_better": ("METRIC,...", "Logs: the metrics where lower is better; none for none."),

@@ -105,6 +105,12 @@ class DatasetFolder:
             splits.setdefault(config, []).append(file.removesuffix(".parquet"))
         return splits
 
+    def n_rows(self, split: str) -> dict[str, int]:
+        """Return config -> its number of rows in a split, or in `full`: of nodes and edges, for example."""
+        files = {tuple(name.split("/")[1:]): of["rows"] for name, of in self.manifest["files"].items()}
+        parts = f"{split}.parquet", "full.parquet"
+        return {config: rows for (config, part), rows in files.items() if part in parts}
+
     def table(self, config: str, split: str) -> "pa.Table":
         """Return one split as an Arrow table, read through a memory map.
 

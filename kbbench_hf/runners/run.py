@@ -6,14 +6,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from kbbench_hf.benchmarks import name_of_path
+from kbbench_hf.benchmarks import find_dataset, name_of_path, rows_of_code
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.process_group import launch_warnings
 from kbbench_hf.runners.progress import say
-from kbbench_hf.runners.run_folder import default_folder, second_stage_folders
+from kbbench_hf.runners.run_folder import add_to_run, default_folder, second_stage_folders
 from kbbench_hf.runners.run_options import (
     AGENT,
     ANNOTATION,
@@ -129,6 +129,8 @@ def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) ->
         done = _run_language_model(task, cast("str | LanguageModel", model), options)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
+        if rows_of_code(task.place.benchmark) is None:
+            add_to_run(done.folder, tables=find_dataset(task.place.benchmark, whole=False).n_rows(task.place.split))
         if annotators is not None and done.stopped is None:
             done = _annotate_run(done, annotators, show=options.get("show", True))
     return replace(done, result=replace(done.result, folder=done.folder))

@@ -21,6 +21,8 @@ from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
 from kbbench_hf.scoring.score import Answers, score
 
+ABOUT_ALL = frozenset({"revisions", "shared_examples", "left_out_metrics", "direction"})
+"""Codes of warnings of one result that are about all logs or runs of a comparison."""
 MOVED = 3
 """So few answers under other ids may be chance."""
 
@@ -178,7 +180,11 @@ def compare(
     if benchmark is None and (place := _own_place(a) or _own_place(b)):
         benchmark, split, mode = f"{place.benchmark}/{place.config}", split or place.split, mode or place.mode
     refuse_stdin_twice([a, b])
-    if benchmark is None and not isinstance(a, Result) and not isinstance(b, Result):
+    if logs and logs.across_revisions:
+        from kbbench_hf.scoring.stored_runs import results_across_revisions
+
+        a, b = results_across_revisions([("A", a), ("B", b)], logs)
+    elif benchmark is None and not isinstance(a, Result) and not isinstance(b, Result):
         from kbbench_hf.scoring.score_logs import results_of_logs
 
         a, b = results_of_logs([("A", a), ("B", b)], logs or LogOptions(), options)
@@ -219,7 +225,8 @@ def refuse_incomparable(
     if made_on[0] != made_on[1]:
         raise UsageError(
             f"The two runs used different revisions of the data: {made_on[0][:8]} and {made_on[1][:8]}; a paired "
-            "test needs the same. Run both on the installed data.",
+            "test needs the same. Run both on the installed data, or compare the stored scores of each: "
+            "--across-revisions.",
             code="revision",
         )
     for each in (a, b):
@@ -250,10 +257,19 @@ def refuse_incomparable(
 
 def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
     """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
-    own = [replace(warning, system=name) for name, each in (("A", a), ("B", b)) for warning in each.warnings]
     systems = {"A": a, "B": b}
+    own = own_warnings(systems)
     of_both = [*different_texts(systems), *prompt_warnings(systems), *repeat_notes(systems)]
     return [*pair_warnings(a, b), *of_both, *own]
+
+
+def own_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return the warnings of results, by the name that messages give them; some are about all of them."""
+    return [
+        replace(warning, system="" if warning.code in ABOUT_ALL else name)
+        for name, each in systems.items()
+        for warning in each.warnings
+    ]
 
 
 def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:

@@ -62,6 +62,8 @@ class LogOptions:
     """The relevance of candidates, for rankings."""
     shared: bool = False
     """Whether the examples that all logs have are compared, where the sets differ."""
+    across_revisions: bool = False
+    """Whether the logs are runs, of which the stored scores are compared: each is of its own revision of the data."""
     scale: tuple[float, float] | None = None
     """Lowest and highest possible score; scores are divided by its width. None for scores as they are."""
     lower_is_better: Sequence[str] = ()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -20,6 +20,7 @@ from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.comparison import (
     adjusted_tests,
     different_texts,
+    own_warnings,
     pair_warnings,
     prompt_warnings,
     refuse_incomparable,
@@ -205,7 +206,9 @@ def logged_results(
         UsageError: the columns of logs are named for predictions of a benchmark.
     """
     named = [named_system(each) for each in systems]
-    if benchmarks or any(isinstance(each, str | Result) or _own_place(each) for _, each in named):
+    across = bool(logs and logs.across_revisions)
+    of_benchmark = benchmarks or any(isinstance(each, str | Result) or _own_place(each) for _, each in named)
+    if of_benchmark and not across:
         if logs and logs.flags:
             raise UsageError(
                 f"{', '.join(logs.flags)} is for logs with scores, and these systems are predictions of a benchmark; "
@@ -215,9 +218,15 @@ def logged_results(
     from kbbench_hf.scoring.score_logs import results_of_logs
 
     names = [name for name, _ in named]
-    unique = [name if names.count(name) == 1 else str(each) for name, each in named]
-    given = [each for _, each in named]
-    return results_of_logs([*zip(unique, given, strict=True)], logs or LogOptions(), options)
+    given = [
+        (name if names.count(name) == 1 else str(each) if isinstance(each, Path) else f"{name} {number}", each)
+        for number, (name, each) in enumerate(named, start=1)
+    ]
+    if logs and across:
+        from kbbench_hf.scoring.stored_runs import results_across_revisions
+
+        return results_across_revisions(given, logs)
+    return results_of_logs(given, logs or LogOptions(), options)
 
 
 def _name_of_run(folder: Path) -> str | None:
@@ -257,7 +266,7 @@ def _block(
     p_values = {frozenset((each.a, each.b)): each.test.p_value for each in tests}
     tested = [each.name for each in systems if any(each.name in (test.a, test.b) for test in tests)]
     groups = dict(zip(tested, rank_groups(tested, lambda a, b: p_values[frozenset((a, b))]), strict=True))
-    warnings = [replace(warning, system=name) for name, each in results.items() for warning in each.warnings]
+    warnings = own_warnings(results)
     pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
     warnings = [*pairs, *different_texts(results), *prompt_warnings(results), *repeat_notes(results), *warnings]
     return Block(task_key, chosen, systems, tests, groups, warnings)

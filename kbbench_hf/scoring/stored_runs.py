@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks import at_hand, benchmark
+from kbbench_hf.benchmarks import Place, at_hand, benchmark
 from kbbench_hf.benchmarks.base import Benchmark, Result, ScoredConfig, Systems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.scoring.eval_task import RUN, system_name
-from kbbench_hf.scoring.result import PlainResult, read_result
+from kbbench_hf.scoring.options import LogOptions
+from kbbench_hf.scoring.result import PlainResult, UsedPrompt, read_result
+from kbbench_hf.scoring.result import Result as ScoringResult
 from kbbench_hf.scoring.score import score
 
 OF_A_CONFIG = ("benchmark", "config", "split", "dataset_revision", "n_examples", "model", "prompt_sha256")
@@ -119,6 +121,59 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
     }
     first = chosen[0].result
     return StoredRuns(found_benchmark, wanted, mode or first["mode"], first["dataset_revision"], in_order, left_out)
+
+
+def results_across_revisions(systems: Sequence[tuple[str, object]], options: LogOptions) -> list[ScoringResult]:
+    """Return the stored scores of runs, each made on its own revision of the data, with a warning that has their sizes.
+
+    `systems` are (name, run folder); questions are matched by id.
+
+    Raises:
+        UsageError: a folder without a finished run, or runs of another config, split or mode.
+    """
+    folders = [Path(str(given)) for _, given in systems]
+    for folder in folders:
+        if not all((folder / name).is_file() for name in (RUN, "result.json", "scores.jsonl")):
+            raise UsageError(
+                f"{folder} is not the folder of a finished run; expected what 'kbbench run' wrote. Name it."
+            )
+    from kbbench_hf.scoring.score_logs import results_of_logs
+
+    runs = [read_json(folder / RUN) for folder in folders]
+    stored = [read_result(folder / "result.json") for folder in folders]
+    place, found = Place(*(stored[0][key] for key in Place._fields)), benchmark(stored[0]["benchmark"])  # type: ignore[literal-required]
+    if other := next((each for each in stored if (each["config"], each["split"], each["mode"]) != place[1:]), None):
+        raise UsageError(
+            f"The runs are of {place} and {other['benchmark']}/{other['config']}/{other['split']}/{other['mode']}; "
+            "expected one config, split and mode. Run them alike."
+        )
+    if found.scoring.group_by:
+        raise UsageError(f"The scores of {place} are means over groups; expected means over examples. Leave it out.")
+    metrics = [metric for metric in found.metrics if all(metric in each["scores"] for each in stored)]
+    files = [(name, folder / "scores.jsonl") for (name, _), folder in zip(systems, folders, strict=True)]
+    results = results_of_logs(files, replace(options, value=options.value or metrics, across_revisions=False))
+    sizes = [
+        f"{name}: {each['benchmark']} {each['dataset_revision'][:8]}"
+        + "".join(f", {n:,} {table}" for table, n in run.get("tables", {}).items() if table != "schema")
+        for (name, _), each, run in zip(systems, stored, runs, strict=True)
+    ]
+    message = f"The runs are on different revisions of the data ({'; '.join(sizes)}). The difference includes theirs."
+    warning = ScoreWarning("revisions", message, "For systems alone, run both on one revision.")
+    differ = [warning] if len({(each["benchmark"], each["dataset_revision"]) for each in stored}) > 1 else []
+    return [
+        replace(
+            result,
+            **place._asdict(),
+            versions={"format": "stored scores"},
+            log=result.log and replace(result.log, benchmark=found),
+            warnings=[
+                *differ[number:],
+                *(each for each in result.warnings if each.code != "direction"),
+            ],
+            prompt=UsedPrompt.of_run(run["settings"]),
+        )
+        for number, (result, run) in enumerate(zip(results, runs, strict=True))
+    ]
 
 
 def _of_one_kind(of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None) -> tuple[list[_Run], list[str]]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kbbench_hf import run
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import minimum_detectable_effect, paired_test
@@ -211,8 +212,8 @@ def test_rankings_have_the_values_of_trec_eval(tmp_path: Path) -> None:
     comparison = compare(trec, predictions, logs=logs)
     theirs_by_ours = dict(zip(comparison.tests, "ndcg_cut_10 map recip_rank recall_100 success_1".split(), strict=True))
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {*theirs_by_ours.values()})
-    for result, run in zip((comparison.a, comparison.b), runs, strict=True):
-        theirs = evaluator.evaluate(run)
+    for result, ranking in zip((comparison.a, comparison.b), runs, strict=True):
+        theirs = evaluator.evaluate(ranking)
         for metric, name in theirs_by_ours.items():
             assert result.values[metric] == pytest.approx([theirs[q][name] for q in result.ids], abs=1e-12), metric
     per_query = {"q1": {"ndcg_at_10": 0.5}, "q2": {"ndcg_at_10": 1.0}}
@@ -344,3 +345,33 @@ def test_a_folder_of_several_tasks_has_a_slice_for_each(tmp_path: Path) -> None:
     comparison: Comparison = compare(tmp_path / "a", tmp_path / "b")
     assert {key: tests["acc"].wins for key, tests in comparison.in_slice("task").items()} == {"one": 7, "two": 0}
     assert not any(each.code == "missing_scores" for each in comparison.warnings)
+
+
+def test_runs_on_two_revisions_are_compared_when_asked_with_what_changed(in_tmp: Path) -> None:
+    for name, model in (("before", "bm25"), ("after", "graph:bm25")):
+        run("mini-stark", model, out=Path(name), show=False)
+    for file in ("run.json", "result.json"):  # as if the data were rebuilt with fewer edges
+        text = Path("after", file).read_text()
+        changed = json.loads(
+            text.replace(json.loads(Path("after/result.json").read_text())["dataset_revision"], "f" * 40)
+        )
+        changed.get("tables", {})["edges"] = 7
+        Path("after", file).write_text(json.dumps(changed))
+    with pytest.raises(UsageError, match="--across-revisions"):
+        compare("before", "after")
+    across = LogOptions(across_revisions=True)
+    comparison = compare("before", "after", logs=across)
+    before, after = (json.loads(Path(name, "result.json").read_text())["scores"] for name in ("before", "after"))
+    assert comparison.tests["mrr"].difference == pytest.approx(
+        before["mrr"]["value"] - after["mrr"]["value"], abs=1e-12
+    )
+    (warning,) = (each for each in comparison.warnings if each.code == "revisions")
+    n_edges = json.loads(Path("before/run.json").read_text())["tables"]["edges"]
+    assert f"{n_edges:,} edges" in warning.message and "ffffffff" in warning.message and " 7 edges" in warning.message
+    assert {each.name for each in results_table(["before", "after"], logs=across)[0].systems} == {"bm25", "graph(bm25)"}
+    with pytest.raises(UsageError, match="nothing is not the folder of a finished run"):
+        compare("before", "nothing", logs=across)
+    lines = Path("after/scores.jsonl").read_text().splitlines(keepends=True)
+    Path("after/scores.jsonl").write_text("".join(lines[:-5]))
+    with pytest.raises(UsageError, match="--shared"):
+        compare("before", "after", logs=across)
