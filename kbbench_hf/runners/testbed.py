@@ -77,7 +77,8 @@ def finished_results(
         if not file.is_file():
             raise UsageError(
                 f"{file} does not exist: this testbed sorts finished runs and sends nothing. "
-                f"First: kbbench run {found.dataset}/{config} --model {name}, with the same options."
+                f"First: kbbench run {found.dataset}/{config} --model {name}, with the same options. "
+                "For finished runs with another prompt, add --prompt NAME."
             )
         results[config] = read_json(file)
     return results
