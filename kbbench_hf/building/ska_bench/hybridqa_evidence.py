@@ -40,6 +40,9 @@ _THING = re.compile(
 )
 _DATE_ASKED = re.compile(r"(?i)^when\b|\bwhen (?:was|did|were|is)\b|\b(?:what|which)(?: \w+){0,4} (?:date|year)s?\b")
 _DATED = re.compile(rf"(?i)\b(?:1\d|20)\d\d|\b\d\d?(?:st|nd|rd|th) century|\b(?:{'|'.join(MONTH_NUMBER)})")
+_GUESSED = re.compile(r"\bgood chance\b|\b(?:probably|likely)\b|^What is an? \w+ for an? ")
+_THING_ITSELF = re.compile(r"\. It (?:is|was|has|had)\b")
+"""What a page says of a thing, and not of a person."""
 _PLACES = re.compile(
     r"(?i)\b(?:city|town|capital|seat|location|country|county|province|region|hometown|stadium|venue)$"
 )
@@ -168,17 +171,25 @@ def asks_for_another_column(question: hybridqa.HybridQuestion, table: hybridqa.L
 
 
 def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
-    """Return whether a question cannot mean its answer: a date that is none, or a place whose page is a person's.
+    """Return whether a question cannot mean its answer: a date that is none, a person that is a thing, a guess.
 
-    Nor does one that says of nothing which one it is: "When was the public school established?"
+    Nor does it where the page of a place is a person's, or where nothing says which one it is, as in "When was the
+    public school established?"
     """
     if _DATE_ASKED.search(question.text) and not _DATED.search(question.answer):
         return True
+    if question.answer in ("0", "-") or _GUESSED.search(question.text):
+        return True
     if len(content_words(question.text)) < LEAST_WORDS and not capitalized_words(question.text):
         return True
-    cells, needed = zip(table.header, table.links[question.row], strict=True), {*question.answer_passages}
-    pages = [table.passages[link] for header, linked in cells if _PLACES.search(header) for link in needed & {*linked}]
-    return any(hybridqa.BORN.stated.search(page) for page in pages)
+    cells = [*zip(table.header, table.rows[question.row], table.links[question.row], strict=True)]
+    needed = {*question.answer_passages}
+    places = [
+        table.passages[link] for header, _, links in cells if _PLACES.search(header) for link in needed & {*links}
+    ]
+    named = [table.passages[link] for _, cell, links in cells if mentions_name(cell, question.answer) for link in links]
+    is_thing = named and question.text.startswith("Who ") and all(map(_THING_ITSELF.search, named))
+    return bool(is_thing) or any(map(hybridqa.BORN.stated.search, places))
 
 
 def states_otherwise(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:

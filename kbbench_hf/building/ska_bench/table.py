@@ -197,6 +197,8 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
         if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
             text = normalize_cell(question.question)
             real = [row for row in real if not mentions(text, normalize_cell(row[0]))]
+            if revision > 1 and mentions(text, "total") and not any("total" in row[0].casefold() for row in positive):
+                continue  # what the question calls a total is in no row that was marked
         some = real[:100]
         keys = key_columns(table.rows) if revision > 1 else None
         near = make_near_rows(question.id, question.question, question.program, positive, some, 60, keys)

@@ -110,7 +110,7 @@ def test_what_the_evidence_calls_the_answer_in_full_is_right() -> None:
         ("Brazoria County", "Which county?", "It is in Brazoria County, Texas, United States.", 2),
         ("Boston", "Where?", "He lived in Boston, New York, and Chicago.", 0),  # a list
         ("Vienna", "Where?", "He worked in Vienna, Ann said.", 0),
-        ("Cleveland Indians", "Which club?", "with the Cleveland Indians, Chicago Cubs, and others", 0),
+        ("Cleveland Indians", "Which club?", "played with the Cleveland Indians, Chicago Cubs.", 0),
         ("Jayne", "What is her middle name?", "Melanie Jayne Chisholm (born 1974) sings.", 0),
         ("American", "Of which nationality?", "is an American Football player", 0),
         ("Oklahoma City", "Where is it set?", "the Oklahoma City National Memorial in Oklahoma City", 0),
