@@ -193,7 +193,8 @@ def agreement_warnings(labels: Mapping[str, str], identities: Mapping[str, Mappi
     for kind, label in labels.items():
         if kind not in identities:
             continue
-        judge, plain = str(identities[kind].get("judge", "an unnamed judge")), identities[kind].get("agreement")
+        name, plain = str(identities[kind].get("judge", "an unnamed judge")), identities[kind].get("agreement")
+        judge = name.partition("@{")[0]  # the facts of a server are for the files, not for a sentence
         if judge.startswith(("stored:", "by-hand:")):
             continue  # the released verdicts themselves, or a person's
         if plain is None:

@@ -28,7 +28,7 @@ class LlamaServer(NamedTuple):
 
     url: str
     model: str
-    pid: int
+    log: Path
 
 
 def missing(model: str) -> str | None:
@@ -63,7 +63,7 @@ def serving(model: str, folder: Path, *, slots: int = 1, context: int = 8192) ->
     try:
         url = f"http://127.0.0.1:{port}"
         await_answer(f"{url}/health", process, log)
-        yield LlamaServer(url, model, process.pid)
+        yield LlamaServer(url, model, log)
     finally:
         process.kill()  # it holds nothing that must be saved
         process.wait(30)
@@ -81,7 +81,7 @@ def serve(model: str, port: int, slots: int = 1, context: int = 8192) -> None:
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1  # two threads spin on a busy machine
     parameters.use_jinja = True
     parameters.warmup = False
-    parameters.endpoint_metrics = parameters.endpoint_slots = True
+    parameters.cache_ram_mib = 0  # no run is quicker for the prompts of another
     server = xllamacpp.Server(parameters)
     print(server.listening_address, flush=True)
     sys.stdin.read()  # it ends with its caller

@@ -189,7 +189,7 @@ def test_a_model_judges_triples_and_its_scores_name_it(kbbench, smollm2, tmp_pat
     done = kbbench("annotate", "hasty.jsonl", "--benchmark", "mini-genres", "--fact-judge", "smollm2", *where)
     assert done.code == 0 and "factualness: {'ok': 5}" in done.out
     scored = kbbench("score", "hasty.jsonl", "--benchmark", "mini-genres")
-    assert "FS is judged by chat:smollm2" in " ".join(scored.out.split())
+    assert "FS is judged by chat:smollm2; its agreement" in " ".join(scored.out.split())
     assert "agreement with released verdicts was not measured" in " ".join(scored.out.split())
 
 

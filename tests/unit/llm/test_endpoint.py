@@ -9,6 +9,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.constrained_decoding import violation
 from kbbench_hf.llm.endpoint import NO_KEY, Endpoint, key_from_environment
 from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
+from kbbench_hf.llm.supported_parameters import Dialect
 from kbbench_hf.protocols import Completion
 from tests.servers.scripted import MALFORMED, MODEL, ScriptedServer, answer_to
 
@@ -39,6 +40,17 @@ def test_an_answer_comes_with_its_tokens_latency_and_finish_reason() -> None:
     assert completion[:4] == (RIGHT, "stop", 100, 10)
     assert 0.05 <= completion.latency_s < 5
     assert completion.error is None
+
+
+def test_a_reply_is_cut_here_at_a_stop_string_that_the_server_does_not_take() -> None:
+    async def one() -> Completion:
+        async with Endpoint(server.url, MODEL) as endpoint:
+            endpoint.dialect = Dialect(left_out=("stop",))
+            return await endpoint.complete(MESSAGES, None, stop=["\n\n", "END"])
+
+    with ScriptedServer(answer=lambda payload: "Lyon END and\n\nmore") as server:
+        assert asyncio.run(one())[:2] == ("Lyon ", "stop")
+        assert "stop" not in server.payloads[0]
 
 
 ANSWERS = {

@@ -214,7 +214,7 @@ def test_replies_with_turns_of_others_or_one_text_over_and_over_are_warnings() -
     assert "--structured" not in reply_warnings(finished(endless), structured=True)[0].remedy
     listing = [record(n, response=", ".join(map(str, range(300))), finish_reason="length") for n in range(3)]
     assert "repeat" not in str(reply_warnings(finished(listing))[0])
-    sound = ["User: Petrel", "a < b\nInput is [1].", '{"triples": [["user", "is", "assistant"]]}', "A: 4\nB"]
+    sound = ["User:\nPetrel", "a < b\nInput is [1].", '{"triples": [["user", "is", "assistant"]]}', "A: 4\nB"]
     assert codes([record(n, response=text) for n, text in enumerate(sound)]) == {}
 
 
