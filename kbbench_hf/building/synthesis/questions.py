@@ -25,6 +25,8 @@ from kbbench_hf.text.words import list_words
 TRIES_WITHOUT_RESULT = 200
 """After so many rejections in a row a template is exhausted."""
 ALIKE = 0.9
+LONG = 3
+"""Hops of a walk about whose end nothing more is said."""
 MOST_WORDS = 28
 """The longest question, its topics aside."""
 MOST_GOLD = 6
@@ -213,7 +215,8 @@ class _QuestionMaker:
             raise RejectedAttempt("no candidate")
         if len(candidates) > self._spec.most_candidates:
             raise RejectedAttempt("too many candidates")
-        n_wanted = self._spec.requirements and rng.randint(0, self._spec.requirements)
+        n_wanted = rng.randint(0, self._spec.requirements)
+        n_wanted *= all(len(walk.hops) < LONG for walk in path.walks)
         size = self._size(rng)
         if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
             raise RejectedAttempt("fewer candidates than the number of answers that was drawn")

@@ -93,8 +93,10 @@ def _tag(word: str) -> str:
     if word in WORDS["prepositions"] or word in ("a", "an", "the"):
         return {"of": "o", "by": "y", "a": "a", "an": "a", "the": "a"}.get(word, "p")
     base, tense = english.verb_form(word)
-    if tense == "past" and base in WORDS["intransitive"] | WORDS["intransitive_of_persons"]:
-        return "i" if base in WORDS["intransitive"] else "e"
+    if tense == "past" and (base in WORDS["intransitive"] or (base and word != english.past_forms(base)[1])):
+        return "i"  # died, or a past that is no participle: flew
+    if tense == "past" and base in WORDS["intransitive_of_persons"]:
+        return "e"
     if tense == "base" and base in WORDS["nouns_too"]:
         return "r" if is_person(word) else "B"
     if tense:
@@ -113,8 +115,8 @@ def _form(words: list[str], ends: RelationEnds) -> tuple[str, dict[str, str]]:
     if tags[:1] == "x" and words[0].endswith("s") and tags[1:2] in ("p", "y"):  # nests along
         tags = f"s{tags[1:]}"
     persons = "".join("P" if is_person(kind) else "T" for kind in (ends.head, ends.tail))
-    is_place = noun == ends.tail and {ends.head, ends.tail} <= WORDS["places"] and ends.one_tail
-    tags = f"{persons}{'=' if name in WORDS['pairs'] else '@' if is_place else ''}{tags}"
+    is_place = noun == ends.tail and noun in WORDS["places"] and ends.head in WORDS["places"] | WORDS["buildings"]
+    tags = f"{persons}{'=' if name in WORDS['pairs'] else '@' if is_place and ends.one_tail else ''}{tags}"
     for rule in () if _SIGN.search(name) else GRAMMAR["rules"]:
         if match := next(filter(None, (re.fullmatch(each, tags) for each in rule["tags"])), None):
             start = len(tags) - len(words)
@@ -130,8 +132,8 @@ def _slots(form: str, found: dict[str, str]) -> dict[str, str]:
     base, tense = english.verb_form(found.get("verb", ""))
     base, tense = (base, tense) if tense or "verb" not in found else (singular(found["verb"]), "present")
     is_past = tense in ("past", "participle") and (base in WORDS["past_events"] or (not base and form != "participle"))
-    is_past |= tense == "past" and form in ("active", "transitive")
     past, participle = english.past_forms(base) if base else (found.get("verb", ""),) * 2
+    is_past |= tense == "past" and (form in ("active", "transitive") or past != participle)
     after, kind, noun = (found.get(group, "") for group in ("after", "kind", "noun"))
     if " " in after and after.split()[0] not in WORDS["mass"] and singular(after.split()[0]) == after.split()[0]:
         after = with_article(after)  # shares a border with

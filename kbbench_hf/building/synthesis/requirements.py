@@ -169,7 +169,13 @@ def whole_phrases(text: str) -> list[tuple[str, ...]]:
                 stop == end or folded[stop] in WORDS["after_phrases"]
             )
             is_name = cut >= 0 and len(phrase) == 1 and len(phrase[0]) > 3 and words[cut + 1][0].isupper()
-            if not is_bound or any(map(_is_finite, phrase)) or not (is_name or 2 <= len(phrase) <= LONGEST_PHRASE):
+            inside = _FUNCTION_WORDS.intersection(phrase) - WORDS["prepositions"] - {"a", "an", "and", "the"}
+            if (
+                not is_bound
+                or inside
+                or any(map(_is_finite, phrase))
+                or not (is_name or 2 <= len(phrase) <= LONGEST_PHRASE)
+            ):
                 continue
             if all(map(str.isalpha, phrase)) and _FUNCTION_WORDS.isdisjoint({phrase[0], phrase[-1]}):
                 found[phrase] = None

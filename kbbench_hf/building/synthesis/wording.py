@@ -19,6 +19,8 @@ _ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
 _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
 _ROLE = re.compile(r"the \[(.+?)\|(.+?)\] (.*)")
 _REDUCIBLE = re.compile(r"that \[(?:is|was)\|(?:are|were)\] (?!not |an? )")
+LONGEST_REPEAT = 2
+"""The most hops of one relation in a row."""
 LONGEST_SUBJECT = 8
 """Words of the longest subject of a question that is not a sentence of its own before the question."""
 
@@ -167,6 +169,8 @@ class Wording:
         walks = [_steps(walk) for walk in path.walks]
         if len(walks) > 1 and walks[0][-1] == walks[1][-1] and len(walks[0]) != len(walks[1]):
             return False  # by both Ada and a cook who lives in Ayr, who is Ada
+        if any(len(steps) > LONGEST_REPEAT and len({*steps}) == 1 for steps in walks):
+            return False
         onward = [self.clauses(step) for steps in walks for step in steps[1:]]
         for start in ("the ", "whose "):  # the languages of the countries of the films
             if sum(all(_begins(each, start) for each in clauses) for clauses in onward) > 1:
@@ -264,7 +268,8 @@ class Wording:
         elif not rest:
             forms = ["person" if person else "noun"]
         elif all(each.is_verb for each in rest):
-            forms, head = ["predicate", "predicate", "list"], clauses[: first.is_role]
+            forms = ["predicate", "predicate", "list"][: 1 if first.is_role and first.these else 3]
+            head = clauses[: first.is_role]
             predicate = " and ".join(each.words(many, person).partition(" ")[2] for each in rest)
         elif inverted and all(each.is_verb or each.is_role for each in others):
             is_short = inverted.startswith(("do ", "does ", "did ")) and not wheres
@@ -343,6 +348,8 @@ def _requirement(requirement: Requirement, choice: Choice, place: int, where: st
     shown = str(value) if isinstance(value, str | int) else f"{value:g}"
     if english.verb_form(field)[1] in ("past", "participle") and kind != "equal":
         kind = f"{kind}_event"
+    elif field in ("year", "date") and kind != "equal":
+        kind = f"{kind}_date"
     elif not WORDS["times"].isdisjoint(field.split()) and kind != "equal":
         kind = f"{kind}_time"
     elif english.singular(field) != field:

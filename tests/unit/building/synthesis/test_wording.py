@@ -64,6 +64,7 @@ PERSON, FILM = "person", "film"
         ("cites", "paper", "paper", "that [is|are] cited by {x}", "that [cites|cite] {x}"),
         ("paper___cites___paper", "paper", "paper", "that [is|are] cited by {x}", "that [cites|cite] {x}"),
         ("award received", PERSON, "award", "that [was|were] received by {x}", "that received the award {x}"),
+        ("flew past", "probe", "moon", "that {x} flew past", "that flew past {x}"),
         ("nests along", "bird", "river", "that {x} [nests|nest] along", "that [nests|nest] along {x}"),
         ("country", FILM, "country", "the [country|countries] of {x}", "that [has|have] {x} as [a country|a country]"),
         ("expression absent", "a", "b", 'that {x} [has|have] the relation "expression absent" to', None),
