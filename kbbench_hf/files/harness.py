@@ -6,6 +6,7 @@ Source: lm-evaluation-harness, commit 4e7e0d4, and inspect_ai, commit 499e615, w
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 from zipfile import ZipFile
 
 from kbbench_hf.files.json_lines import unique_keys
@@ -15,7 +16,9 @@ from kbbench_hf.files.rows import Note, ParsedFile, ParsedRow, Unreadable, numbe
 Log = Mapping[str, object]
 LM_EVAL = {"id": "doc.id", "response": "filtered_resps.0"}
 """Field -> its path; `doc_id` is an index in a split, not an id."""
-_SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
+_SAMPLE = re.compile(r"samples/.+_epoch_\d+(?:\.json|/sample\.json)")
+_CHUNK = re.compile(r"(samples/.+_epoch_\d+)/(\w+/)?(\w+)\.json")
+"""A member of a sample in chunks: `attachments/0.json` has its attachments from number 0."""
 
 
 def is_lm_eval(row: object) -> bool:
@@ -72,14 +75,16 @@ def parse_inspect_log(log: Log) -> ParsedFile:
 
 
 def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
-    """Return the rows of an `.eval` log of inspect_ai, packed with deflate or zstandard.
+    """Return the rows of an `.eval` log of inspect_ai, packed with deflate or zstandard, its samples perhaps in chunks.
 
     Raises:
         Unreadable: its samples have an unknown form.
     """
     names = list(dict.fromkeys(archive.namelist()))
     samples = [name for name in names if _SAMPLE.fullmatch(name)]
-    strange = [name for name in names if name.startswith("samples/") and name not in samples and not name.endswith("/")]
+    chunks = [match for name in names if (match := _CHUNK.fullmatch(name))]
+    known = {*samples, *(match[0] for match in chunks if f"{match[1]}/sample.json" in samples)}
+    strange = [name for name in names if name.startswith("samples/") and name not in known and not name.endswith("/")]
     if strange:
         raise Unreadable(
             f"an inspect_ai log with the member {strange[0]!r}, of a form that is not read here",
@@ -93,12 +98,21 @@ def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
             raise Unreadable(f"the member {name!r} is not JSON: {error}") from None
         return content
 
+    def sample(name: str) -> object:
+        content, own = member(name), [each for each in chunks if f"{each[1]}/sample.json" == name]
+        if not isinstance(content, dict) or not own:
+            return content
+        metadata = {each[3]: member(each[0]) for each in own if each[3] == "metadata"}
+        parts = {int(each[3]): each[0] for each in own if each[2] == "attachments/"}
+        texts = [text for _, part in sorted(parts.items()) for text in cast("list[str]", member(part))]
+        return {**content, **metadata, "attachments": {str(number): text for number, text in enumerate(texts)}}
+
     start = "header.json" if "header.json" in names else "_journal/start.json"
     log = member(start)
     if not isinstance(log, dict):
         raise Unreadable(f"the member {start!r} is not an object")
     status = str(log.get("status")) if start == "header.json" else "killed"
-    return _parse_samples(log, map(member, samples), status)
+    return _parse_samples(log, map(sample, samples), status)
 
 
 def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFile:

@@ -121,6 +121,17 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
     return sink.getvalue()
 
 
+def chunked_archive(log: dict[str, Any]) -> bytes:
+    """Return a log whose samples are folders; their long texts lie in two chunks of attachments."""
+    members = {}
+    for each in log.pop("samples"):
+        folder, texts_ = f"samples/{each['id']}_epoch_1", ["a", "b", each["output"]["completion"]]
+        shell = {**each, "output": {"choices": [], "completion": "attachment://2"}}
+        chunks = {"sample": shell, "metadata": {"page": 1}, "attachments/2": texts_[2:], "attachments/0": texts_[:2]}
+        members |= {f"{folder}/{name}.json": json.dumps(chunk).encode() for name, chunk in chunks.items()}
+    return zipped(members | {"header.json": json.dumps(log).encode()})
+
+
 def lm_eval(document: Callable[[Any], object] = lambda each: {"id": each}, **more: object) -> list[dict[str, object]]:
     """Return lines of `samples_<task>_<time>.jsonl`, whose positions are not the ids."""
     found = []
@@ -601,6 +612,7 @@ READ = {
     "inspect": Case(SKA, lambda: json.dumps(inspect(), indent=2).encode(), said="inspect_ai"),
     "inspect on one line": Case(SKA, lambda: json.dumps(inspect()).encode()),
     "inspect .eval": Case(SKA, lambda: eval_archive(inspect())),
+    "inspect .eval in chunks": Case(SKA, lambda: chunked_archive(inspect())),
     "inspect, killed": Case(SKA, lambda: eval_archive(inspect(), header=False), codes=("incomplete_log",)),
     "inspect, cancelled": Case(SKA, lambda: json.dumps(inspect("cancelled")).encode(), codes=("incomplete_log",)),
     "inspect, limited": Case(SKA, lambda: json.dumps(inspect(limit=5)).encode(), codes=("limit",)),
@@ -851,7 +863,7 @@ REFUSED = {
         SKA, lambda: json.dumps(inspect(epochs=2)).encode(), r"for each epoch \(1, 2(?s:.*)--where epoch="
     ),
     "inspect of a form to come": Case(
-        SKA, lambda: eval_archive(inspect(), **{"samples/a_epoch_1/sample.json": b"{}"}), "a_epoch_1/sample.json"
+        SKA, lambda: eval_archive(inspect(), **{"samples/a_epoch_1/answer.json": b"{}"}), "a_epoch_1/answer.json"
     ),
     "inspect without samples": Case(SKA, lambda: json.dumps({**inspect(), "samples": []}).encode(), "no samples"),
     # what is no answer
