@@ -73,14 +73,14 @@ class GraphCollector:
         Of several types the first counts; the others stay in `details`, as all other properties do.
         """
         identity = id_text(node_id)
+        details = {key: value for key, value in properties.items() if value not in (None, "", [], {})}
         if not identity:
-            self.skip("Nodes without an id", name or json_text(properties))
+            self.skip("Nodes without an id", name or _taken(details, NAMES) or json_text(details))
             return
         if identity in self.row_of_id:
             self.skip("Nodes that repeat the id of an earlier one", identity)
             return
         self.row_of_id[identity] = len(self.row_of_id)
-        details = {key: value for key, value in properties.items() if value not in (None, "", [], {})}
         kinds = texts_of(_taken(details, TYPES) if kind is None else kind)
         names = texts_of(_taken(details, NAMES) if name is None else name)
         if not names or not kinds:

@@ -147,3 +147,66 @@ def test_the_demo_scores_compares_draws_and_says_what_is_next(kbbench):
     ranked.write_text("of another version of the package")
     assert kbbench("demo").code == 0  # again, over what is there
     assert ranked.read_bytes() == before
+
+
+def test_a_graph_of_another_tool_is_built_run_and_what_it_lacks_is_shown_with_the_score(kbbench):
+    Path("n.csv").write_text("id:ID,name,description,:LABEL\n1,Ada,writes notes,Person\n2,Bo,,Person\n,Cy,,Person\n")
+    Path("r.csv").write_text(":START_ID,:END_ID,:TYPE\n1,2,KNOWS\n2,9,KNOWS\n")
+    Path("q.jsonl").write_text('{"key": "a", "question": "who writes notes?", "gold": [1]}\n')
+    queries = (
+        "--queries",
+        "q.jsonl",
+        "--map",
+        "queries.id=key,queries.query=question",
+        "--map",
+        "queries.answer_ids=gold",
+    )
+    done = kbbench("build", "ada", "--graph", "n.csv", "r.csv", *queries)
+    assert (done.code, "1 of 2 edges lead to no node: 9 (tail, row 2)" in " ".join(done.err.split())) == (65, True)
+    assert not Path("kbbench").exists()
+    twice = kbbench("build", "ada", "--graph=n.csv", "r.csv", *queries, "--skip-dangling").out
+    done = kbbench("build", "ada", "--skip-dangling", "--graph", "n.csv", "--graph", "r.csv", *queries)
+    assert (done.code, done.out.splitlines()[-1]) == (0, twice.splitlines()[-1])
+    result = json.loads(kbbench("run", "ada", "--model", "bm25", "--json").out)
+    assert result["scores"]["hit_at_1"]["value"] == 1.0
+    shown = next(each["message"] for each in result["warnings"] if each["code"] == "left_out")
+    assert "Nodes without an id: 1 (Cy)." in shown and "1 of 2 edges" in shown
+
+
+def test_graphs_of_unknown_formats_and_wrong_options_build_nothing(kbbench):
+    files = {
+        "a.txt": "hello, world\n1, 2\n",
+        "n.csv": NODES,
+        "cut.json": '{"nodes": [',
+        "köln.csv": "id:ID,name\n1,K\xf6ln\n",
+    }
+    for name, text in files.items():
+        Path(name).write_bytes(text.encode("latin-1"))
+    Path("folder").mkdir()
+    Path("folder/readme.md").write_text("x")
+    for arguments, code, words in (
+        (["--graph", "a.txt"], 65, "a.txt has no known graph format. Expected one of neo4j (Neo4j admin import), apoc"),
+        (["--graph", "folder"], 65, "folder has no known graph format. Expected one of neo4j"),
+        (["--graph", "cut.json"], 65, "cut.json, line 1: not JSON"),
+        (["--graph", "a.txt", "--format", "obo"], 65, "a.txt is not in the format obo (OBO)"),
+        (["--graph", "a.txt", "--format", "oboe"], 2, "Unknown graph format 'oboe'. Did you mean 'obo'?"),
+        (["--graph", "köln.csv"], 65, "line 2: not UTF-8: byte 0xf6"),
+        (["--graph", "köln.csv"], 65, "Or name its encoding, such as --encoding latin-1."),
+        (["--graph", "köln.csv", "--encoding", "klingon"], 2, "--encoding klingon is unknown; expected a name such as"),
+        (["--graph", "a.txt", "--nodes", "n.csv"], 2, "--nodes FILE or --graph PATH, and not both"),
+        (["--nodes", "n.csv", "--format", "obo"], 2, "--format needs --graph"),
+        (["--nodes", "n.csv", "--qrels", "n.csv"], 2, "--qrels needs --queries"),
+        (
+            ["--nodes", "n.csv", "--map", "id=x"],
+            2,
+            "--map has 'id=x'; expected COLUMN=SOURCE with a column of nodes.id",
+        ),
+        (["--nodes", "n.csv", "--map", "nodes.id=x"], 65, "--map names 'x', and n.csv has no such column; it has id"),
+        (["--nodes", "n.csv", "--map", "edges.head=id"], 2, "Give --edges FILE"),
+        (["--graph", "n.csv", "--map", "nodes.id=id"], 2, "--map needs --nodes or --edges or --queries"),
+    ):
+        done = kbbench("build", "mine", *arguments)
+        assert (done.code, words in " ".join(done.err.split())) == (code, True), done.err
+    assert not Path("kbbench").exists()
+    assert kbbench("build", "mine", "--graph", "köln.csv", "--encoding", "latin-1").code == 0
+    assert built("mine").rows("nodes", "full")[0]["name"] == "Köln"
