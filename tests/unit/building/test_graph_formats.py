@@ -37,13 +37,13 @@ CASES = {
     "neo4j: a header in its own file, semicolons": (
         {
             "people-header.csv": "id:ID;name;:IGNORE;:LABEL\n",
-            "people-1.csv": "1;Ada;x;Person\n2;Bo;y;Person\n",
+            "people-1.csv": "1;Ada;x;Person\n2;Bo;y;Person\n1;Al;y;Person\n",
             "people-2.csv": "3;Cy;z;Person\n",
             "knows.csv": ":START_ID;:END_ID;:TYPE;since:int\n3;1;KNOWS;1990\n",
         },
         {"Ada": "Person", "Bo": "Person", "Cy": "Person"},
         {("Cy", "KNOWS", "Ada")},
-        [],
+        ["Nodes that repeat the id of an earlier one: 1 (1)."],
     ),
     "apoc csv: one file, edges first": (
         {
@@ -226,7 +226,7 @@ CASES = {
             "g.ttl": "@prefix a: <http://a.org/> .\n@prefix b: <http://b.org#> .\n"
             "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
             "@prefix s: <http://www.w3.org/2004/02/skos/core#> .\n"
-            'a:rome a owl:NamedIndividual, a:City ; s:prefLabel "Rom"@de, "Rome"@en ; a:in [ a a:Land ] .\n'
+            'a:rome a owl:NamedIndividual, a:City ; s:prefLabel "Roma", "Rom"@de, "Rome"@en ; a:in [ a a:Land ] .\n'
             "a:oslo b:in a:norway .\n"
         },
         {"Rome": "City", "_:b0": "Land", "oslo": "node", "norway": "node"},
@@ -370,6 +370,9 @@ def test_a_graph_has_its_names_types_and_directions_and_counts_what_it_lacks(in_
     links = [(names[row["head"]], row["relation"], names[row["tail"]]) for row in folder.rows("edges", "full")]
     assert (sorted(links), len(said)) == (sorted(edges), len(left_out))
     card = (folder.path / "README.md").read_text(encoding="utf-8")
+    assert ("undirected: each is stored once" in card) == any(
+        each in str(files) for each in ('edgedefault="undirected"', 'directed="false"', '"directed": false')
+    )
     for sentence, expected in zip(sorted(said), sorted(left_out), strict=True):
         assert sentence.startswith(expected)
         assert f"- {sentence}" in card
@@ -451,7 +454,7 @@ def test_columns_with_other_names_are_mapped(in_tmp):
             "n.jsonl": '{"code": "a", "id": 9, "title": "Rome", "about": {"body": "Old."}}\n'
             '{"code": "b", "title": "Oslo"}\n',
             "e.csv": "from;to\na;b\n",
-            "q.tsv": "qid\ttext\tgold\n1\twhere?\tb\n",
+            "q.tsv": "qid\ttext\tgold\tlevel\n1\twhere?\tb\teasy\n",
         },
     )
     sources = {
@@ -465,4 +468,4 @@ def test_columns_with_other_names_are_mapped(in_tmp):
     folder = DatasetFolder(in_tmp / "kbbench/mine")
     assert folder.rows("nodes", "full")[0] == {"id": "a", "type": "city", "name": "Rome", "text": "Rome\nOld."}
     assert folder.rows("edges", "full") == [{"head": "a", "tail": "b", "relation": "near"}]
-    assert folder.rows("queries", "test") == [{"id": 1, "query": "where?", "answer_ids": ["b"]}]
+    assert folder.rows("queries", "test") == [{"id": 1, "query": "where?", "answer_ids": ["b"], "level": "easy"}]
