@@ -1,13 +1,16 @@
 """Graphs in folders in OGB's layout: numbered nodes, edges without a header, perhaps several node types."""
 
 import csv
-import gzip
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from kbbench_hf.building.graph_formats.collector import NO_RELATION, GraphCollector
 from kbbench_hf.building.graph_formats.graph_files import GraphFile
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.table_files import open_text
+from kbbench_hf.files.texts import text_lines
 
 
 def is_ogb_folder(path: Path) -> bool:
@@ -33,10 +36,11 @@ def _read_folder(folder: Path, graph: GraphCollector) -> None:
     used = set[Path]()
     if numbers := _found(folder, "num-node-dict.csv"):
         header, *rows = _lines(numbers, used)
-        counts = {kind: sum(int(row[place]) for row in rows) for place, kind in enumerate(header)}
     else:
-        (numbers,) = [_found(folder, "num-node-list.csv")]
-        counts = {"": sum(int(row[0]) for row in _lines(numbers, used))}
+        header, *rows = [""], *_lines(_found(folder, "num-node-list.csv"), used)
+    if len(rows) != 1:
+        raise DataError(f"{folder} holds {len(rows):,} graphs; expected one line of numbers of nodes. Name one graph.")
+    counts = dict(zip(header, map(int, rows[0]), strict=True))
     for kind, count in counts.items():
         names = _mapping(folder, kind or "node", used)
         for number in range(count):
@@ -63,16 +67,12 @@ def _lines(file: Path | None, used: set[Path]) -> Iterator[list[str]]:
     if file is None:
         return
     used.add(file)
-    with (
-        gzip.open(file, "rt", encoding="utf-8", newline="")
-        if file.suffix == ".gz"
-        else file.open(encoding="utf-8", newline="") as source
-    ):
-        yield from (row for row in csv.reader(source) if row)
+    with closing(open_text(file)) as opened:
+        yield from (row for row in csv.reader(text_lines(opened)) if row)
 
 
 def _mapping(folder: Path, kind: str, used: set[Path]) -> dict[str, str]:
     """Return number -> name from a file of `mapping`, such as `nodeidx2paperid.csv` or `author_entidx2name.csv`."""
-    pattern = re.compile(rf"n?{kind}(idx|entity|rel|_entidx|id)?2\w*\.csv(\.gz)?|{kind}_\w+2\w+\.csv(\.gz)?")
+    pattern = re.compile(rf"n?{re.escape(kind)}[a-z_]*2\w+\.csv")
     file = next((each for each in sorted(folder.rglob("mapping/*")) if pattern.match(each.name)), None)
     return {row[0]: row[1] for row in list(_lines(file, used))[1:] if len(row) > 1}

@@ -335,9 +335,11 @@ CASES = {
             "raw/num-node-dict.csv": "author,paper\n2,1\n",
             "raw/relations/author___writes___paper/edge.csv": "1,0\n",
             "mapping/paper_entidx2name.csv": "ent idx,ent name\n0,On Ö\n",
+            "mapping/relidx2relname.csv": "rel idx,rel name\n4,wrote\n",
+            "raw/relations/author___writes___paper/edge_reltype.csv": "4\n",
         },
         {"author:0": "author", "author:1": "author", "On Ö": "paper"},
-        {("author:1", "writes", "On Ö")},
+        {("author:1", "wrote", "On Ö")},
         [],
     ),
 }
