@@ -15,8 +15,7 @@ from kbbench_hf.benchmarks.base import Asking, Benchmark, Data, Examples, Facts,
 from kbbench_hf.benchmarks.reviews import QUERY_QUESTIONS
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.files.user_tables import RELEVANCE
+from kbbench_hf.files.datasets import RELEVANCE, DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import MODES, Mode, graded_ndcg, lower_bounds, measure

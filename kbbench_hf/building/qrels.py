@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from kbbench_hf.files.arrow import arrow_array
+from kbbench_hf.files.datasets import RELEVANCE
 from kbbench_hf.files.qrels import Judgments
-from kbbench_hf.files.user_tables import RELEVANCE
 
 _SHOWN = 10
 

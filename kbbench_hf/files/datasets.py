@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NAMESPACE = "kbbench"
 """The organization of the datasets on the Hub, and the folder into which they are built."""
 MANIFEST = "manifest.json"
+RELEVANCE = "relevance"
+"""The column of queries with the grades of their gold ids."""
 CARD = "README.md"
 ROW_GROUP_SIZE = 16_384
 """Rows per Parquet row group: small enough to stream, large enough to compress."""
