@@ -58,6 +58,13 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
                 if path == file:
                     raise
                 collector.skip("Files that cannot be read", f"{file.relative_to(path)} ({error})")
+    for folder in filter(Path.is_dir, paths):  # such as GraphRAG's tables and its GraphML of the same graph
+        kinds = sorted({name for path, _, name in probed if path == folder and name})
+        if len(kinds) > 1:
+            raise DataError(
+                f"{folder} holds files of the formats {', '.join(kinds)}, which may be one graph twice; expected one "
+                f"format. Name the files, or one format: --format {kinds[0]}"
+            )
     headers = [file for _, file, name in probed if name == "neo4j"]
     found: dict[str, list[GraphFile]] = {}
     for path, each, name in probed:

@@ -119,7 +119,7 @@ def probe(path: Path, encoding: str = "") -> GraphFile:
             return GraphFile(path, "parquet", "", tuple(_parquet(opened, path).schema_arrow.names), encoding)
         head = opened.head.decode("utf-8", "ignore")
         start = head.lstrip()
-        if start[:1] in ("{", "["):
+        if re.match(r'\{|\[\s*[\[{"\d-]', start):  # not `[Term]` of OBO, nor `[ a :Type ]` of Turtle
             return _probe_json(path, start, encoding)
         if re.match(r"<(\?xml|!--|!DOCTYPE|[A-Za-z_][\w.-]*(:[\w.-]+)?[\s>])", start):
             return GraphFile(path, "xml", start, (), encoding)

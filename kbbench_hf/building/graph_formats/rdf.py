@@ -101,6 +101,8 @@ def _unescaped(text: str) -> str:
 
 def _rdflib_triples(file: GraphFile, text: str, scope: str) -> Iterator[Triple]:
     """Yield the triples that rdflib parses, with blank nodes numbered in their order."""
+    form = "xml" if file.kind == "xml" else "json-ld" if file.kind in ("json", "json lines") else "turtle"
+    parsed = parse_rdf(file.path, text, form)
     from rdflib import BNode, Literal
 
     blanks: dict[Any, str] = {}
@@ -108,8 +110,7 @@ def _rdflib_triples(file: GraphFile, text: str, scope: str) -> Iterator[Triple]:
     def named(term: Any) -> str:
         return blanks.setdefault(term, f"{scope}b{len(blanks)}") if isinstance(term, BNode) else str(term)
 
-    form = "xml" if file.kind == "xml" else "json-ld" if file.kind in ("json", "json lines") else "turtle"
-    for subject, predicate, value in parse_rdf(file.path, text, form):
+    for subject, predicate, value in parsed:
         is_literal = isinstance(value, Literal)
         language = (getattr(value, "language", None) or "") if is_literal else None
         yield named(subject), str(predicate), str(value) if is_literal else named(value), language

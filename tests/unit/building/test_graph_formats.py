@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
 from kbbench_hf.building.own_kb import build_own_knowledge_base
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 
 NT = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
@@ -471,3 +472,25 @@ def test_columns_with_other_names_are_mapped(in_tmp):
     assert folder.rows("nodes", "full")[0] == {"id": "a", "type": "city", "name": "Rome", "text": "Rome\nOld."}
     assert folder.rows("edges", "full") == [{"head": "a", "tail": "b", "relation": "near"}]
     assert folder.rows("queries", "test") == [{"id": 1, "query": "where?", "answer_ids": ["b"], "level": "easy"}]
+
+
+def test_a_folder_of_two_formats_is_refused_unless_one_is_named(in_tmp):
+    ada = {"id": "a", "human_readable_id": 0, "title": "ADA", "type": "P", "description": "", "text_unit_ids": ["t"]}
+    graphml = '<graphml><graph edgedefault="undirected"><node id="ADA"/></graph></graphml>'
+    write(in_tmp / "output", {"entities.parquet": [ada], "graph.graphml": graphml})
+    with pytest.raises(DataError, match=r"formats graphml, graphrag, which may be one graph twice; .*--format graphml"):
+        build(in_tmp, in_tmp / "output")
+    folder, left_out = build(in_tmp, in_tmp / "output", form="graphrag")
+    assert [row["id"] for row in folder.rows("nodes", "full")] == ["a"]
+    assert left_out == ["Files of no known format: 1 (graph.graphml)."]
+
+
+@pytest.mark.parametrize(
+    ("package", "text"),
+    [("rdflib", "@prefix a: <http://a.org/> .\na:x a:y a:z .\n"), ("fastobo", "[Term]\nid: X:1\n")],
+)
+def test_a_missing_parser_is_named_with_what_installs_it(in_tmp, monkeypatch, package, text):
+    monkeypatch.setitem(sys.modules, package, None)
+    (in_tmp / "g").write_text(text)
+    with pytest.raises(UsageError, match=rf"'{package}' is not installed.*pip install 'kbbench-hf\[ontology\]'"):
+        build(in_tmp, in_tmp / "g")
