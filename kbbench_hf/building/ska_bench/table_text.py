@@ -45,7 +45,7 @@ from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.metrics.typed_answers import answer_type
 
 PER_TABLE, PER_ANSWER = 2, 4
-"""The most questions on one table, and with one answer."""
+"""The most questions on one table, and with one answer; a composed one may be a third from revision 2 on."""
 BY_CELLS = 0.30
 """The largest share of questions whose rows a search for the question's cells finds."""
 COMPARED, CHAINED, NEWER_CHAINED = 0.17, 0.05, 0.08
@@ -85,7 +85,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     n_asked = Counter(each.table for each in people)
     common, most = None, {name: int(not n_asked[name]) for name in names}
     if revision > 1:
-        common, most = common_words(tables.values()), {name: PER_TABLE - n_asked[name] for name in names}
+        common, most = common_words(tables.values()), {name: PER_TABLE + 1 - n_asked[name] for name in names}
     free = [tables[name] for name in names if most[name] > 0]
     found = sorted(_add_composed(people, free, common, most))
     n_composed = sum(each.method == "composed" for each in found)
@@ -127,7 +127,10 @@ def _add_composed(
     chains = list(islice(compose_chains(free, common, most), int(len(clear) * chained / share)))
     taken = {each.table for each in chains}
     left = (table for table in free if table.name not in taken)
-    comparisons = islice(compose_comparisons(left, common, most), int(len(clear) * COMPARED / share))
+    comparisons = list(islice(compose_comparisons(left, common, most), int(len(clear) * COMPARED / share)))
+    if common is not None:  # of what there is, not of what there might be
+        n_hard = len(hard) + len(chains) + len(comparisons)
+        clear = clear[: len(hard) + int(n_hard * BY_CELLS / (1 - BY_CELLS))]
     yield from (*clear, *chains, *comparisons, *(each for each in people if not each.is_joined))
 
 
@@ -203,13 +206,15 @@ def compose_chains(
 def _spread(
     tables: Iterable[LinkedTable], compose: Callable[[LinkedTable], Iterator[QuestionEvidence]], most: Mapping[str, int]
 ) -> Iterator[QuestionEvidence]:
-    """Yield one question on each table, then a second on other rows of those that may have two."""
+    """Yield one question on each table, then others, on other rows, of those that may have several."""
     seconds = []
     for table in tables:
-        found = sorted(compose(table), key=lambda each: seeded_hash(f"composed|{each.question}"))
-        yield from found[:1]
-        others = (each for each in found if not set(each.rows) & set(found[0].rows))
-        seconds += list(islice(others, most.get(table.name, 1) - 1))
+        chosen: list[QuestionEvidence] = []
+        for each in sorted(compose(table), key=lambda each: seeded_hash(f"composed|{each.question}")):
+            if len(chosen) < most.get(table.name, 1) and not any({*each.rows} & {*other.rows} for other in chosen):
+                chosen.append(each)
+        yield from chosen[:1]
+        seconds += chosen[1:]
     yield from seconds
 
 
