@@ -22,6 +22,7 @@ from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.runners.run_options import RunOptions, prompt_options
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
+from kbbench_hf.scoring.copied_triples import COPIED
 from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import Result, UsedPrompt
@@ -200,7 +201,7 @@ def run_language_model(
     warnings = [*of_prompts, *generation.warnings]
     result, *others = (
         score_with_annotations(
-            prompted.task, own_predictions(prompted.task, rows, file, reading, check=False), file, warnings
+            prompted.task, own_predictions(prompted.task, rows, file, reading, check=False), file, warnings, settings
         )
         for rows, file in zip(generation.predictions, repeat_files(folder, repeats), strict=True)
     )
@@ -208,6 +209,7 @@ def run_language_model(
     if _is_right(benchmark, result):
         warnings, shown = ([each for each in some if each.code != EQUAL] for some in (warnings, result.warnings))
         result = replace(result, warnings=shown)
+    warnings += [each for each in result.warnings if each.code == COPIED]
     if first:
         plain, summary = [warning.to_dict() for warning in warnings], generation.summary.to_json()
         add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=plain)

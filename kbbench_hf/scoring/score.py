@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.scoring.copied_triples import COPIED, copied_triple_warnings
 from kbbench_hf.scoring.eval_task import EvalTask, place_of_run, resolve_task, run_settings
 from kbbench_hf.scoring.gold import gold_warnings
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result, UsedPrompt
@@ -120,23 +121,30 @@ def score(
 
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
-    result = score_predictions(add_annotations(task, annotations), read, of_run, walked)
+    same = not run.get("similar_by") and run.get("benchmark") == task.place.benchmark
+    asked = run if same else None  # demonstrations that an embedder selected are not known here: the stored count holds
+    of_run = [each for each in of_run if not asked or each.code != COPIED]
+    result = score_predictions(add_annotations(task, annotations), read, of_run, walked, run=asked)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run))
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.place.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result
     others = [(read_predictions([file], task.benchmark, task.examples, options), file) for file in files]
-    return with_repeats(result, [score_with_annotations(task, repeat, file, of_run) for repeat, file in others])
+    return with_repeats(result, [score_with_annotations(task, repeat, file, of_run, asked) for repeat, file in others])
 
 
 def score_with_annotations(
-    task: EvalTask, predictions: Predictions, file: Path, of_run: Sequence[ScoreWarning] = ()
+    task: EvalTask,
+    predictions: Predictions,
+    file: Path,
+    of_run: Sequence[ScoreWarning] = (),
+    run: Mapping[str, Any] | None = None,
 ) -> Result:
     """Return the score of the predictions of a file, with the annotations next to it."""
     if task.benchmark.scoring.annotations is not None:
         task = add_annotations(task, find_annotations(file))
-    return score_predictions(task, predictions, of_run)
+    return score_predictions(task, predictions, of_run, run=run)
 
 
 def own_predictions(
@@ -276,10 +284,12 @@ def score_predictions(
     predictions: Predictions,
     of_run: Sequence[ScoreWarning] = (),
     trajectories: "Sequence[Trajectory]" = (),
+    run: Mapping[str, Any] | None = None,
 ) -> Result:
     """Score predictions that are paired with their examples already.
 
-    `of_run` is what their run warns of; `trajectories` are how an agent came to them, where one did.
+    `of_run` is what their run warns of; `trajectories` are how an agent came to them, where one did; `run` has the
+    settings of the run, whose prompts say which triples were copied.
     """
     benchmark, examples, task_key, revision, n_available, dataset_version = task
     mode = task_key.mode
@@ -337,6 +347,7 @@ def score_predictions(
             *limit_warning(len(examples.rows), n_available),
             *gold_warnings(benchmark, examples, predictions.answers, predictions.gold_column, predictions.with_texts),
             *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
+            *copied_triple_warnings(task, predictions.answers, run or {}),
             *_of_annotations(benchmark, examples, predictions.answers),
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),
         ],

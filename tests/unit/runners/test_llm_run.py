@@ -197,6 +197,15 @@ def test_demonstrations_that_show_what_is_asked_are_warned_of_at_once_and_in_the
     assert [each.code for each in again.warnings if each.code == "demonstration_leaks"]
 
 
+def test_a_model_that_repeats_its_demonstration_is_warned_of_in_the_run_and_its_score(tmp_path):
+    with ScriptedServer(answer=lambda payload: payload["messages"][-2]["content"]) as server:
+        folder, _, result = run(server, task(limit=6, shots=2), tmp_path / "run")
+    stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))["warnings"]
+    (warning,) = [each.to_dict() for each in result.warnings if each.code == "copied_triples"]
+    assert [each for each in stored if each["code"] == "copied_triples"] == [warning]
+    assert [each.to_dict() for each in score(folder).warnings if each.code == "copied_triples"] == [warning]
+
+
 def test_runs_of_benchmarks_without_demonstrations_to_choose_keep_their_settings():
     options = task("mini-genres").settings(MODEL, Sampling())["prompt_options"]
     assert options == {"shots": 1, "demonstrations": "similar", "seed": 42}
