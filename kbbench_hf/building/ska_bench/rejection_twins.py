@@ -52,6 +52,7 @@ MOST_NAMING = 8
 MOST_WORDS = 0.5
 """The share of the weight of a question's words from which on a unit is about the question."""
 _WORD = re.compile(r"\w+")
+_YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
@@ -271,6 +272,7 @@ class TwinMaker:
             or any(self._follows(place) for place in cut if not place[0])
             or len(cut) > MOST_REMOVED
             or self._suggests_another(cut)
+            or self._is_dated()
             or not set(cut) & set(self._positives)
         ):
             return []
@@ -291,6 +293,11 @@ class TwinMaker:
             names += cells[:1] if place[0] else cells if self._instance.is_table else cells[::2]
         names += [name.partition(" (")[0] for name in names]
         return {name for name in map(normal_name, names) if len(name) > 2 or not name.isdigit()} - {""}
+
+    def _is_dated(self) -> bool:
+        """Return whether two rows are compared and one has a year, which may tell who was born earlier."""
+        rows = [self._text(place) for place in self._positives if self._instance.is_table and not place[0]]
+        return len(rows) > 1 and any(map(_YEAR.search, rows))
 
     def _suggests_another(self, cut: Sequence[Place]) -> bool:
         """Return whether a text that stays may name another answer: it speaks of what a removed cell or triple states.

@@ -160,6 +160,18 @@ def test_a_twin_loses_every_unit_that_states_the_answer(
     assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == cut, what
 
 
+@pytest.mark.parametrize(("year", "n_lost"), [("", 2), ("won in 1948", 0)])
+def test_a_comparison_has_no_twins_if_a_year_in_a_row_tells_who_is_older(year: str, n_lost: int) -> None:
+    rows = [("Ann", "Lund", year), ("Bo", "Oslo", ""), ("Cy", "Rome", "")]
+    text = [("Ann", "Ann was born in 1920."), ("Bo", "Bo was born in 1970.")]
+    pool = UnitPool(sk={"t": rows}, text=text, headers={"t": ("Name", "City", "Notes")})
+    question = "Who was born earlier, the one listed with Lund or the one listed with Oslo?"
+    asked = Instance("c", "table_text", question, ("Ann",), "t", positive_sk=(0, 1), positive_text=(0, 1))
+    [asked], pool = empty_columns({"c": (0,)}, [asked], pool)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    assert len(TwinMaker(asked, pool, candidates, candidates.noise).find_cut()) == n_lost
+
+
 def test_no_cell_is_emptied_whose_value_follows_from_others() -> None:
     medals = [("Ann", "2", "5", "7"), ("Bo", "4", "1", "5"), ("Cy", "3", "6", "9"), ("Di", "8", "2", "10")]
     program = {"type": "lookup", "where": [[0, "bo"]], "select": 3}
