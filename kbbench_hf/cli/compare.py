@@ -107,10 +107,14 @@ def command(
         raise UsageError(
             f"Only one system is named: {systems[0]}. Expected two or more. Add a file, a run folder or 'published:*'."
         )
-    if results is not None and (mode or split or read_options.parser):
+    if (
+        results is not None
+        and not logs.across_revisions
+        and (mode or split or read_options.parser or read_options.fields)
+    ):
         raise UsageError(
-            "--mode, --split and --parser belong to a benchmark, and none is named; expected --benchmark NAME for "
-            "predictions. For logs with scores, leave them out."
+            "--mode, --split, --parser and --map are for predictions of a benchmark, and none is named; expected "
+            "--benchmark NAME. For logs with scores: --value, --id and --where."
         )
     chosen = metrics.split(",") if metrics else None
     wants_table = table_format or percent or len(results or systems) != 2 or patterns

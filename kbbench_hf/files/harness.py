@@ -139,6 +139,8 @@ def _row(sample: object) -> object:
         return sample
     row = {key: sample[key] for key in ("id", "epoch") if key in sample}
     row |= {key: sample.get(key) for key in ("metadata", "input", "target", "scores")}  # for --map and comparisons
+    if "score" in sample:  # of versions with one scorer
+        row["scores"] = {"score": sample["score"]}
     if sample.get("error") is not None:
         return {**row, "error": sample["error"]}
     completion, attachments = value_or_none(sample, "output.completion"), sample.get("attachments")

@@ -145,7 +145,7 @@ def _inspect(rows: Iterable[Row]) -> Iterator[ScoredRow]:
     for row in rows:
         scores: dict[str, object] = {}
         for name, score in ({} if "error" in row else row["scores"] or {}).items():
-            value = score["value"]
+            value = score.get("value") if isinstance(score, dict) else score
             parts = (
                 value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {"": value}
             )

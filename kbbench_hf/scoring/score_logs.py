@@ -24,9 +24,10 @@ from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_o
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result, ScoreLog
+from kbbench_hf.scoring.warnings import small_warning
 
 LOGGED = "logged"
-"""The split and the mode of scores from a log."""
+"""Split and mode of logged scores."""
 _HIGHER = re.compile(r"acc|match|em$|f1|score|correct|includes|recall|precision|ndcg|map|mrr|hit|bleu|rouge|pass|succ")
 _LOWER = re.compile(r"[tcw]er$|ppl|perplex|loss|error|brier|m[as]e$|latency|cost|distance|hallucin|toxic|bits_per|nll")
 _PERCENT = 20
@@ -54,7 +55,8 @@ class _Log:
     @property
     def metrics(self) -> list[str]:
         """The metrics with a number for some example."""
-        found = dict.fromkeys(metric for scores in self.scores.values() for metric in scores)
+        scored = [(metric, each) for of in self.scores.values() for metric, scores in of.items() for each in scores]
+        found = dict.fromkeys(metric for metric, each in scored if not math.isnan(each))
         return [metric for metric in found if metric not in self.no_numbers]
 
     def note(self, code: str, message: str, remedy: str = "", n: int = 0, severity: Severity = "warning") -> None:
@@ -147,7 +149,8 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
     if example is None:
         columns = ", ".join(map(str, scored.row))
         raise Unreadable(f"a row has no id (columns {columns})", "Name the column of ids: --id COLUMN.")
-    key = f"{scored.task}/{example}" if scored.task else str(example)
+    key = re.sub(r"(?<=\d)\.0$", "", str(example))  # whole numbers that a table holds as fractions
+    key = f"{scored.task}/{key}" if scored.task else key
     of_example, before = log.scores.setdefault(key, {}), log.rows.get(key)
     if before and before.repeat == scored.repeat and (not scored.scores or of_example.keys() & scored.scores.keys()):
         if not last:
@@ -163,7 +166,7 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
         number = number_of(value)
         if options.value and metric not in options.value:
             continue
-        if number is None and (options.value or isinstance(value, str | float)):
+        if number is None and (options.value or len(scored.scores) == 1):
             raise Unreadable(
                 f"{metric!r} of {key!r} is {str(value)[:60]!r}; a score is a number, true or false",
                 "Choose another column with --value, or write numbers such as 0.5.",
@@ -183,7 +186,7 @@ def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
     common = [key for key in logs[0].scores if all(key in log.scores for log in logs)]
     counts = ", ".join(f"{log.name} {len(log.scores):,}" for log in logs)
     if not common:
-        ids = "; ".join(f"{log.name}: {_some(log.scores)}" for log in logs)
+        ids = "; ".join(f"{log.name}: {_some(log.scores)}" for log in logs[:3])
         raise DataError(
             f"No example is in all logs ({ids}). Expected the same ids. Name the column that they share: --id COLUMN.",
             code="ids",
@@ -205,17 +208,22 @@ def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
 
 def _common_metrics(logs: Sequence[_Log], options: LogOptions) -> list[str]:
     """Return the metrics that all logs have, in the order that the user gave."""
-    metrics = [metric for metric in options.value or logs[0].metrics if all(metric in log.metrics for log in logs)]
+    if none := next((log.name for log in logs if not log.metrics), None):
+        raise DataError(
+            f"{none} has no scores; expected numbers for examples. Score it first, or name a column: --value COLUMN."
+        )
+    own = [log.metrics for log in logs]
+    metrics = [metric for metric in options.value or own[0] if all(metric in each for each in own)]
     if not metrics or len(metrics) < len(options.value):
-        listed = "; ".join(f"{log.name}: {', '.join(log.metrics) or 'none'}" for log in logs)
+        listed = "; ".join(f"{log.name}: {', '.join(each)}" for log, each in zip(logs, own, strict=True))
         wanted = f"{', '.join(options.value)} is" if options.value else "No score is"
         raise DataError(
             f"{wanted} {'not ' if options.value else ''}in all logs ({listed}). Expected a metric of the same name in "
             "each. Choose it with --value, or rename a column.",
             code="metrics",
         )
-    every = dict.fromkeys(metric for log in logs for metric in (*log.metrics, *sorted(log.no_numbers)))
-    if rest := [metric for metric in every if metric not in metrics]:
+    every = dict.fromkeys(m for log, each in zip(logs, own, strict=True) for m in (*each, *sorted(log.no_numbers)))
+    if rest := [metric for metric in every if metric not in metrics and not options.value]:
         message = f"Left out, as not all logs have a number for each example: {', '.join(rest)}."
         logs[0].note("left_out_metrics", message, severity="note")
     return metrics
@@ -259,7 +267,9 @@ def _column(log: _Log, ids: Sequence[str], metric: str) -> NDArray[np.float64]:
     """Return one value per example: the mean over its repeats, NaN where there is none."""
     scored = [[each for each in log.scores[key].get(metric, ()) if not math.isnan(each)] for key in ids]
     if not any(scored):
-        raise DataError(f"{log.name} has no value of {metric!r}; expected numbers. Choose another: --value COLUMN.")
+        raise DataError(
+            f"{log.name} has no {metric!r} of these examples; expected numbers. Choose another: --value COLUMN."
+        )
     return np.array([math.fsum(each) / len(each) if each else math.nan for each in scored])
 
 
@@ -296,6 +306,7 @@ def _result(log: _Log, ids: Sequence[str], values: Values, found: Benchmark, opt
     if len(log.tasks) > 1:
         slices = {"task": [row.task for row in rows], **slices}
     _warn(log, rows, values[found.headline], found, clusters)
+    small = small_warning(len(ids)) if clusters is None else small_warning(len(set(clusters)), " clusters")
     outputs = [None if row.output is None else str(row.output) for row in rows]
     text = json.dumps([*ids, {metric: column.tolist() for metric, column in values.items()}])
     return Result(
@@ -314,7 +325,7 @@ def _result(log: _Log, ids: Sequence[str], values: Values, found: Benchmark, opt
         compared=values,
         example_slices=slices,
         group_by=None,
-        warnings=log.warnings,
+        warnings=[*log.warnings, *small],
         answered=np.full(len(ids), True),
         digests=[zlib.crc32(output.encode("utf-8", "surrogatepass")) if output else 0 for output in outputs],
         log=ScoreLog(log.name, found, [_shown(row) for row in rows], outputs),

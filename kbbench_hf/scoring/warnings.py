@@ -62,16 +62,17 @@ def completeness_warnings(
             )
         )
     headline = next((estimate for estimate in figures.values() if estimate.n_scored), None)
-    if headline and headline.small:
-        message = (
-            f"n = {headline.n_scored:,} < {SMALL_N}: the interval is unreliable and only large differences are "
-            "detectable."
-        )
-        warnings.append(ScoreWarning("small_n", message, "Score more examples.", severity="note"))
+    warnings += small_warning(headline.n_scored) if headline else []
     annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
     labels = {metric: label for metric, label in benchmark.metrics.items() if metric in annotated}
     remedy = "Make them with kbbench annotate, or run with --annotate."
     return [*warnings, *unscored_warning(labels, figures, remedy, severity="note")]
+
+
+def small_warning(n: int, of: str = "") -> list[ScoreWarning]:
+    """Return a note where few examples, or clusters of them, were scored."""
+    message = f"n = {n:,}{of} < {SMALL_N}: the interval is unreliable and only large differences are detectable."
+    return [ScoreWarning("small_n", message, "Score more examples.", severity="note")] if n < SMALL_N else []
 
 
 def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:

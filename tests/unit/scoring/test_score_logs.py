@@ -241,7 +241,7 @@ WRONG: Mapping[str, tuple[Any, Any, LogOptions, str]] = {
     "percentages": (SCORES, many(score=lambda n: 4.0 * n), LogOptions(), r"shares and percentages.*Divide"),
     "no id": ([{"score": 1}] * 3, SCORES, LogOptions(), r"no id \(columns score\).*--id COLUMN"),
     "wrong id": (SCORES, SCORES, LogOptions(id="qid"), r"without 'qid'"),
-    "no values": (SCORES, many(score=lambda n: None), LogOptions(value=["score"]), r"no value of 'score'"),
+    "no values": (SCORES, many(score=lambda n: None), LogOptions(value=["score"]), r"B has no scores.*--value COLUMN"),
     "empty": ([], SCORES, LogOptions(), r"it is empty"),
     "predictions": (many(triples=lambda n: []), SCORES, LogOptions(), r"no column of scores.*--benchmark NAME"),
     "rankings": (many(ids=lambda n: [1]), SCORES, LogOptions(), r"no scores per query.*--qrels"),
@@ -309,6 +309,34 @@ def test_the_better_direction_is_known_by_name_or_given_or_stated(
     assert comparison.tests[metric].wins == (20 if lower else 0)
     stated = any(each.code == "direction" for each in comparison.warnings)
     assert stated == (metric == "speed" and not options.lower_is_better)
+
+
+@pytest.mark.parametrize(
+    ("scores", "means"),
+    [
+        (
+            {"scores": {"a": {"value": "C"}, "b": {"value": [0, True]}, "c": {"value": "good"}}},
+            {"a": 1, "b.0": 0, "b.1": 1},
+        ),
+        ({"scores": {"a": "P", "b": {"value": {"x": 0.25, "y": None}}}}, {"a": 0.5, "b.x": 0.25}),
+        ({"score": {"value": "I"}}, {"score": 0}),
+        ({"scores": {"a": {"value": float("nan")}, "b": {"value": 1}}}, {"b": 1}),
+    ],
+)
+def test_values_of_scorers_of_every_kind_are_read(
+    scores: Mapping[str, Any], means: Mapping[str, float], tmp_path: Path
+) -> None:
+    samples = [
+        {"id": n, "epoch": 1, "input": "q", "target": "t", "output": {"completion": "x"}, **scores} for n in range(3)
+    ]
+    log = {"version": 2, "status": "success", "eval": {"task": "t"}, "samples": samples}
+    file = written(tmp_path, "log.json", log)
+    found = compare(file, file).a.scores
+    assert {metric: each.value for metric, each in found.items()} == means
+
+
+def test_ids_that_a_table_holds_as_fractions_are_whole_numbers() -> None:
+    assert compare({"1": 1, "2": 0}, [{"id": 1.0, "score": 1}, {"id": 2.0, "score": 0}]).tests["score"].ties == 2
 
 
 def test_one_table_may_hold_several_systems_in_rows_or_in_columns() -> None:
