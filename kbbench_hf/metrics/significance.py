@@ -96,9 +96,7 @@ def paired_test(
     if clusters is None:
         units, shares = differences, _shares(of_pairs, weights, len(differences))
     else:
-        of_clusters = np.asarray(clusters)[both]
-        units, shares = cluster_means(differences, of_clusters)
-        units[np.abs(units) <= ROUNDING * cluster_means(np.abs(differences), of_clusters)[0]] = 0.0
+        units, shares = cluster_means(differences, np.asarray(clusters)[both])
     p_value, (low, high) = _flip_signs(units, shares, level)
     if min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
         low, high = max(low, -1.0), min(high, 1.0)

@@ -28,7 +28,7 @@ from kbbench_hf.scoring.warnings import small_warning
 
 LOGGED = "logged"
 """Split and mode of logged scores."""
-_HIGHER = re.compile(r"acc|match|em$|f1|score|correct|includes|recall|precision|ndcg|map|mrr|hit|bleu|rouge|pass|succ")
+_HIGHER = re.compile(r"acc|match|em$|f1|score|correct|includ|recall|precis|ndcg|map|mrr|hit|bleu|rouge|pass|succ|grade")
 _LOWER = re.compile(r"[tcw]er$|ppl|perplex|loss|error|brier|m[as]e$|latency|cost|distance|hallucin|toxic|bits_per|nll")
 _PERCENT = 20
 """Scores above it are taken for percentages where those of another log are at most 1."""

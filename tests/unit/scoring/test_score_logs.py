@@ -20,6 +20,7 @@ from kbbench_hf import run
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import minimum_detectable_effect, paired_test
+from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.side_by_side_page import side_by_side_page
 from kbbench_hf.scoring.comparison import Comparison, compare
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
@@ -104,6 +105,27 @@ def test_dependent_examples_widen_intervals_and_the_smallest_difference_that_is_
     assert estimate(values, clusters=[*map(str, range(200))]).ci95 == pytest.approx(estimate(values).ci95, abs=1e-12)
 
 
+def test_differences_that_cancel_within_a_cluster_are_a_tie() -> None:
+    a, clusters = [0.1, 0.2, 0.0, 1, 1, 1, 1], ["x", "x", "x", *"abcd"]
+    b = [0.0, 0.0, 0.3, 0, 0, 0, 0]  # 0.1 + 0.2 - 0.3 is not 0 in floating point
+    assert paired_test(a, b, clusters=clusters).p_value == 2 / 2**4
+
+
+def test_tables_and_terminal_use_the_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    systems = logged_results(
+        [str(LOGS / f"inspect_0.3.285/{name}.eval") for name in "ab"], logs=LogOptions(cluster="doc", value=["match"])
+    )
+    assert systems is not None
+    comparison = compare(*systems)
+    (block,) = results_table(systems)
+    assert block.tests[0].test.p_value == comparison.tests["match"].p_value
+    print_comparison(comparison, ("a", "b"), comparison.a.definition)
+    effect = minimum_detectable_effect(
+        systems[0].values["match"] - systems[1].values["match"], clusters=[*DOCUMENT.values()]
+    )
+    assert f"(80 % power): {effect:.4f}" in capsys.readouterr().out.replace("\n", " ")
+
+
 def test_failed_samples_and_repeats_are_counted() -> None:
     comparison = compare(LOGS / "inspect_0.3.40/a.json.gz", LOGS / "inspect_0.3.100/c.eval")
     warnings = {(each.code, each.system): each for each in comparison.warnings}
@@ -182,7 +204,9 @@ LIGHTEVAL = {
 @pytest.mark.parametrize("version", LIGHTEVAL)
 def test_details_of_lighteval_and_results_of_promptfoo_are_read(version: str, tmp_path: Path) -> None:
     details = to_parquet(LIGHTEVAL[version], tmp_path)
+    backwards = LIGHTEVAL[version][::-1]
     assert compare(details, details).a.scores["em"].value == 0.5
+    assert compare(details, backwards).tests["em"].ties == (8 if version == "new" else 0)  # old ones are numbered
     rows = [
         {"vars": {"q": f"Q{n}"}, "testIdx": n, "promptIdx": 0, "provider": {"id": model}, "success": n % 2 == which,
          "score": 0.25 * which, "namedScores": {"polite": 1}, "response": {"output": "x"}}
