@@ -17,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
@@ -79,7 +80,10 @@ class Measurement(NamedTuple):
     """One run of one harness."""
 
     requests_per_s: float
+    """From the begin of the first prompt to the end of the last one; both columns leave out requests of its own."""
     occupancy: float
+    wall_s: float
+    """Of the whole command."""
     cpu_s: float
     lost: int
     doubled: int
@@ -169,27 +173,28 @@ def measure(name: str, server: llama_cpp.LlamaServer, venvs: Path, n: int, slots
                 file.write(json.dumps({"id": f"q{i}", "prompt": text}) + "\n")
         filled = harness.text.replace("URL", server.url).replace("SLOTS", str(slots))
         (folder / harness.file).write_text(filled.replace("TOKENS", str(MAX_TOKENS)))
-        logged, cpu = server.log.stat().st_size, cpu_of_children()
+        logged, cpu, started = server.log.stat().st_size, cpu_of_children(), time.perf_counter()
         command = harness.command(venvs, server.url, slots)
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800)
-        cpu = cpu_of_children() - cpu
+        cpu, wall = cpu_of_children() - cpu, time.perf_counter() - started
         if done.returncode:
             raise RuntimeError(f"{name} failed: {done.stdout[-1500:]}{done.stderr[-1500:]}")
         replies = [each for each in harness.replies(folder) if each.strip()]
     with server.log.open("rb") as file:
         file.seek(logged)
         times = served(file.read().decode("utf-8", "replace"))
+    if name == "kbbench":  # it sends a prompt of its own first and last
+        times = sorted(times)[1:-1]
     span = max(end for _, end in times) - min(start for start, _ in times)
-    extra = 2 if name == "kbbench" else 0  # the prompt of its own that it sends first and last
     occupancy = sum(end - start for start, end in times) / (slots * span)
-    return Measurement(len(times) / span, occupancy, cpu, n - len(replies), len(times) - extra - n)
+    return Measurement(len(times) / span, occupancy, wall, cpu, n - len(replies), len(times) - n)
 
 
 def table(found: Mapping[str, list[Measurement]], startup: Mapping[str, float], n: int) -> str:
     """Return the table in Markdown, best throughput first."""
     lines = [
-        "| harness | requests/s | slots busy | CPU per request | CPU at start | lost | sent twice | lines to write |",
-        "|---|---|---|---|---|---|---|---|",
+        "| harness | requests/s | slots busy | command | CPU per request | CPU at start | lost | doubled | lines |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     speeds = {name: median(each.requests_per_s for each in runs) for name, runs in found.items()}
     for name in sorted(found, key=lambda name: -speeds[name]):
@@ -201,7 +206,8 @@ def table(found: Mapping[str, list[Measurement]], startup: Mapping[str, float], 
         lost, doubled = sum(each.lost for each in runs), sum(each.doubled for each in runs)
         speed = f"{speeds[name]:.3f} ({low:.3f} to {high:.3f})"
         used = f"{1000 * cpu:.1f} ms | {startup[name]:.1f} s"
-        lines.append(f"| {name} | {speed} | {busy:.1%} | {used} | {lost} | {doubled} | {n_lines} |")
+        wall = median(each.wall_s for each in runs)
+        lines.append(f"| {name} | {speed} | {busy:.1%} | {wall:.0f} s | {used} | {lost} | {doubled} | {n_lines} |")
     return "\n".join(lines) + "\n"
 
 
