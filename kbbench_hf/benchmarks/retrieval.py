@@ -185,8 +185,11 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
 
 def _grades(row: Mapping[str, Any]) -> dict[Id, int]:
     """Return the grade of relevance of each gold node, 1 where the queries have none."""
-    gold = row["answer_ids"]
-    return dict(zip(gold, row.get(RELEVANCE) or [1] * len(gold), strict=True))
+    gold: list[Id] = row["answer_ids"]
+    grades = row.get(RELEVANCE)
+    if not isinstance(grades, list) or len(grades) != len(gold):  # older datasets may use the name for other columns
+        return dict.fromkeys(gold, 1)
+    return dict(zip(gold, grades, strict=True))
 
 
 def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:

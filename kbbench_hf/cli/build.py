@@ -1,6 +1,5 @@
 """`kbbench build`: build a dataset in ./kbbench from a release or from your own tables."""
 
-import codecs
 import time
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -65,7 +64,8 @@ def _sources(context: click.Context, option: click.Parameter, given: tuple[str, 
 def _encoding(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
     """Return the name of an encoding that Python has."""
     try:
-        return name and codecs.lookup(name).name
+        "a".encode(name or "utf-8")
+        return name
     except LookupError:
         raise UsageError(
             f"--encoding {name} is unknown; expected a name such as latin-1 or cp1252. Correct it."
