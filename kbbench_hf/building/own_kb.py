@@ -10,6 +10,7 @@ from reprlib import repr as short_repr
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.building.graph_formats import GraphTables, read_graph
 from kbbench_hf.building.qrels import with_judgments
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.files.arrow import arrow_array
+from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 from kbbench_hf.files.datasets import RELEVANCE, write_dataset
 from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
 from kbbench_hf.files.qrels import read_qrels
@@ -224,8 +225,8 @@ def _questions(
         if grade >= 1 and answer not in known
     ]
     kept = [[(answer, grade) for answer, grade in each if grade >= 1 and answer in known] for each in golds]
-    answered = pa.array([bool(each) for each in kept])
-    n_kept = answered.true_count
+    answered = np.array([row for row, each in enumerate(kept) if each], np.int64)
+    n_kept = len(answered)
     if lost:
         shown = _first_values(lost)
         if not skip_dangling or not n_kept:
@@ -238,7 +239,7 @@ def _questions(
         raise DataError(f"{file}: no query has a gold id of grade 1 or above; expected some. Correct the grades.")
     if n_kept < len(table):
         left_out.append(f"{len(table) - n_kept:,} of {len(table):,} queries, which have no other gold id.")
-    table, kept = table.filter(answered), [each for each in kept if each]
+    table, kept = table.take(arrow_numbers(answered)), [each for each in kept if each]
     parts = {"answer_ids": (pa.int64() if numbers else pa.string(), 0), RELEVANCE: (pa.int64(), 1)}
     for name, (kind, part) in parts.items():
         if name in table.column_names:
