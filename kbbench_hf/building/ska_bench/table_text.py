@@ -232,7 +232,7 @@ def _comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence
                 what = spoken_noun(table.header[column], kind, common)
                 if not what or not _fits(table, (one, other), [kind]):
                     continue
-            for first, second in product(_row_names(table, one, common), _row_names(table, other, common)):
+            for first, second in product(*(_row_names(table, each, common, kind) for each in (one, other))):
                 question = f"{kind.compares}: the {what} where {first}, or the one where {second}?"
                 question = f'In the table "{table.title}", {question}'
                 if common is not None:
@@ -269,7 +269,7 @@ def _compose(
     return QuestionEvidence(name, question, answer, aliases, table.name, rows, links, (), "composed")
 
 
-def _row_names(table: LinkedTable, number: StatedNumber, common: Words) -> list[str]:
+def _row_names(table: LinkedTable, number: StatedNumber, common: Words, kind: NumberKind) -> list[str]:
     """Return conditions that identify a row: "School is Tampa", or two that other rows meet as well, but not both.
 
     Cells that the passage of its entity mentions identify nothing: the row would not be needed.
@@ -284,7 +284,7 @@ def _row_names(table: LinkedTable, number: StatedNumber, common: Words) -> list[
     }
     conditions = {n: f"{table.header[n]} is {cell}" for n, cell in fit}
     if common is not None:
-        return _spoken_names(table, fit, holding, common)
+        return _spoken_names(table, fit, holding, common, is_person=kind is BORN)
     names = [conditions[n] for n, cell in fit if len(holding[n]) == 1 and _NAME.match(cell)]
     names += [
         f"{conditions[one]} and {conditions[other]}"
@@ -295,7 +295,12 @@ def _row_names(table: LinkedTable, number: StatedNumber, common: Words) -> list[
 
 
 def _spoken_names(
-    table: LinkedTable, fit: Sequence[tuple[int, str]], holding: Mapping[int, set[int]], common: Collection[str]
+    table: LinkedTable,
+    fit: Sequence[tuple[int, str]],
+    holding: Mapping[int, set[int]],
+    common: Collection[str],
+    *,
+    is_person: bool,
 ) -> list[str]:
     """Return conditions that identify a row, as `_row_names` does, worded as people say them.
 
@@ -309,7 +314,7 @@ def _spoken_names(
         held = [holding[n] for n, _ in some]
         if len(set.intersection(*held)) > 1 or (len(some) == 2 and min(map(len, held)) == 1):
             continue
-        if all(_OWN.search(nouns[n]) for n, _ in some):
+        if is_person and all(_OWN.search(nouns[n]) for n, _ in some):
             names.append(" and ".join(f"whose {nouns[n]} is {cell}" for n, cell in some))
             continue
         times = [f"for {cell}" for n, cell in some if _TIME.search(nouns[n])]

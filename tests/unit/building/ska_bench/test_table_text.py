@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.building.ska_bench import hybridqa_evidence, table_text
+from kbbench_hf.building.ska_bench import hybridqa, hybridqa_evidence, table_text
 from kbbench_hf.building.ska_bench.hybridqa import (
     QUESTIONS,
     TABLES,
@@ -317,3 +317,11 @@ def test_an_answer_in_many_words_nobody_writes_in_just_that_way(tmp_path: Path) 
 def test_an_absent_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=TABLES):
         table_text.make_instances(tmp_path)
+
+
+def test_only_people_have_a_club_of_their_own() -> None:
+    crew = crews()
+    [numbers] = hybridqa.stated_numbers(crew).values()
+    for kind, is_own in ((hybridqa.BORN, True), (hybridqa.NUMBER_KINDS[1], False)):
+        names = table_text._row_names(crew, numbers[0], WORDS, kind)
+        assert any(name.startswith("whose club is") for name in names) == is_own
