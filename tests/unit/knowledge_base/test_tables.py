@@ -89,8 +89,8 @@ def test_nulls_in_ids_and_a_partial_schema_are_refused() -> None:
 def test_a_file_that_is_not_there_or_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no file .*n\.csv"):
         KnowledgeBase.from_tables(tmp_path / "n.csv", tmp_path / "e.csv")
-    (tmp_path / "n.json").write_text('{"id": 1}')
-    with pytest.raises(DataError, match=r"n\.json: no table.* Expected csv or Parquet"):
+    (tmp_path / "n.json").write_text('{"id": 1')
+    with pytest.raises(DataError, match=r"n\.json, line 1: not JSON.* Expected csv, Parquet or JSON Lines"):
         KnowledgeBase.from_tables(tmp_path / "n.json", tmp_path / "e.csv")
     (tmp_path / "n.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(DataError, match="cannot be read"):
