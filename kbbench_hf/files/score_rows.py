@@ -13,6 +13,7 @@ from kbbench_hf.files import STDIN, shown_name
 from kbbench_hf.files.formats import parsed_rows, read_file
 from kbbench_hf.files.qrels import Judgments
 from kbbench_hf.files.rows import KeyedAnswer, ParsedFile, Problem, ReadSettings, Unreadable, value_at, value_or_none
+from kbbench_hf.files.tables import is_saved_dataset
 
 Row = Mapping[str, Any]
 IDS = ("id", "example_id", "question_id", "query_id", "qid", "sample_id", "item_id", "doc_id", "uid", "idx", "index")
@@ -289,7 +290,7 @@ def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
     if not path.exists() and str(path) != STDIN:
         raise UsageError(f"{path} does not exist; expected a log, a table or a folder of logs. Check the path.")
     paths = [path]
-    if path.is_dir() and not (path / "state.json").is_file():
+    if path.is_dir() and not is_saved_dataset(path):
         paths = next((found for each in _LOG_FILES if (found := sorted(path.rglob(each)))), [])
         if not paths:
             raise UsageError(f"{path} has no {', '.join(_LOG_FILES)}; expected the logs of a harness. Name a file.")

@@ -29,7 +29,7 @@ from kbbench_hf.scoring.warnings import small_warning
 LOGGED = "logged"
 """Split and mode of logged scores."""
 _HIGHER = re.compile(r"acc|match|em$|f1|score|correct|includ|recall|precis|ndcg|map|mrr|hit|bleu|rouge|pass|succ|grade")
-_LOWER = re.compile(r"[tcw]er$|ppl|perplex|loss|error|brier|m[as]e$|latency|cost|distance|hallucin|toxic|bits_per|nll")
+_LOWER = re.compile(r"(^|[_.])[tcw]er$|ppl|perpl|loss|error|brier|m[as]e$|latenc|cost|distanc|hallu|tox|bits_per|nll")
 _PERCENT = 20
 """Scores above it are taken for percentages where those of another log are at most 1."""
 _CLUSTERS = ("document", "doc", "passage", "context", "article", "paragraph", "story", "conversation")
@@ -379,12 +379,10 @@ def _warn(
     """Warn of what weakens the scores of one log: missing scores, repeats, dependent examples."""
     with_scores = {row.task for row, score in zip(rows, headline, strict=True) if not math.isnan(score)}
     n = sum(math.isnan(score) and row.task in with_scores for row, score in zip(rows, headline, strict=True))
-    label, scoring = found.metrics[found.headline], found.scoring
     if n or log.n_failed:
-        message = f"{n:,} of {len(rows):,} examples have no {label}, and are left out."
-        if log.n_failed:
-            message += f" {log.n_failed:,} samples failed."
-        if n and found.headline not in scoring.unbounded | scoring.lower_is_better:
+        message = f"{n:,} of {len(rows):,} examples have no {found.metrics[found.headline]}, and are left out."
+        message += f" {log.n_failed:,} samples failed." if log.n_failed else ""
+        if n and found.headline not in found.scoring.unbounded | found.scoring.lower_is_better:
             message += f" With 0 for them its mean is {np.nan_to_num(headline).mean():.4f}."
         log.note("missing_scores", message, "Run them again.", n)
     n_repeats = max(len(each) for of in log.scores.values() for each in of.values())

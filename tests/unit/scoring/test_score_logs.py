@@ -179,6 +179,7 @@ FORMS: Mapping[str, Callable[[Any, Path], Any]] = {
     "mapping": lambda rows, folder: {row["id"]: row["score"] for row in rows},
     "pandas": to_pandas,
     "dataset": to_dataset,
+    "saved dataset": lambda rows, folder: to_dataset(rows, folder).save_to_disk(folder / "a") or folder / "a",
 }  # fmt: skip
 
 
@@ -323,6 +324,7 @@ def test_scores_on_a_scale_have_an_interval_within_it() -> None:
         ("wer", LogOptions(lower_is_better=["none"]), False),
         ("speed", LogOptions(lower_is_better=["speed"]), True),
         ("speed", LogOptions(), False),
+        ("answer", LogOptions(), False),
     ],
 )
 def test_the_better_direction_is_known_by_name_or_given_or_stated(
@@ -332,7 +334,7 @@ def test_the_better_direction_is_known_by_name_or_given_or_stated(
     comparison = compare(better, worse, logs=options)
     assert comparison.tests[metric].wins == (20 if lower else 0)
     stated = any(each.code == "direction" for each in comparison.warnings)
-    assert stated == (metric == "speed" and not options.lower_is_better)
+    assert stated == (metric in ("speed", "answer") and not options.lower_is_better)
 
 
 @pytest.mark.parametrize(
