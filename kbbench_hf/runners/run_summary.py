@@ -282,19 +282,6 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
     counted where predictions are scored.
     """
     n, found = summary.n_answered, []
-    if summary.n_cut_off > MANY * n:
-        message = (
-            f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
-        )
-        remedy = "Raise the limit with --max-tokens, in a new folder (--out)."
-        if summary.n_other_turns >= summary.n_cut_off:
-            remedy = "Let the server stop at the end of the model's turn; a higher --max-tokens does not help."
-        elif 2 * summary.n_repetitive > summary.n_cut_off:
-            message += f" {summary.n_repetitive:,} of them repeat one text until the limit: the model does not end."
-            remedy = "A higher --max-tokens does not help. Check the model's chat template, or use another model."
-            if not structured:
-                remedy = f"{remedy[:-1]} or --structured."
-        found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
     if summary.n_other_turns > MANY * n:
         message = (
             f"{summary.n_other_turns:,} of {n:,} replies contain marks of other turns, such as {summary.turn_mark!r}: "
@@ -303,6 +290,21 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
         stop = json.dumps({"stop": [summary.turn_mark]})
         remedy = f"Start the server with the model's own chat template, or add --extra-body '{stop}'."
         found.append(ScoreWarning("other_turns", message, remedy, summary.n_other_turns))
+    if summary.n_cut_off > MANY * n:
+        message = (
+            f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
+        )
+        remedy = "Raise the limit with --max-tokens, in a new folder (--out)."
+        endless = 2 * summary.n_repetitive > summary.n_cut_off
+        if endless:
+            message += f" {summary.n_repetitive:,} of them repeat one text until the limit: the model does not end."
+        if summary.n_other_turns >= summary.n_cut_off:
+            remedy = "Let the server stop at the end of the model's turn; a higher --max-tokens does not help."
+        elif endless:
+            remedy = "A higher --max-tokens does not help. Check the model's chat template, or use another model."
+            if not structured:
+                remedy = f"{remedy[:-1]} or --structured."
+        found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
     refused = summary.n_refusals + sum(summary.errors.get(kind, 0) for kind in ("refusal", "content_filter"))
     if refused > MANY * summary.n_prompts:
         message = f"The model or its content filter refused {refused:,} of {summary.n_prompts:,} prompts."

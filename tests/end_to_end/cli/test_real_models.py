@@ -158,7 +158,7 @@ def test_concurrent_requests_lose_no_reply(kbbench, four_slots, capsys):
 def test_two_models_are_compared_with_what_weakens_each(kbbench, smollm2, gemma3):
     for server in (smollm2, gemma3):
         assert kbbench(*on(server, "mini-text2kg", "--out", server.model, limit=2)).code == 0
-    done = kbbench("compare", "smollm2", "gemma3")
+    done = kbbench("compare", "smollm2", "gemma3", "--notes")
     assert done.code == 0 and "\nA smollm2\nB gemma3\n" in done.out
     assert "! B: 2 of 2 replies contain marks of other turns, such as '<|im_end|>'" in " ".join(done.out.split())
     assert "other_turns" not in codes("smollm2")

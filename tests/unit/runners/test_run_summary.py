@@ -204,14 +204,16 @@ def test_replies_with_turns_of_others_or_one_text_over_and_over_are_warnings() -
     assert """--extra-body '{"stop": ["<|im_end|>"]}'""" in warning.remedy
     cut = finished([record(n, response=f"{own} {n}", finish_reason="length") for n in range(3)])
     assert [(each.code, "--max-tokens does not help" in each.remedy) for each in reply_warnings(cut)] == [
-        ("truncated", True),
         ("other_turns", False),
+        ("truncated", True),
     ]
     endless = [record(n, response=f"{n}" + " The river is long." * 20, finish_reason="length") for n in range(3)]
     (warning,) = reply_warnings(finished(endless))
     assert warning.code == "truncated" and "3 of them repeat one text until the limit" in warning.message
     assert "--structured" in warning.remedy
     assert "--structured" not in reply_warnings(finished(endless), structured=True)[0].remedy
+    both = [record(n, response=f"4<|im_end|>{' user' * 40}", finish_reason="length") for n in range(3)]
+    assert "repeat one text" in reply_warnings(finished(both))[1].message
     listing = [record(n, response=", ".join(map(str, range(300))), finish_reason="length") for n in range(3)]
     assert "repeat" not in str(reply_warnings(finished(listing))[0])
     sound = ["User:\nPetrel", "a < b\nInput is [1].", '{"triples": [["user", "is", "assistant"]]}', "A: 4\nB"]
