@@ -81,7 +81,7 @@ def _describe_server(base_url: str, model: str | None, api_key_env: str | None) 
 
     key = key_from_environment(api_key_env)
     if model is None:
-        model = served_model(Endpoint(base_url, "", key, PROBE_S), "Add --model {}.")
+        model = served_model(Endpoint(base_url, "", key, PROBE_S), attempts=1)
     report = probe_server(Endpoint(base_url, model, key, PROBE_S))
     for name, words in report.lines():
         echo(f"{name:10} {words}")

@@ -18,6 +18,7 @@ from kbbench_hf.protocols import Completion
 from kbbench_hf.runners.chat_requests import RequestSender
 from kbbench_hf.runners.concurrency import run
 from kbbench_hf.runners.cost import Budget
+from kbbench_hf.runners.jobs import ATTEMPTS
 from kbbench_hf.runners.refusal_scope import refusal_error
 
 PROBE_S = 9.0
@@ -119,30 +120,27 @@ class ServerReport:
         return ["--concurrency", str(self.concurrency), "--timeout", str(self.timeout_s), structured]
 
 
-def served_model(endpoint: Endpoint, remedy: str = "Add --model {}.") -> str:
-    """Return the one model that a server has.
+def served_model(endpoint: Endpoint, attempts: int = ATTEMPTS) -> str:
+    """Return the one model that a server has; a page that fails is requested again, in all `attempts` times.
 
     Raises:
         UsageError: it lists none, or several; the message names them and what to type.
         KBBenchError: it does not answer.
     """
-    return run(_served_model(endpoint, remedy))
+    return run(_served_model(endpoint, attempts))
 
 
-async def _served_model(endpoint: Endpoint, remedy: str) -> str:
+async def _served_model(endpoint: Endpoint, attempts: int) -> str:
     async with endpoint:
-        await RequestSender(endpoint, lambda record: None, Budget(), concurrency=1).recognize()
+        await RequestSender(endpoint, lambda record: None, Budget(), concurrency=1, attempts=attempts).recognize()
         names = await _model_names(endpoint)
     if len(names) == 1:
         return names[0]
     if not names:
-        raise UsageError(
-            f"{endpoint.base_url} lists no models; expected one. Load a model there, or name it: "
-            f"{remedy.format('NAME')}"
-        )
+        raise UsageError(f"{endpoint.base_url} lists no models; expected one. Load a model there, or add --model NAME.")
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10:,} more" if len(names) > 10 else "")
     raise UsageError(
-        f"{endpoint.base_url} serves {len(names):,} models: {shown}. Expected one of them. {remedy.format(names[0])}"
+        f"{endpoint.base_url} serves {len(names):,} models: {shown}. Expected one of them. Add --model {names[0]}."
     )
 
 

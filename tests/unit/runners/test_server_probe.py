@@ -1,6 +1,7 @@
 """What a server is found to be: by its pages, and by a few short requests; each server here is a scripted one."""
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -171,6 +172,15 @@ def test_the_only_model_of_a_server_is_found() -> None:
     for pages in (listed("one"), listed("one", "one"), {"/v1/models": {}, "/info": {"model_id": "one"}}):
         with ScriptedServer(pages=pages) as server:
             assert served_model(Endpoint(server.url, "")) == "one"
+
+
+def test_a_server_that_hangs_is_not_waited_for_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(KBBenchError, match="does not answer"):
+        started = time.monotonic()
+        try:
+            served_model(Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}", "", timeout_s=0.3), attempts=1)
+        finally:
+            assert time.monotonic() - started < 5
 
 
 FAULTS: dict[str, tuple[Callable[[Endpoint], object], dict[str, Any], str]] = {
