@@ -183,7 +183,7 @@ def _add_primekg_nodes(graph: GraphCollector, batch: pa.Table, side: str, known:
     rows = batch.take(pa.array(first)).to_pylist()
     for node_id, row in zip(encoded.dictionary.to_pylist(), rows, strict=True):
         further = {"id": row.get(f"{side}_id"), "source": row.get(f"{side}_source")}
-        graph.add_node(node_id, further, row[f"{side}_type"], row.get(f"{side}_name", ""))
+        graph.add_node(node_id, further, row[f"{side}_type"], row.get(f"{side}_name") or [])
     return pa.concat_arrays([known, encoded.dictionary.cast(known.type)])
 
 
@@ -278,17 +278,16 @@ def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
     judged = {_split_of(file): _judgments(file) for file in files if file.has("corpus-id")}
     asked = {query for each in judged.values() for query in each}
-    texts: dict[str, str] = {}
+    texts, query_files = dict[str, str](), _query_files(files, asked)
     for file in files:
         if file.has("corpus-id"):
             continue
-        is_corpus = not _holds_queries(file, asked)
         for row in file.rows():
             node_id, title, text = (row.pop(name, None) for name in ("_id", "title", "text"))
-            if is_corpus:
-                graph.add_node(node_id, row, "document", title or "", id_text(text))
-            else:
+            if file in query_files:
                 texts[id_text(node_id)] = id_text(text)
+            else:
+                graph.add_node(node_id, row, "document", title or "", id_text(text))
     for query in [*(each for each in texts if each not in asked), *(each for each in asked if each not in texts)]:
         graph.skip("Queries without a judgment" if query in texts else "Judged queries without a text", query)
     columns = {"id": [*texts], "query": [*texts.values()]}
@@ -315,11 +314,10 @@ def _judgments(file: GraphFile) -> Judgments:
     return judged
 
 
-def _holds_queries(file: GraphFile, asked: set[str]) -> bool:
-    """Return whether rows are queries: they have no titles, and judgments or the name of the file say so."""
-    if "quer" in file.path.name.lower():
-        return True
-    if file.has("title") or not asked:
-        return False
-    ids = {id_text(row.get("_id")) for row in file.rows()}
-    return asked <= ids
+def _query_files(files: Sequence[GraphFile], asked: set[str]) -> list[GraphFile]:
+    """Return the files of queries: those named so, else those without titles that hold all judged queries."""
+    rows = [file for file in files if not file.has("corpus-id")]
+    if named := [file for file in rows if "quer" in file.path.name.lower()]:
+        return named
+    untitled = [file for file in rows if asked and not file.has("title")]
+    return [file for file in untitled if asked <= {id_text(row.get("_id")) for row in file.rows()}]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kbbench_hf.building.graph_formats.collector import GraphCollector
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
-from kbbench_hf.building.own_extraction.rdf_ontologies import parse_rdf
+from kbbench_hf.building.own_extraction.rdf_ontologies import rdf_triples
 from kbbench_hf.errors import DataError, missing_extra
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 from kbbench_hf.files.table_files import file_errors
@@ -102,7 +102,7 @@ def _unescaped(text: str) -> str:
 def _rdflib_triples(file: GraphFile, text: str, scope: str) -> Iterator[Triple]:
     """Yield the triples that rdflib parses, with blank nodes numbered in their order."""
     form = "xml" if file.kind == "xml" else "json-ld" if file.kind in ("json", "json lines") else "turtle"
-    parsed = parse_rdf(file.path, text, form)
+    parsed = rdf_triples(file.path, text, form)
     from rdflib import BNode, Literal
 
     blanks: dict[Any, str] = {}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from warnings import catch_warnings, simplefilter
 
 from kbbench_hf.building.own_extraction.own_ontologies import OwnOntology, ontology_row, some
@@ -33,26 +34,48 @@ LITERALS = {
 _KIND_OF_LITERAL = {name: kind for kind, names in LITERALS.items() for name in names.split()}
 
 
-def parse_rdf(file: Path, text: str, form: str = "") -> "Graph":
-    """Return the graph of an RDF file in rdflib's format `form`; nothing is fetched, neither imports nor contexts.
+def parse_rdf(file: Path, text: str) -> "Graph":
+    """Return the graph of an RDF file; see `rdf_triples`."""
+    triples = rdf_triples(file, text)
+    from rdflib import Graph
+
+    graph = Graph()
+    for triple in triples:
+        graph.add(triple)
+    return graph
+
+
+def rdf_triples(file: Path, text: str, form: str = "") -> Iterable[Any]:
+    """Return the triples of an RDF file in rdflib's format `form`, in their order, those of named graphs too.
+
+    Nothing is fetched, neither imports nor contexts. rdflib's own graphs have another order in each process.
 
     Raises:
         UsageError: rdflib is not installed.
         DataError: the file is no RDF that it reads.
     """
     try:
-        from rdflib import Graph
+        from rdflib import Dataset, Graph
+        from rdflib.plugins.stores.memory import Memory
     except ImportError:
         raise missing_extra("rdflib", "ontology") from None
     form = form or _form(file, text)
     if form == "json-ld" and re.search(r'"@context"\s*:\s*(?:"|\[\s*")', text):
         raise DataError(f"{file}: its @context is an address, which is not fetched. Write it as Turtle.")
-    graph, log = Graph(), logging.getLogger("rdflib.term")
+    ordered: dict[Any, None] = {}
+
+    class OrderedStore(Memory):
+        def add(self, triple: Any, context: Any, quoted: bool = False) -> None:
+            ordered[triple] = None
+
+    log = logging.getLogger("rdflib.term")
     was, log.disabled = log.disabled, True  # it logs a traceback for every literal that violates its datatype
+    base = f"file:///{quote(file.name)}"  # of relative IRIs; it does not depend on the folder
     try:
         with catch_warnings():  # rdflib's own, on its parser of JSON-LD
             simplefilter("ignore", DeprecationWarning)
-            graph.parse(data=text, format=form)
+            sink = Dataset(OrderedStore()) if form == "json-ld" else Graph(OrderedStore())
+            sink.parse(data=text, format=form, publicID=base)
     except Exception as error:  # each parser has its own
         what = " ".join(str(error).split())[:200]
         raise DataError(
@@ -60,7 +83,7 @@ def parse_rdf(file: Path, text: str, form: str = "") -> "Graph":
         ) from error
     finally:
         log.disabled = was
-    return graph
+    return ordered
 
 
 def _form(file: Path, text: str) -> str:

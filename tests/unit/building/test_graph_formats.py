@@ -197,6 +197,12 @@ CASES = {
         {("_:b1", "knows", 'Ada "L" Café')},
         ["Lines that are no triple: 1 (line 8, this is no triple)."],
     ),
+    "turtle, the first of several types": (
+        {"g.ttl": "@prefix : <http://x.org/> .\n" + "".join(f":n{n} a :Z, :A, :M .\n" for n in range(5))},
+        {f"n{n}": "Z" for n in range(5)},
+        set(),
+        [],
+    ),
     "turtle without a prefix": (
         {"g.ttl": '<http://x.org/a> a <http://x.org/T> ;\n <http://x.org/p> "v", <http://x.org/b> .\n'},
         {"a": "T", "b": "node"},
@@ -243,6 +249,12 @@ CASES = {
         },
         {"Ada": "Person", "2": "node"},
         {("Ada", "knows", "2")},
+        [],
+    ),
+    "json-ld, a named graph, and relative addresses": (
+        {"g.json": '{"@id": "http://x.org/g", "@graph": [{"@id": "a", "http://x.org/p": {"@id": "http://x.org/b"}}]}'},
+        {"a": "node", "b": "node"},
+        {("a", "p", "b")},
         [],
     ),
     "rdf/xml": (
@@ -448,6 +460,20 @@ def test_a_beir_folder_brings_the_questions_of_each_split(in_tmp):
         {"id": 1, "query": "x", "answer_ids": ["d2", "d1"], "relevance": [2, 1]},
     ]
     assert left_out == ["Queries without a judgment: 1 (3)."]
+
+
+def test_the_queries_of_a_beir_folder_may_have_the_ids_of_documents(in_tmp):
+    write(
+        in_tmp,
+        {
+            "corpus.jsonl": '{"_id": "1", "text": "a"}\n{"_id": "2", "text": "b"}\n',
+            "queries.jsonl": '{"_id": "1", "text": "q"}\n',
+            "qrels.tsv": "query-id\tcorpus-id\tscore\n1\t2\t1\n",
+        },
+    )
+    folder, left_out = build(in_tmp, *(in_tmp / name for name in ("qrels.tsv", "queries.jsonl", "corpus.jsonl")))
+    assert [row["text"] for row in folder.rows("nodes", "full")] == ["a", "b"]
+    assert (folder.rows("queries", "test")[0]["answer_ids"], left_out) == ([2], [])
 
 
 def test_columns_with_other_names_are_mapped(in_tmp):
