@@ -43,8 +43,8 @@ class _Log:
 
     name: str
     format: str = ""
-    scores: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """Example -> metric -> its score in each repeat."""
+    scores: dict[str, dict[str, dict[object, float]]] = field(default_factory=dict)
+    """Example -> metric -> repeat -> score."""
     rows: dict[str, ScoredRow] = field(default_factory=dict)
     tasks: dict[str, None] = field(default_factory=dict)
     no_numbers: set[str] = field(default_factory=set)
@@ -55,8 +55,8 @@ class _Log:
     @property
     def metrics(self) -> list[str]:
         """The metrics with a number for some example."""
-        scored = [(metric, each) for of in self.scores.values() for metric, scores in of.items() for each in scores]
-        found = dict.fromkeys(metric for metric, each in scored if not math.isnan(each))
+        scored = (pair for of in self.scores.values() for pair in of.items())
+        found = dict.fromkeys(metric for metric, repeats in scored if not all(map(math.isnan, repeats.values())))
         return [metric for metric in found if metric not in self.no_numbers]
 
     def note(self, code: str, message: str, remedy: str = "", n: int = 0, severity: Severity = "warning") -> None:
@@ -151,15 +151,13 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
         raise Unreadable(f"a row has no id (columns {columns})", "Name the column of ids: --id COLUMN.")
     key = re.sub(r"(?<=\d)\.0$", "", str(example))  # whole numbers that a table holds as fractions
     key = f"{scored.task}/{key}" if scored.task else key
-    of_example, before = log.scores.setdefault(key, {}), log.rows.get(key)
-    if before and before.repeat == scored.repeat and (not scored.scores or of_example.keys() & scored.scores.keys()):
-        if not last:
-            raise Unreadable(
-                f"the id {key!r} occurs twice",
-                "Name the column of systems (--system COLUMN) or of ids (--id COLUMN), choose rows "
-                "(--where COLUMN=VALUE), or let the last row count (--duplicates last).",
-            )
-        of_example.clear()
+    of_example = log.scores.setdefault(key, {})
+    if not last and any(scored.repeat in of_example.get(metric, ()) for metric in scored.scores):
+        raise Unreadable(
+            f"the id {key!r} occurs twice",
+            "Name the column of systems (--system COLUMN) or of ids (--id COLUMN), choose rows (--where COLUMN=VALUE) "
+            "or one file, or let the last row count (--duplicates last).",
+        )
     log.rows[key] = scored
     log.n_failed += not scored.scores
     for metric, value in scored.scores.items():
@@ -174,7 +172,7 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
         if number is None:
             log.no_numbers.add(metric)
         else:
-            of_example.setdefault(metric, []).append(number)
+            of_example.setdefault(metric, {})[scored.repeat] = number
 
 
 def _some(keys: Collection[str]) -> str:
@@ -265,7 +263,7 @@ def _check_scales(
 
 def _column(log: _Log, ids: Sequence[str], metric: str) -> NDArray[np.float64]:
     """Return one value per example: the mean over its repeats, NaN where there is none."""
-    scored = [[each for each in log.scores[key].get(metric, ()) if not math.isnan(each)] for key in ids]
+    scored = [[each for each in log.scores[key].get(metric, {}).values() if not math.isnan(each)] for key in ids]
     if not any(scored):
         raise DataError(
             f"{log.name} has no {metric!r} of these examples; expected numbers. Choose another: --value COLUMN."

@@ -7,6 +7,7 @@ The logs were written by lm-evaluation-harness 0.4.3 and 0.4.13, and by inspect_
 import itertools
 import json
 import random
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -381,6 +382,13 @@ def test_where_and_duplicates_choose_rows() -> None:
     seeds = [{**row, "seed": seed} for seed in (1, 2) for row in SCORES]
     assert compare(seeds, seeds, options=ReadOptions(where={"seed": "2"})).tests["score"].ties == 20
     assert compare(seeds, SCORES, options=ReadOptions(duplicates="last")).tests["score"].ties == 20
+
+
+def test_two_logs_of_one_task_in_a_folder_are_not_taken_for_repeats(tmp_path: Path) -> None:
+    for name in ("first.eval", "again.eval"):
+        shutil.copy(LOGS / "inspect_0.3.285/a.eval", tmp_path / name)
+    with pytest.raises(DataError, match=r"'sums/q00' occurs twice.*one file"):
+        compare(tmp_path, LOGS / "inspect_0.3.285/b.eval")
 
 
 def test_the_page_shows_the_examples_on_which_logs_differ_most() -> None:
