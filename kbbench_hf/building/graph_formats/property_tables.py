@@ -288,7 +288,10 @@ def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
                 texts[id_text(node_id)] = id_text(text)
             else:
                 graph.add_node(node_id, row, "document", title or "", id_text(text))
-    for query in [*(each for each in texts if each not in asked), *(each for each in asked if each not in texts)]:
+    for query in [
+        *(each for each in texts if each not in asked),
+        *(each for each in sorted(asked) if each not in texts),
+    ]:
         graph.skip("Queries without a judgment" if query in texts else "Judged queries without a text", query)
     columns = {"id": [*texts], "query": [*texts.values()]}
     table = pa.table({name: arrow_array(values, pa.string()) for name, values in columns.items()})
