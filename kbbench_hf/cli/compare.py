@@ -99,19 +99,15 @@ def command(
 
     patterns = any(each.startswith(PUBLISHED) for each in systems)
     named = benchmark.split(",") if benchmark else []
+    logs = replace(logs, slices=slices.split(",") if slices else ())
     with waiting("Reading"):
-        results = logged_results(
-            systems, named, read_options, replace(logs, slices=slices.split(",") if slices else ())
-        )
+        results = logged_results(systems, named, read_options, logs)
     if results is None and len(systems) < 2 and not patterns:
         raise UsageError(
             f"Only one system is named: {systems[0]}. Expected two or more. Add a file, a run folder or 'published:*'."
         )
-    if (
-        results is not None
-        and not logs.across_revisions
-        and (mode or split or read_options.parser or read_options.fields)
-    ):
+    of_benchmark = mode or split or read_options.parser or read_options.fields
+    if results is not None and of_benchmark and not logs.across_revisions:
         raise UsageError(
             "--mode, --split, --parser and --map are for predictions of a benchmark, and none is named; expected "
             "--benchmark NAME. For logs with scores: --value, --id and --where."
@@ -120,11 +116,6 @@ def command(
     wants_table = table_format or percent or len(results or systems) != 2 or patterns
 
     shared: dict[str, Any] = {"split": split, "mode": mode, "options": read_options, "across_prompts": across_prompts}
-
-    def blocks_of_systems() -> "list[Block]":
-        with waiting("Comparing"):
-            return results_table(results or systems, named, metrics=chosen, **shared)
-
     if not wants_table:
         from kbbench_hf.reports.comparison import print_comparison
         from kbbench_hf.scoring.comparison import compare
@@ -152,7 +143,8 @@ def command(
             raise UsageError(
                 f"--slices {slices} is for two systems with predictions; a table has no slices. Leave it out."
             )
-        blocks = blocks_of_systems()
+        with waiting("Comparing"):
+            blocks = results_table(results or systems, named, metrics=chosen, **shared)
         if plot:
             _plot(blocks, plot)
         if json_output:
