@@ -171,16 +171,19 @@ def write_tables(folder: Path, nodes: list[Row], edges: list[Row]) -> DatasetFol
     """Write a knowledge base as a user would, and build it."""
     pacsv.write_csv(pa.Table.from_pylist(nodes), folder / "nodes.csv")
     pacsv.write_csv(pa.Table.from_pylist(edges), folder / "edges.csv")
-    build_own_knowledge_base("harbour", folder / "nodes.csv", folder / "edges.csv", None, folder / "kb")
+    build_own_knowledge_base("harbour", folder / "nodes.csv", folder / "edges.csv", None, folder / "kb", True)
     return DatasetFolder(folder / "kb")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_planted_traps_mislead_no_question(seed: int, tmp_path: Path) -> None:
-    folder = write_tables(tmp_path, *trapped(seed))
+    nodes, edges = trapped(seed)
+    folder = write_tables(tmp_path, nodes, [*edges, {**edges[0], "tail": "lost"}])
     spec = SynthesisSpec(max_hops=2, max_templates=24, negation=True)
     build_questions(folder, "harbour", tmp_path / "made", spec, 60, str(seed), lambda: None)
     rows = check(DatasetFolder(tmp_path / "made"))
+    (left_out,) = DatasetFolder(tmp_path / "made").left_out
+    assert "1 of" in left_out and "lead to no node: 'lost'" in left_out
     assert len(rows) == 60
     names = {row["id"]: row["name"] for row in folder.rows("nodes", "full")}
     topics = {names[each].casefold() for row in rows for each in row["topic_ids"]}
