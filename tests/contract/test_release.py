@@ -219,6 +219,7 @@ def test_workflows_pre_commit_and_ci_run_the_same_commands_of_the_makefile() -> 
     assert [line for line in run if line.startswith("make ")] == [
         "make test-all",
         "make test",
+        "make test-models",
         "make check",
         "make docs",
     ]
