@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from kbbench_hf.text.name_variants import singularize
@@ -103,9 +104,27 @@ def is_person(noun: str) -> bool:
     >>> is_person("film director"), is_person("river"), is_person("head of state")
     (True, False, True)
     """
-    words = singular(noun).split()
+    return head_of(singular(noun)).lower() in WORDS["persons"]
+
+
+def head_of(noun: str) -> str:
+    """Return the word of a noun phrase that has its number: the one before the first preposition, "" for none."""
+    words = noun.split()
     of = next((place for place, word in enumerate(words) if word in WORDS["prepositions"]), len(words))
-    return bool(words[:of]) and words[of - 1].lower() in WORDS["persons"]
+    return words[of - 1] if of else ""
+
+
+def is_clause(name: str) -> bool:
+    """Return whether a name has a verb within, so that a sentence around it would be misread.
+
+    >>> is_clause("NOTCH4 Domain Regulates Transcription"), is_clause("Aldwick Records"), is_clause("Works of Mercy")
+    (True, False, False)
+    """
+    words = name.lower().split()
+    return any(
+        word in ("is", "are", "was", "were") or (verb_form(word)[1] == "present" and after not in WORDS["prepositions"])
+        for word, after in pairwise(words[1:])
+    )
 
 
 @lru_cache(maxsize=4096)

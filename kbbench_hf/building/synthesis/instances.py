@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.building.synthesis import english
 from kbbench_hf.building.synthesis.node_phrases import folded, is_named
 from kbbench_hf.building.synthesis.requirements import Requirement
 from kbbench_hf.building.synthesis.schema import is_name
@@ -45,8 +46,10 @@ class TopicDraws:
         self.graph = kb.graph
         self._starts: dict[tuple[str, str, Direction], tuple[list[int], list[float]]] = {}
 
-    def draw(self, path: Metapath, rng: Random) -> tuple[list[int], list[int]] | None:
-        """Return a row for each topic of a template, and the rows of its answers; None where a draw has no answer.
+    def draw(self, path: Metapath, rng: Random) -> tuple[list[int], list[int], list[int]] | None:
+        """Return a row for each topic of a template, the rows of its answers, and the topics that meet it themselves.
+
+        None where a draw has no answer. A topic is none.
 
         The first topic is drawn by the inverse square root of its degree. Another one is found by walking back from an
         answer that the walks so far have in common; if its walk is negated, that answer is removed.
@@ -65,7 +68,8 @@ class TopicDraws:
             if not len(met):
                 return None
         topics = [drawn[topic] for topic in path.topics]
-        return topics, [] if met is None else np.setdiff1d(met, topics).tolist()
+        found = [] if met is None else met.tolist()
+        return topics, [row for row in found if row not in topics], [row for row in topics if row in found]
 
     def reached(self, path: Metapath, topics: Sequence[int]) -> list[list[int]]:
         """Return to how many nodes each hop of each walk of a template leads from these topics."""
@@ -111,8 +115,10 @@ class EntityNames:
         self._of_all = Counter(self._folded)
 
     def unambiguous(self, row: int, kind: str) -> str:
-        """Return a name, preceded by its type where another type has it too."""
+        """Return a name, preceded by its type where another type has it too, and in quotes where it is a clause."""
         name = self._names[row]
+        if english.is_clause(name):
+            return f'the {kind} "{name}"'
         return f"the {kind} {name}" if self._of_all[self._folded[row]] > 1 else name
 
     def refusal(self, topics: Sequence[int]) -> str | None:

@@ -205,7 +205,7 @@ class _QuestionMaker:
         drawn = self._draws.draw(path, rng)
         if drawn is None:
             raise RejectedAttempt("no candidate")
-        topics, candidates = drawn
+        topics, candidates, excluded = drawn
         if reason := self._names.refusal(topics) or self._usage.refusal_of_topics(path, topics):
             raise RejectedAttempt(reason)
         once = (path.text, frozenset(topics) if _is_unordered(template) else tuple(topics))
@@ -235,7 +235,8 @@ class _QuestionMaker:
         }
         spelled = [self._requirements.verbatim(gold, each) for each in requirements]
         choice, reached = Choice(self._seed, len(self.made)), self._draws.reached(path, topics)
-        question = self._wording.ask(template.template, names, spelled, choice, reached)
+        besides = [names[label] for label, row in zip(path.topics, topics, strict=True) if row in excluded]
+        question = self._wording.ask(template.template, names, spelled, choice, reached, besides)
         if not is_filled(question.text, [*names.values()]):
             raise RejectedAttempt("the sentence is not whole")
         if any(is_named(name, question.text) for name in self._kb.names(answers)):

@@ -48,24 +48,27 @@ def clauses_of(relation: str, direction: str, ends: RelationEnds = RelationEnds(
     (['that {x} [is|are] in'], ['that [is|are] in {x}'])
     >>> film = RelationEnds("film", "country")
     >>> clauses_of("country", "to", film), clauses_of("country", "from", film)
-    (['the [country|countries] of {x}'], ['that [has|have] {x} as [a country|a country]'])
+    (['that {x} [is|are] from'], ['that [is|are] from {x}'])
     >>> clauses_of("member of", "from", RelationEnds("player", "club")), clauses_of("hasAuthor", "to")
     (['the [member|members] of {x}'], ['the [author|authors] of {x}'])
     """
     to = direction == "to"
     words = _relation_words(relation, ends)
-    if words == ends.head.split() and ends.head != ends.tail:  # named like its source, which the tail has
+    head, tail = ends.head.split(), ends.tail.split()
+    last = {*words[-1:]}
+    is_named = ends.is_mutual and (last <= {*head}) != (last <= {*tail})  # the side effect, one of the effects
+    if last <= {*head} if is_named else words == head != tail:  # named like its source, which the tail has
         ends, to = ends.reversed, not to
     form, slots = _form(words, ends)
     if slots.get("reversed"):
         ends, to = ends.reversed, not to
-    if ends.is_mutual:
+    if ends.is_mutual and not is_named:
         is_role, is_same = form in ("noun", "role"), ends.head == ends.tail
         linked = "link" if slots.get("noun", "").endswith(_LINKS) else "linked"
         form = linked if is_role and not is_same else "mutual" if form == "quoted" else form
         to = is_role
     if form in ("noun", "role"):
-        form = f"the_{form}" if ends.one_tail else f"a_{form}"
+        form = f"the_{form}" if ends.one_tail or english.head_of(slots["noun"]) in WORDS["places"] else f"a_{form}"
     slots = {"r": english.spoken(relation) or relation} | slots
     return [fill(variant, slots) for variant in GRAMMAR["forms"][form]["to" if to else "from"]]
 
@@ -80,11 +83,14 @@ def _relation_words(relation: str, ends: RelationEnds) -> list[str]:
     while len(words) > 1 and words[0] in ("has", "have", "is", "are", "was", "were", "been"):
         words = words[1:]
     head, tail = ends.head.split(), ends.tail.split()
-    if words[: len(head)] == head and words[len(head) :] and words[len(head)] not in WORDS["prepositions"]:
-        words = words[len(head) :]
+    if words[: len(head)] == head and words[len(head) :]:
+        words = [*head, "of"] if words[len(head)] == "of" else words
+        words = words if words[len(head)] in WORDS["prepositions"] else words[len(head) :]
     rest = words[: -len(tail)]
     if rest and words[-len(tail) :] == tail and _tag(rest[-1]) in "poysdnu":
         words = rest
+    if len(words) == len(tail) == 1 and words[0].startswith(tail[0]) and len(tail[0]) > 4 and _tag(words[0]) in "xr":
+        words = tail  # the instrument, which the instrumentation is made of
     return words
 
 
@@ -115,8 +121,7 @@ def _form(words: list[str], ends: RelationEnds) -> tuple[str, dict[str, str]]:
     if tags[:1] == "x" and words[0].endswith("s") and tags[1:2] in ("p", "y"):  # nests along
         tags = f"s{tags[1:]}"
     persons = "".join("P" if is_person(kind) else "T" for kind in (ends.head, ends.tail))
-    is_place = noun == ends.tail and noun in WORDS["places"] and ends.head in WORDS["places"] | WORDS["buildings"]
-    tags = f"{persons}{'=' if name in WORDS['pairs'] else '@' if is_place and ends.one_tail else ''}{tags}"
+    tags = f"{persons}{'=' if name in WORDS['pairs'] else _place_sign(noun, ends)}{tags}"
     for rule in () if _SIGN.search(name) else GRAMMAR["rules"]:
         if match := next(filter(None, (re.fullmatch(each, tags) for each in rule["tags"])), None):
             start = len(tags) - len(words)
@@ -125,6 +130,17 @@ def _form(words: list[str], ends: RelationEnds) -> tuple[str, dict[str, str]]:
             slots = _slots(rule["form"], found) | rule
             return ("active" if not slots["passive"] else rule["form"]), slots
     return "quoted", {}
+
+
+def _place_sign(noun: str, ends: RelationEnds) -> str:
+    """Return "@" if a noun means the place that the head of a relation is in, "~" if it is from there, else ""."""
+    if not {noun, ends.tail} <= WORDS["places"]:
+        return ""
+    if ends.head in WORDS["places"]:  # a country has cities
+        return "@" if ends.one_tail else ""
+    if ends.head in WORDS["buildings"] or noun == "location":
+        return "@"
+    return "~" if noun in WORDS["origins"] and not is_person(ends.head) else ""
 
 
 def _slots(form: str, found: dict[str, str]) -> dict[str, str]:

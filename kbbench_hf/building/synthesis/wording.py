@@ -78,6 +78,7 @@ class _Clause(NamedTuple):
         """Return a role as a clause with a verb: "that is the director of {x}"."""
         if not (found := _ROLE.fullmatch(self.text)):
             return self
+        one = one and found[1] != "part"  # a part of it, not the part
         noun = f"the {found[1]}" if one else english.with_article(found[1])
         nouns = f"the {found[2]}" if one else found[2]
         return self._replace(text=f"that [is {noun}|are {nouns}] {found[3]}")
@@ -119,30 +120,33 @@ class Wording:
         requirements: Sequence[Requirement],
         choice: Choice,
         reached: Sequence[Sequence[int]],
+        besides: Sequence[str] = (),
     ) -> WordedQuestion:
         """Return the question about the answer of a template; `topics` are the names by their labels.
 
-        `reached` is how many nodes each hop of each walk leads to.
+        `reached` is how many nodes each hop of each walk leads to; `besides` are topics that meet the template.
         """
         path = template.path
         singles = [self._n_single(walk, counts) for walk, counts in zip(path.walks, reached, strict=True)]
         is_one = any(n == len(walk.hops) for walk, n in zip(path.walks, singles, strict=True)) and not template.phrases
         many = not is_one and not _is_mass(self.type(path.answer_type))
-        said, wheres = (
+        required = [
             [english.agree(_requirement(each, choice, n, where), many=many) for n, each in enumerate(requirements)]
             for where in ("predicate", "clause")
-        )
+        ]
         if template.phrases:
             relational = choice.of(template.phrases, "phrase")
             for label, name in topics.items():
                 relational = relational.replace(f"{{{label}}}", name)
             text = choice.of(GRAMMAR["frames"]["phrase"], "frame").replace("{phrase}", relational)
-            text += f" Only those {' and '.join(wheres)}." if wheres else ""
+            text += f" Only those {' and '.join(required[1])}." if requirements else ""
         else:
             clauses = self._clauses(path, topics, choice, singles)
             relational = " ".join(each.words(many, False) for each in clauses)
-            text = self._sentence(path, clauses, said, wheres, many, choice)
-        return WordedQuestion(text, len(relational.split()), len(" ".join(wheres).split()))
+            clauses = [each.verbal(is_one) for each in clauses] if besides else clauses
+            other = f" other than {' and '.join(besides)}" * bool(besides)
+            text = self._sentence(path.answer_type, clauses, required, many, choice, other)
+        return WordedQuestion(text, len(relational.split()), len(" ".join(required[1]).split()))
 
     def type(self, kind: str) -> str:
         """Return the words for a type, in the singular."""
@@ -161,12 +165,25 @@ class Wording:
         )
         clauses = clauses_of(step.hop.relation, "to" if is_out else "from", ends)
         if step in schema.open_ended:  # "the author of" would be of any type
-            clauses = [_Clause(each, "").verbal(step in schema.single).text for each in clauses]
+            clauses = [self._open(each, step) for each in clauses]
         return clauses
+
+    def _open(self, clause: str, step: RelationStep) -> str:
+        """Return a role that leads to several types with a verb, unless its noun says the type: the club of Ada."""
+        role = _ROLE.fullmatch(clause)
+        is_type = role and f" {self.type(step.end)}".endswith(f" {role[1]}")
+        return clause if is_type else _Clause(clause, "").verbal(self._is_single(step)).text
+
+    def _is_single(self, step: RelationStep) -> bool:
+        """Return whether a step leads to one node as a rule, or to a place, which is one in what is said of it."""
+        is_place = english.head_of(english.spoken(step.hop.relation)) in WORDS["places"]
+        return step in self._schema.single or (is_place and step.hop.direction != "in")
 
     def reads_well(self, path: Metapath) -> bool:
         """Return whether the wording of a template encloses no clause in another one: the last one ends in it."""
         walks = [_steps(walk) for walk in path.walks]
+        if any(" relation with " in self.clauses(step)[0] for steps in walks if len(steps) > 1 for step in steps):
+            return False
         if len(walks) > 1 and walks[0][-1] == walks[1][-1] and len(walks[0]) != len(walks[1]):
             return False  # by both Ada and a cook who lives in Ayr, who is Ada
         if any(len(steps) > LONGEST_REPEAT and len({*steps}) == 1 for steps in walks):
@@ -181,7 +198,7 @@ class Wording:
 
     def _n_single(self, walk: MetapathWalk, counts: Sequence[int]) -> int:
         """Return how many hops, from the topic on, lead to one node by their kind and here."""
-        single = [n == 1 and step in self._schema.single for step, n in zip(_steps(walk), counts, strict=True)]
+        single = [n == 1 and self._is_single(step) for step, n in zip(_steps(walk), counts, strict=True)]
         return 0 if walk.topic is None else [*single, False].index(False)
 
     def _clauses(
@@ -192,12 +209,14 @@ class Wording:
         for place, walk in enumerate(path.walks):
             name = f"any {self.type(walk.start_type)}" if walk.topic is None else topics[walk.topic]
             clause = self._clause(walk, name, choice, f"walk {place}", singles[place])
-            clause = clause.verbal(singles[place] == len(walk.hops)) if _comes_back(path) else clause
             rank = 3 if walk.hops[-1].negated else 0 if clause.is_role else 2 if clause.these else 1
             found.append((rank, place, clause))
         one, *others = (clause for _, _, clause in sorted(found))
         if len(others) == 1 and one.text == others[0].text and not others[0].these:
-            return [one._replace(subject=f"both {one.subject} and {others[0].subject}", subjects=True)]
+            subject = f"{one.subject} and {others[0].subject}"
+            if (role := _ROLE.fullmatch(one.text)) and role[1] == self.type(path.answer_type) and role[3] == "of {x}":
+                return [one._replace(text="that {x} have in common", subject=subject, subjects=True)]
+            return [one._replace(subject=f"both {subject}", subjects=True).verbal(all(singles))]
         return [one, *(each.verbal(False) for each in others)]
 
     def _clause(self, walk: MetapathWalk, name: str, choice: Choice, slot: str, n_single: int) -> _Clause:
@@ -252,10 +271,10 @@ class Wording:
         return english.with_article(whole) if article is None else f"{article}{whole}"
 
     def _sentence(
-        self, path: Metapath, clauses: list[_Clause], said: list[str], wheres: list[str], many: bool, choice: Choice
+        self, kind: str, clauses: list[_Clause], required: list[list[str]], many: bool, choice: Choice, other: str
     ) -> str:
         """Return a question with clauses about its answers, and requirements as predicates or as clauses."""
-        kind, first, other = path.answer_type, clauses[0], "other " * _comes_back(path)
+        first, (said, wheres) = clauses[0], required
         person, rest = english.is_person(self.type(kind)), clauses[clauses[0].is_role :]
         about = [each for each in clauses if each.is_about_subject]
         others = [each for each in clauses if not each.is_about_subject]
@@ -277,11 +296,11 @@ class Wording:
             forms = ["long"] if about[0].these and not is_short else ["inverted", "list"][: 1 if about[0].these else 2]
             predicate = about[0].inverted(about[0].these) if forms == ["long"] else inverted
         frame = choice.of(GRAMMAR["frames"][choice.of(forms, "form")], "frame")
+        noun = english.plural(self.type(kind)) if many else self.type(kind)
+        said = wheres if predicate == inverted or forms == ["long"] else []
         slots = {
-            "answers": self._noun_phrase(kind, clauses, many, f"the {other}", wheres),
-            "type": self._noun_phrase(
-                kind, head, many, other, wheres if predicate == inverted or forms == ["long"] else []
-            ),
+            "answers": self._noun_phrase(kind, clauses, many, "the ", wheres).replace(noun, noun + other, 1),
+            "type": self._noun_phrase(kind, head, many, "", said).replace(noun, noun + other, 1),
             "predicate": predicate,
             "subject": about[0].subject if about else "",
         }
@@ -331,11 +350,6 @@ def _negated(clause: str) -> str:
     if found and english.verb_form(found[6])[0] and english.verb_form(found[6])[1] == "past":
         return f"{found[1]}did not {english.verb_form(found[6])[0]}{found[7]}"
     return f"that [is not one|are not ones] {clause}"
-
-
-def _comes_back(path: Metapath) -> bool:
-    """Return whether a topic is of the answers' type, two or more hops away, so that others are the answers."""
-    return any(len(walk.hops) > 1 and walk.start_type == path.answer_type and walk.topic for walk in path.walks)
 
 
 def _is_mass(noun: str) -> bool:

@@ -3,11 +3,13 @@
 import re
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.building.synthesis.english import is_person, plural, singular
+from kbbench_hf.building.synthesis.instances import EntityNames
 from kbbench_hf.building.synthesis.node_phrases import NodeTexts
 from kbbench_hf.building.synthesis.questions import make_questions
 from kbbench_hf.building.synthesis.relation_clauses import RelationEnds, clauses_of
@@ -66,7 +68,18 @@ PERSON, FILM = "person", "film"
         ("award received", PERSON, "award", "that [was|were] received by {x}", "that received the award {x}"),
         ("flew past", "probe", "moon", "that {x} flew past", "that flew past {x}"),
         ("nests along", "bird", "river", "that {x} [nests|nest] along", "that [nests|nest] along {x}"),
-        ("country", FILM, "country", "the [country|countries] of {x}", "that [has|have] {x} as [a country|a country]"),
+        ("country", FILM, "country", "that {x} [is|are] from", "that [is|are] from {x}"),
+        ("league of clubs", "league", "club", "that {x} [is a league|are leagues] of", "the [league|leagues] of {x}"),
+        (
+            "named as heir by",
+            PERSON,
+            PERSON,
+            "that {x} [is|are] named as heir by",
+            "that [is|are] named as heir by {x}",
+        ),
+        ("birth place", PERSON, "place", "the [birth place|birth places] of {x}", None),
+        ("location", "airport", "place", "that {x} [is|are] in", "that [is|are] in {x}"),
+        ("instrumentation", "work", "instrument", "the [instrument|instruments] of {x}", None),
         ("expression absent", "a", "b", 'that {x} [has|have] the relation "expression absent" to', None),
     ],
 )
@@ -83,6 +96,11 @@ def test_the_cardinality_and_the_symmetry_of_a_relation_decide_its_words():
     assert (
         clauses_of("spouse", "from", married) == clauses_of("spouse", "to", married) == ["the [spouse|spouses] of {x}"]
     )
+    effect = RelationEnds("effect or phenotype", "drug", is_mutual=True)
+    assert clauses_of("side effect", "to", effect) == ["that [has|have] {x} as [a side effect|a side effect]"]
+    assert clauses_of("target", "to", effect) == ["that [has|have] a target relation with {x}"]
+    born = RelationEnds(PERSON, "place")
+    assert clauses_of("birth place", "from", born)[0] == "that [has|have] {x} as [its|their] birth place"
     assert clauses_of("interacts with", "to", married) == ["that [interacts|interact] with {x}"]
     assert clauses_of("parent-child", "to", married)[0].startswith(
         "that [is a parent or child|are parents or children]"
@@ -129,12 +147,36 @@ def test_a_relation_and_its_inverse_are_one():
     assert not all("directed]" in path for path in paths) and any("direct" in path for path in paths)
 
 
-def test_what_comes_back_to_the_type_of_a_topic_asks_for_others():
-    built = make_questions(cinema(inverse=False), SynthesisSpec(max_hops=2), 80, "2")
+def test_a_topic_that_meets_its_question_is_named_as_no_answer():
+    kb = cinema(inverse=False)
+    built = make_questions(kb, SynthesisSpec(max_hops=2), 80, "2")
+    kinds = set()
     for each in built.questions:
-        path = each.template.template.path
-        back = any(len(walk.hops) > 1 and walk.start_type == path.answer_type for walk in path.walks)
-        assert (" other " in each.text) == back, each.text
+        path, (topic, *_) = each.template.template.path, kb.names(each.topics)
+        met = len(path.walks) == 1 and set(path.walks[0].follow(kb.graph, np.array(each.topics))) & {*each.topics}
+        assert (f" other than {topic}" in each.text) == bool(met) or len(path.walks) > 1, each.text
+        kinds.add(bool(met))
+    assert kinds == {True, False}
+
+
+def test_what_two_topics_share_is_not_what_each_has():
+    kb = cinema(inverse=False)
+    nodes = [(n, kind, name, "") for n, (kind, name) in enumerate(zip(kb.types(), kb.names(), strict=True))]
+    edges = [
+        (12 + n, role, (n + k) % 12) for n in range(24) for role, k in (("person", 1), ("editor", 2)) for k in (k, 7)
+    ]
+    texts = [each.text for each in make_questions(made_of(nodes, edges), SynthesisSpec(max_hops=2), 60, "1").questions]
+    assert not any(
+        re.search("(person|people|editors?) of both", text) and "are editors of" not in text for text in texts
+    )
+    assert any(re.search(r"do Film \w+ and Film \w+ have in common", text) for text in texts)
+
+
+def test_a_name_that_is_a_clause_is_quoted_after_its_type():
+    kb = made_of([(0, "pathway", "Aldwick Regulates Transcription", ""), (1, "pathway", "Brede", "")], [(0, "near", 1)])
+    assert [EntityNames(kb).unambiguous(row, "pathway") for row in (0, 1)] == [
+        'the pathway "Aldwick Regulates Transcription"', "Brede",
+    ]  # fmt: skip
 
 
 def test_clauses_are_not_enclosed_in_clauses_nor_two_ways_to_one_node():
