@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import PUBLISHED, Place, at_hand, benchmark, importable_names
+from kbbench_hf.benchmarks import PUBLISHED, Place, at_hand, benchmark, importable_names, shipped_runs
 from kbbench_hf.benchmarks.published import PublishedRow, read_published
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import PREDICTIONS
@@ -105,7 +105,7 @@ def find_published(name: str, place: Place) -> list[Published]:
     """Return the published systems of a place that a name or a pattern (`*`, `?`, `[ab]`) means, in any case.
 
     Args:
-        name: a system's name, with or without `published:` before it.
+        name: a system's name, with or without `published:` before it. A shipped run is found by its full name only.
         place: figures are those of its split and mode; answers those to its split.
 
     >>> [each.system for each in find_published("published:*", Place("mini-text2kg", "sentences", "test", "reference"))]
@@ -119,6 +119,8 @@ def find_published(name: str, place: Place) -> list[Published]:
     answers = published_answers(place)
     known = list(dict.fromkeys([*rows, *answers]))
     chosen = [each for each in known if each.casefold() == wanted]
+    if not chosen and (file := _run_answers(wanted, place)):
+        return [Published(file.parent.name, None, file)]
     if not chosen and re.search(r"[*?[]", wanted):
         chosen = [each for each in known if fnmatchcase(each.casefold(), wanted)]
     if not chosen:
@@ -161,6 +163,15 @@ def published_answers(place: Place) -> dict[str, Path]:
         folders.append(folder)
     files = sorted(file for each in folders for file in each.glob("*.jsonl"))
     return {file.stem: file for file in files}
+
+
+def _run_answers(name: str, place: Place) -> Path | None:
+    """Return the predictions of a shipped run of this name in lower case on the default config and split."""
+    data = benchmark(place.benchmark).data
+    if (place.config, place.split) != (data.configs[0], data.default_split):
+        return None
+    folders = (each for each in shipped_runs(place.benchmark) if each.name.casefold() == name)
+    return next((each / "predictions.jsonl" for each in folders), None)
 
 
 def answers_of(name: str, place: Place) -> Path:

@@ -17,7 +17,7 @@ from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.restoring import Restored, lacks
-from kbbench_hf.leaderboard.seeding import Seed, released_seeds, rescore, run_seed, shipped_seeds, sow
+from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.options import ReadOptions
@@ -76,7 +76,7 @@ def seed(
     """
     if name and len(sources) != 1:
         raise UsageError(f"--name is for one source, and there are {len(sources)}. Leave it out, or name one source.")
-    seeds: Iterable[Seed] = [*shipped_seeds(), *released_seeds()]
+    seeds: Iterable[Seed] = [*shipped_seeds(), *model_seeds(), *released_seeds()]
     if sources and benchmark is None:
         seeds = [run_seed(each, name) for each in sources]
     elif sources:

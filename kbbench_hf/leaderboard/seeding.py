@@ -6,16 +6,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names, shipped_answers
+from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names, shipped_answers, shipped_runs
 from kbbench_hf.benchmarks.baselines import published_answers, published_rows
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
-from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples, resolve_task
+from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples, resolve_task, run_settings
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.score import add_annotations, find_annotations, score_predictions
+from kbbench_hf.scoring.warnings import stored_warnings
 
 
 class Seed(NamedTuple):
@@ -36,6 +37,13 @@ def shipped_seeds() -> Iterator[Seed]:
     for dataset in importable_names():
         for file in shipped_answers(dataset):
             yield Seed(_default_place(dataset), file, System(file.stem), "own")
+
+
+def model_seeds() -> Iterator[Seed]:
+    """Yield the runs of small language models that packages carry with their small datasets."""
+    for dataset in importable_names():
+        for folder in shipped_runs(dataset):
+            yield run_seed(folder, folder.name)
 
 
 def released_seeds() -> Iterator[Seed]:
@@ -87,7 +95,8 @@ def _scored(task: EvalTask, seed: Seed) -> Preview:
     predictions = read_predictions([seed.file], task.benchmark, task.examples, seed.options)
     folder = find_annotations(seed.file)
     annotations = {file.name: file.read_bytes() for file in sorted(folder.glob("*.parquet"))} if folder else {}
-    result = score_predictions(add_annotations(task, folder), predictions)
+    of_run = stored_warnings(run_settings([seed.file]).get("warnings", []))
+    result = score_predictions(add_annotations(task, folder), predictions, of_run)
     return previewed(task.benchmark, task.examples, predictions, result, annotations)
 
 
@@ -119,6 +128,10 @@ def _of_run(run: Row, name: str | None) -> System:
     )
 
 
+_OF_FILES = ("n_duplicates", "n_errors", "n_parse_failures")
+"""Counters of the file that was sent: the store keeps its answers only, an unparsable reply as an empty one."""
+
+
 class Rescored(NamedTuple):
     """What scoring a submission again came to, and in words where it was not the same."""
 
@@ -146,7 +159,7 @@ def rescore(store: Store, submission: str) -> Rescored:
             return Rescored(submission, "different", f"{part} differ")
     counted = stored["counters"].items()  # those that were counted then: others may have been added since
     if other := [f"{name} {value}, now {again['counters'].get(name)}" for name, value in counted
-                 if again["counters"].get(name) != value]:  # fmt: skip
+                 if name not in _OF_FILES and again["counters"].get(name) != value]:  # fmt: skip
         return Rescored(submission, "different", f"counters differ: {', '.join(other)}")
     if list(result.example_lines()) != store.score_lines(submission):
         return Rescored(submission, "different", "scores of single examples differ")

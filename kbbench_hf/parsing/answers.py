@@ -99,15 +99,32 @@ def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple
         return list(dict.fromkeys(answer for answers in lists for answer in answers)) if len(lists) > 1 else list(
             lists[0]
         ), "json"
+    text = _without_repeated_heading(version.text)
     for rule, read in (
         ("labelled", _parse_labeled),
         ("list", _parse_list),
         ("marked", _parse_bold),
         ("alone", _parse_bare),
     ):
-        if (answers := read(version.text, split)) is not None:
+        if (answers := read(text, split)) is not None:
             return answers, rule
-    return ([], "none, in words") if says_unanswerable(version.text) else None
+    return ([], "none, in words") if says_unanswerable(text) else None
+
+
+def _without_repeated_heading(text: str) -> str:
+    r"""Return a text without the heading that it repeats until its end, where the last one may be cut off.
+
+    >>> _without_repeated_heading("It is old.\nThe answer is:\n\nThe answer is:\n\nThe answer is:\nThe ans")
+    'It is old.'
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    last = lines.pop() if lines and not lines[-1].rstrip("*_ ").endswith((":", "：")) else ""
+    heading, n = lines[-1] if lines else "", len(lines)
+    while lines and lines[-1] == heading:
+        lines.pop()
+    is_cut = heading.startswith(last) and (" " in last or n - len(lines) > 2)
+    repeats = n - len(lines) > 1 and heading.rstrip("*_ ").endswith((":", "：")) and (not last or is_cut)
+    return "\n".join(lines) if repeats else text
 
 
 def _in_a_row(version: AnswerVersion) -> bool:
@@ -167,6 +184,8 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
         if len(lines) > 1:
             return _parse_lines(lines)
         line = lines[0] if lines else ""
+    if _LABEL.match(line):  # a reply that repeats its label
+        return None
     if re.match(r"(?:n?either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
         raise ParseError(f"{line[:80]!r} is not certain")
     if correction := NOT_BUT.match(line):

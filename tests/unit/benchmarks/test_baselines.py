@@ -1,12 +1,13 @@
 """`published:NAME` on a place: figures and answers by name, pattern and nearness, and what is said without any."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import Place, shipped_answers, shipped_runs
 from kbbench_hf.benchmarks.baselines import (
     answers_of,
     find_published,
@@ -18,10 +19,12 @@ from kbbench_hf.benchmarks.baselines import (
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 
 MINI = Place("mini-text2kg", "sentences", "test", "reference")
 TEKGEN = Place("text2kg-wikidata-tekgen", "sentences", "test", "reference")
+MINIS = ("mini-genres", "mini-ska", "mini-stark", "mini-text2kg")
 PRIME = Place("stark-prime", "queries", "test", "reference")
 CARD = "---\nlicense: mit\n---\n# A dataset\n"
 
@@ -106,6 +109,48 @@ def test_a_published_system_is_scored_and_compared_like_a_file(in_tmp: Path) -> 
     Path("run.json").write_text(json.dumps({"settings": {}}), encoding="utf-8")  # of whatever run one stands in
     test = compare("published:pattern", shipped["copy"], "mini-text2kg").tests["f1"]
     assert test.difference == pytest.approx(0.2236, abs=1e-4)
+
+
+MODEL = "SmolLM2-135M-Instruct"
+
+
+def test_a_shipped_run_of_a_model_is_found_by_its_full_name_and_scored_as_a_file() -> None:
+    (folder, structured) = shipped_runs("mini-text2kg")
+    assert (folder.name, structured.name) == (MODEL, f"{MODEL}-structured")
+    assert answers_of("published:smollm2-135m-instruct", MINI) == folder / "predictions.jsonl"
+    assert score(f"published:{MODEL}", "mini-text2kg").scores == score(folder).scores
+    assert MODEL not in {each.system for each in find_published("published:*", MINI)}
+    assert folder / "predictions.jsonl" not in shipped_answers("mini-text2kg")
+    with pytest.raises(UsageError, match=MODEL):
+        find_published(f"published:{MODEL}", Place("mini-ska", "noise_kg_4k", "test", "typed"))
+
+
+@pytest.mark.parametrize(
+    "folder", [run for name in MINIS for run in shipped_runs(name)], ids=lambda run: f"{run.parents[2].name} {run.name}"
+)
+def test_a_shipped_run_records_what_made_it_and_answers_every_example(folder: Path) -> None:
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert run["summary"]["n_answered"] == run["summary"]["n_prompts"]
+    assert {"prompt", "prompt_sha256", "sampling", "structured"} <= run["settings"].keys() or "rerank" in run[
+        "settings"
+    ]
+    assert run["versions"]["kbbench-hf"] and run["summary"]["servers"][0]["version"]
+    assert "/" not in run["summary"]["servers"][0]["served_model"]  # a file of no use elsewhere
+    task, result = load_examples(run["settings"]["benchmark"]), score(folder)
+    assert (result.dataset_revision, result.ids) == (run["settings"]["dataset_revision"], task.examples.ids)
+    assert not {"revision", "missing", "limit"} & {each.code for each in result.warnings}
+
+
+def test_the_documented_scores_of_shipped_runs_are_theirs() -> None:
+    page = (Path(__file__).parents[3] / "docs/guides/served_model.md").read_text(encoding="utf-8")
+    for name in MINIS:
+        for folder in shipped_runs(name):
+            result = score(folder)
+            value = next(each.value for metric, each in result.scores.items() if metric.endswith("f1"))
+            unparsable = f"{result.counters['n_parse_failures']} of {len(result.ids)}"
+            copied = [each.message for each in result.warnings if each.code == "copied_triples"]
+            share = re.search(r"\((.*?)\)", copied[0])[1] if copied else "none"  # type: ignore[index]
+            assert f"| `{name}` | {folder.name} | {value:.4f} | {unparsable} | {share} |" in page
 
 
 def test_the_nearest_stand_above_and_below() -> None:

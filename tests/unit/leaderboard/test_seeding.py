@@ -13,7 +13,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import copy_dataset
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import System
-from kbbench_hf.leaderboard.seeding import Seed, released_seeds, rescore, run_seed, shipped_seeds, sow
+from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import board
 from tests.unit.leaderboard.conftest import PATTERN
@@ -69,6 +69,16 @@ def test_our_own_runs_are_the_shipped_answers(in_tmp: Path, store: Store) -> Non
     seeds = [each for each in shipped_seeds() if each.place == PLACE]
     assert [(each.system.name, each.origin) for each in seeds] == [("copy", "own"), ("pattern", "own")]
     assert len(list(sow(store, seeds, "kbbench"))) == len(store.visible()) == 2
+
+
+def test_runs_of_small_models_are_seeded_with_the_warnings_of_their_runs(in_tmp: Path, store: Store) -> None:
+    seeds = list(model_seeds())
+    of_place = [each.system.name for each in seeds if each.place == PLACE]
+    assert of_place == ["SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct-structured"]
+    stored = [receipt.id for _, receipt in sow(store, seeds, "kbbench")]
+    assert [rescore(store, each).outcome for each in stored] == ["identical"] * len(seeds)  # unparsable replies, too
+    for row in board(Index(store), PLACE):
+        assert "copied_triples" in [each.code for each in row.warnings]
 
 
 def test_a_run_is_seeded_with_its_latency_and_a_part_of_one_is_refused(tmp_path: Path, store: Store) -> None:
