@@ -12,6 +12,8 @@ from kbbench_hf.text.name_variants import singularize
 _LEXICON = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))
 WORDS = {name: frozenset(words) for name, words in _LEXICON.items() if isinstance(words, list)}
 """Sets of words by name, such as `prepositions` and `places`."""
+VERBAL: dict[str, str] = _LEXICON["verbal"]
+"""Verbs with prepositions, by nouns that say the same."""
 _PLURALS: dict[str, str] = _LEXICON["plurals"]
 _SINGULARS = {many: one for one, many in _PLURALS.items()}
 _ALTERNATIVES = re.compile(r"\[([^][|]*)\|([^][|]*)\]")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kbbench_hf.building.synthesis import english
-from kbbench_hf.building.synthesis.english import WORDS, fill, is_person, plural, singular, with_article
+from kbbench_hf.building.synthesis.english import VERBAL, WORDS, fill, is_person, plural, singular, with_article
 
 GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
 _SIGN = re.compile(r"[,;.:!?/\"()]")
@@ -55,9 +55,9 @@ def clauses_of(relation: str, direction: str, ends: RelationEnds = RelationEnds(
     to = direction == "to"
     words = _relation_words(relation, ends)
     head, tail = ends.head.split(), ends.tail.split()
-    last = {*words[-1:]}
-    is_named = ends.is_mutual and (last <= {*head}) != (last <= {*tail})  # the side effect, one of the effects
-    if last <= {*head} if is_named else words == head != tail:  # named like its source, which the tail has
+    # Named like its source, which the tail has; of a mutual relation: the side effect, one of the effects.
+    is_named = bool(words) and ends.is_mutual and (words[-1] in head) != (words[-1] in tail)
+    if words[-1] in head if is_named else words == head != tail:
         ends, to = ends.reversed, not to
     form, slots = _form(words, ends)
     if slots.get("reversed"):
@@ -91,7 +91,7 @@ def _relation_words(relation: str, ends: RelationEnds) -> list[str]:
         words = rest
     if len(words) == len(tail) == 1 and words[0].startswith(tail[0]) and len(tail[0]) > 4 and _tag(words[0]) in "xr":
         words = tail  # the instrument, which the instrumentation is made of
-    return words
+    return VERBAL.get(" ".join(words), " ".join(words)).split()
 
 
 def _tag(word: str) -> str:
@@ -136,11 +136,10 @@ def _place_sign(noun: str, ends: RelationEnds) -> str:
     """Return "@" if a noun means the place that the head of a relation is in, "~" if it is from there, else ""."""
     if not {noun, ends.tail} <= WORDS["places"]:
         return ""
-    if ends.head in WORDS["places"]:  # a country has cities
-        return "@" if ends.one_tail else ""
-    if ends.head in WORDS["buildings"] or noun == "location":
-        return "@"
-    return "~" if noun in WORDS["origins"] and not is_person(ends.head) else ""
+    is_within = ends.head in WORDS["places"]  # a country has cities, a city is in it
+    is_in = ends.one_tail if is_within else ends.head in WORDS["buildings"] or noun == "location"
+    is_from = noun in WORDS["origins"] and not (is_within or is_person(ends.head))
+    return "@" if is_in else "~" if is_from else ""
 
 
 def _slots(form: str, found: dict[str, str]) -> dict[str, str]:

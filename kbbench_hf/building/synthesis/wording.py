@@ -213,7 +213,8 @@ class Wording:
             found.append((rank, place, clause))
         one, *others = (clause for _, _, clause in sorted(found))
         if len(others) == 1 and one.text == others[0].text and not others[0].these:
-            subject = f"{one.subject} and {others[0].subject}"
+            pair = (one.subject, others[0].subject)
+            subject = " and ".join(f'"{each}"' if " and " in each and each[:4] != "the " else each for each in pair)
             if (role := _ROLE.fullmatch(one.text)) and role[1] == self.type(path.answer_type) and role[3] == "of {x}":
                 return [one._replace(text="that {x} have in common", subject=subject, subjects=True)]
             return [one._replace(subject=f"both {subject}", subjects=True).verbal(all(singles))]

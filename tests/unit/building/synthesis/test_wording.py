@@ -77,7 +77,8 @@ PERSON, FILM = "person", "film"
             "that {x} [is|are] named as heir by",
             "that [is|are] named as heir by {x}",
         ),
-        ("birth place", PERSON, "place", "the [birth place|birth places] of {x}", None),
+        ("ground", "club", "place", "the [ground|grounds] of {x}", None),
+        ("birth place", PERSON, "place", "that {x} [was|were] born in", "that [was|were] born in {x}"),
         ("location", "airport", "place", "that {x} [is|are] in", "that [is|are] in {x}"),
         ("instrumentation", "work", "instrument", "the [instrument|instruments] of {x}", None),
         ("expression absent", "a", "b", 'that {x} [has|have] the relation "expression absent" to', None),
@@ -99,8 +100,8 @@ def test_the_cardinality_and_the_symmetry_of_a_relation_decide_its_words():
     effect = RelationEnds("effect or phenotype", "drug", is_mutual=True)
     assert clauses_of("side effect", "to", effect) == ["that [has|have] {x} as [a side effect|a side effect]"]
     assert clauses_of("target", "to", effect) == ["that [has|have] a target relation with {x}"]
-    born = RelationEnds(PERSON, "place")
-    assert clauses_of("birth place", "from", born)[0] == "that [has|have] {x} as [its|their] birth place"
+    home = RelationEnds("club", "place")
+    assert clauses_of("ground", "from", home)[0] == "that [has|have] {x} as [its|their] ground"
     assert clauses_of("interacts with", "to", married) == ["that [interacts|interact] with {x}"]
     assert clauses_of("parent-child", "to", married)[0].startswith(
         "that [is a parent or child|are parents or children]"
@@ -170,6 +171,21 @@ def test_what_two_topics_share_is_not_what_each_has():
         re.search("(person|people|editors?) of both", text) and "are editors of" not in text for text in texts
     )
     assert any(re.search(r"do Film \w+ and Film \w+ have in common", text) for text in texts)
+
+
+def test_a_relation_without_a_direction_is_not_said_in_a_chain():
+    nodes = [(n, "drug" if n < 8 else "gene", f"Node {chr(65 + n)}", "") for n in range(16)]
+    pairs = [(n, 8 + (n + k) % 8) for n in range(8) for k in (0, 1)]
+    kb = made_of(
+        nodes, [(a, r, b) for h, t in pairs for r, a, b in (("target", h, t), ("target", t, h), ("treats", h, t))]
+    )
+    wording = Wording(SynthesisSpec().words, read_schema(kb))
+    paths = (
+        "drug -[target]-> gene",
+        "drug -[target]-> gene -[^treats]-> drug",
+        "drug -[treats]-> gene -[^treats]-> drug",
+    )
+    assert [wording.reads_well(Metapath.parse(path)) for path in paths] == [True, False, True]
 
 
 def test_a_name_that_is_a_clause_is_quoted_after_its_type():
