@@ -138,7 +138,7 @@ def _place_sign(noun: str, ends: RelationEnds) -> str:
         return ""
     is_within = ends.head in WORDS["places"]  # a country has cities, a city is in it
     is_in = ends.one_tail if is_within else ends.head in WORDS["buildings"] or noun == "location"
-    is_from = noun in WORDS["origins"] and not (is_within or is_person(ends.head))
+    is_from = noun in WORDS["origins"] and not is_within
     return "@" if is_in else "~" if is_from else ""
 
 
