@@ -80,10 +80,10 @@ def main() -> None:
         for batch in BATCHES:
             rates = [0.0, 0.0]
             for _ in range(3):
-                for place_of, answer in enumerate((journalled, plain)):
+                for task_key_of, answer in enumerate((journalled, plain)):
                     started = time.perf_counter()
                     tokens = answer(batch)
-                    rates[place_of] = max(rates[place_of], tokens / (time.perf_counter() - started))
+                    rates[task_key_of] = max(rates[task_key_of], tokens / (time.perf_counter() - started))
             print(f"{batch:5}{rates[0]:18,.0f}{rates[1]:22,.0f}{rates[0] / rates[1]:8.2f}")
 
 

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.base import Benchmark, Place
+from kbbench_hf.benchmarks.base import Benchmark, TaskKey
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.charts import ScoreTable
 from kbbench_hf.benchmarks.published import PublishedScore, Source
@@ -27,7 +27,7 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]], n_words: 
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
-def places_of(name: str) -> list[Place]:
+def places_of(name: str) -> list[TaskKey]:
     """Return the places of a dataset that have published figures."""
     return [place for place in published_places() if place.benchmark == name]
 
@@ -40,7 +40,7 @@ def cited(sources: Sequence[Source]) -> str:
     )
 
 
-def published_table(found: Benchmark, place: Place) -> str:
+def published_table(found: Benchmark, place: TaskKey) -> str:
     """Return what is published in a place, in Markdown: the systems by metric, remarks, and where figures come from."""
     rows = [row for row in published_rows(*place) if row.figures]
     if not rows:

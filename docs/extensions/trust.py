@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from extensions.published import markdown_table
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.benchmarks.base import TaskKey
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.reports.tables import label
@@ -48,7 +48,7 @@ class Judged:
     @property
     def metric_label(self) -> str:
         """The metric as tables call it."""
-        return label(benchmark(self.row.place.benchmark), self.metric)
+        return label(benchmark(self.row.task_key.benchmark), self.metric)
 
 
 CLOSE = Fraction(1, 100)
@@ -86,7 +86,7 @@ def judged() -> Iterator[Judged]:
 def _why(row: PublishedRow, metric: str, again: bool) -> str:
     if not again:
         return "no outputs of the system were released" if row.system != "data" else "the data could not be obtained"
-    rules = benchmark(row.place.benchmark).scoring.annotations
+    rules = benchmark(row.task_key.benchmark).scoring.annotations
     if rules is not None and metric in rules.metrics:
         return "the outputs of the judges were not released"
     return "the inputs of this score were not released"
@@ -101,7 +101,7 @@ def _counts(found: list[Judged]) -> list[str]:
 def _by_family(found: list[Judged]) -> dict[str, list[Judged]]:
     families: dict[str, list[Judged]] = {}
     for each in found:
-        families.setdefault(benchmark(each.row.place.benchmark).facts.family, []).append(each)
+        families.setdefault(benchmark(each.row.task_key.benchmark).facts.family, []).append(each)
     return families
 
 
@@ -119,7 +119,7 @@ def _by_source(found: list[Judged]) -> str:
     return markdown_table(["source", "scores", *WORDS.values()], ([key, *_counts(of)] for key, of in sources.items()))
 
 
-def _place(place: Place) -> str:
+def _place(place: TaskKey) -> str:
     return f"{place.benchmark}/{place.config}, {place.split}{f', {place.mode}' if place.mode else ''}"
 
 
@@ -127,7 +127,7 @@ def _exceptions(found: list[Judged]) -> str:
     body = [
         [
             f"{each.row.system}{f', {each.part}' if each.part else ''}",
-            _place(each.row.place),
+            _place(each.row.task_key),
             each.metric_label,
             each.figure.printed,
             f"{each.ours:.{each.figure.digits + 1}f}",
@@ -141,13 +141,13 @@ def _exceptions(found: list[Judged]) -> str:
 
 def _scores(found: list[Judged]) -> str:
     """Return all scores of a benchmark: those of a row that share verdict and reason together."""
-    groups: dict[tuple[Place, str, Verdict, str], list[str]] = {}
+    groups: dict[tuple[TaskKey, str, Verdict, str], list[str]] = {}
     for each in found:
         part = each.part.partition("=")[2]
         shown = f"{f'{part} ' if part else ''}{each.metric_label} {each.figure.printed}"
         if each.ours is not None and each.verdict != "exact":
             shown += f" (recomputed {each.ours:.{each.figure.digits + 1}f})"
-        groups.setdefault((each.row.place, each.row.system, each.verdict, each.why), []).append(shown)
+        groups.setdefault((each.row.task_key, each.row.system, each.verdict, each.why), []).append(shown)
     body = [
         [_place(place), system, WORDS[verdict], "; ".join(shown), why]
         for (place, system, verdict, why), shown in groups.items()

@@ -15,10 +15,10 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from kbbench_hf.app.board_table import chosen_columns
-from kbbench_hf.app.boards import Boards, place_label
+from kbbench_hf.app.boards import Boards, task_label
 from kbbench_hf.app.examples import why_no_answers
 from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, render_html
-from kbbench_hf.benchmarks import Place, as_place
+from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
 from kbbench_hf.leaderboard.table import Row
@@ -50,14 +50,14 @@ def routes(boards: Boards) -> list[Route]:
 
     def board(request: Request) -> Response:
         asked = dict(request.query_params)
-        return board_answer(boards, as_place(asked.get("place", "")), asked)
+        return board_answer(boards, as_task_key(asked.get("place", "")), asked)
 
     def row(request: Request) -> Response:
         return _json(row_values(boards, request.path_params["row"]))
 
     def predictions(request: Request) -> Response:
         row_id = request.path_params["row"]
-        task_key = _place_of_row(boards, row_id)
+        task_key = _task_key_of_row(boards, row_id)
         row = boards.row(task_key, row_id)
         if row is None or row.badge == "published":
             raise UsageError(f"{row_id!r} was published as scores only; there are no predictions here.")
@@ -84,7 +84,7 @@ def routes(boards: Boards) -> list[Route]:
     ]
 
 
-def board_answer(boards: Boards, task_key: Place, asked: Mapping[str, str]) -> Response:
+def board_answer(boards: Boards, task_key: TaskKey, asked: Mapping[str, str]) -> Response:
     """Return a board as a view of it asks, whole: `search`, `origin`, `sort` and `columns` as in the page's address.
 
     Raises:
@@ -110,7 +110,7 @@ def row_values(boards: Boards, row_id: str) -> PlainRow:
     Raises:
         UsageError: no board has a row of this id.
     """
-    task_key = _place_of_row(boards, row_id)
+    task_key = _task_key_of_row(boards, row_id)
     row = boards.row(task_key, row_id)
     values = {"place": str(task_key), **_row(row)} if row else {}
     if row and row.badge != "published":
@@ -119,18 +119,18 @@ def row_values(boards: Boards, row_id: str) -> PlainRow:
     return values
 
 
-def _place_of_row(boards: Boards, row_id: str) -> Place:
-    task_key = boards.place_of(row_id)
+def _task_key_of_row(boards: Boards, row_id: str) -> TaskKey:
+    task_key = boards.task_key_of(row_id)
     if task_key is None:
         raise UsageError(f"No such row: {row_id[:80]!r}. The ids of all rows of a place: /api/board?place=PLACE")
     return task_key
 
 
-def _place(boards: Boards, task_key: Place) -> PlainRow:
+def _place(boards: Boards, task_key: TaskKey) -> PlainRow:
     board = boards.board(task_key)
     return {
         "place": str(task_key),
-        "title": place_label(task_key),
+        "title": task_label(task_key),
         "headline": board.headline,
         "lower_is_better": board.lower_is_better,
         "n_rows": len(board.rows),

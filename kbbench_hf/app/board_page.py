@@ -8,7 +8,7 @@ from kbbench_hf.app.board_table import board_problem, more_html, plot_html, tabl
 from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label
 from kbbench_hf.app.html import ON_CLICK, Listener, markup
 from kbbench_hf.app.overview_page import overview_html
-from kbbench_hf.benchmarks import Place, as_place, benchmark
+from kbbench_hf.benchmarks import TaskKey, as_task_key, benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.view import ALL, MAX_SEARCH, ORIGINS, View, sizes, types
 
@@ -60,7 +60,7 @@ def board_tab(boards: Boards) -> BoardTab:
         if not task_key:  # the page was not filled yet
             return gr.skip(), gr.skip()
         try:
-            where, page = as_place(task_key), int(page or 1)
+            where, page = as_task_key(task_key), int(page or 1)
             view = View((search or "")[:MAX_SEARCH], origin, sort or "", page, size, type)
             return table_html(boards.board(where), where, view, shown or []), page
         except KBBenchError as error:
@@ -89,7 +89,7 @@ def board_tab(boards: Boards) -> BoardTab:
     def show(task_key: str, query: Mapping[str, str]) -> list[object]:
         """Return the values of `outputs` for one place, with the view that the query requests."""
         try:
-            board = boards.board(where := as_place(task_key))
+            board = boards.board(where := as_task_key(task_key))
         except KBBenchError as error:
             problem = {table: board_problem(error), one_board: gr.Column(visible=True), more: "", plot: ""}
             return [problem.get(each, gr.skip()) for each in outputs]
@@ -109,7 +109,7 @@ def board_tab(boards: Boards) -> BoardTab:
         return [gr.skip()] * len(outputs) if found is None else show(str(found), {})
 
     def start(query: Mapping[str, str]) -> list[object]:
-        where = boards.requested_place(query)
+        where = boards.requested_task_key(query)
         if where is None and "place" not in query:
             return [gr.Tabs(selected=OVERVIEW), *show_overview()]
         family = gr.Tabs(selected=benchmark(where.benchmark).facts.family) if where else gr.skip()
@@ -148,7 +148,7 @@ def _plot_of_axes(boards: Boards, task_key: str, axes: object) -> str:
     if not isinstance(axes, list) or len(axes) != 2:
         return ""
     try:
-        return plot_html(boards.board(as_place(task_key)), as_place(task_key), *map(str, axes))
+        return plot_html(boards.board(as_task_key(task_key)), as_task_key(task_key), *map(str, axes))
     except KBBenchError:
         return ""
 
@@ -181,7 +181,7 @@ def _choices(menu: list[str]) -> "tuple[gr.components.Component, ...]":
         )  # fmt: skip
 
 
-def _board_values(boards: Boards, board: Board, where: Place, query: Mapping[str, str]) -> list[object]:
+def _board_values(boards: Boards, board: Board, where: TaskKey, query: Mapping[str, str]) -> list[object]:
     """Return the values of the tab's outputs for one board, with the view that the query requests."""
     import gradio as gr
 
@@ -207,11 +207,11 @@ def _board_values(boards: Boards, board: Board, where: Place, query: Mapping[str
     ]
 
 
-def _same_setting(boards: Boards, dataset: str, task_key: str) -> Place | None:
+def _same_setting(boards: Boards, dataset: str, task_key: str) -> TaskKey | None:
     """Return the place of a dataset with the subset and split of `task_key`, else its first; None without any."""
     places = [each for group in boards.families().values() for each in group if dataset_label(each) == dataset]
     try:
-        wanted = setting_label(as_place(task_key))
+        wanted = setting_label(as_task_key(task_key))
     except KBBenchError:
         wanted = ""
     return next((each for each in places if setting_label(each) == wanted), places[0] if places else None)
@@ -223,7 +223,7 @@ def _menu(label: str, choices: list[str], elem_id: str, **layout: int) -> "gr.Dr
     return gr.Dropdown(choices, value=None, label=label, elem_id=elem_id, allow_custom_value=True, **layout)
 
 
-def _menus(places: list[Place], value: Place) -> tuple[object, object]:
+def _menus(places: list[TaskKey], value: TaskKey) -> tuple[object, object]:
     """Return the menu of a family's datasets, and that of the subsets and splits of the chosen one."""
     import gradio as gr
 

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from kbbench_hf.app.boards import Board, Boards, places_apart
+from kbbench_hf.app.boards import Board, Boards, task_keys_apart
 from kbbench_hf.app.drawings import Dot, pareto_front, scatter
 from kbbench_hf.app.html import Panel, multiples, render_html, table
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import PAGE, BoardColumn, View, cells, page_of
@@ -28,7 +28,7 @@ N_SUMMARY = 30
 N_KEYS = 12
 
 
-def table_html(board: Board, task_key: Place, view: View, shown: Sequence[str]) -> str:
+def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]) -> str:
     """Return the page of a board that a view leaves."""
     rows = board.chosen(view)
     visible, number, n_pages = page_of(rows, view.page)
@@ -69,14 +69,14 @@ def table_html(board: Board, task_key: Place, view: View, shown: Sequence[str]) 
     )
 
 
-def more_html(boards: Boards, board: Board, task_key: Place) -> str:
+def more_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     """Return what is below a board: the summary over datasets, and the best systems by slice of the examples."""
     names = [name for row in _best_stored(board)[:1] for name in boards.index.store.result(row.id)["slices"]]
     slices = _slices(boards, board, task_key, names)
     return render_html("board_more", summary=summary_html(boards, board, task_key), slices=slices, label=board.label)
 
 
-def summary_html(boards: Boards, board: Board, task_key: Place) -> str:
+def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     """Return the headline scores of systems on the datasets of a benchmark, and their mean where all are known.
 
     The datasets have the split and the metrics of this place; nothing where it is the only one.
@@ -86,7 +86,7 @@ def summary_html(boards: Boards, board: Board, task_key: Place) -> str:
         for each in boards.related(task_key)
         if each.split == task_key.split and boards.board(each).benchmark.metrics == board.benchmark.metrics
     ]
-    scores: dict[tuple[str, str], dict[Place, Row]] = {}
+    scores: dict[tuple[str, str], dict[TaskKey, Row]] = {}
     for each in alike:
         for row in boards.board(each).rows:
             if math.isfinite(row.figures.get(board.headline, BoardScore(math.nan)).value):
@@ -107,13 +107,13 @@ def summary_html(boards: Boards, board: Board, task_key: Place) -> str:
         for key in ranked
     ]
     link = Markup('<a href="?place={}">{}</a>')
-    headings = ["system", *(link.format(each, places_apart(each, alike)) for each in alike)]
+    headings = ["system", *(link.format(each, task_keys_apart(each, alike)) for each in alike)]
     note = f"{n_systems(len(scores))}, the first {N_SUMMARY} shown. " if len(scores) > N_SUMMARY else ""
     note += "Mean: unweighted over the datasets, for systems with a score on each."
     return table([*headings, "mean"], lines, note=note)
 
 
-def _link(task_key: Place, row: Row) -> str:
+def _link(task_key: TaskKey, row: Row) -> str:
     return Markup('<a href="{}">{}</a>').format(row_address(task_key, row), row.system)
 
 
@@ -137,7 +137,7 @@ def n_systems(number: int) -> str:
     return f"{number:,} system{'' if number == 1 else 's'}"
 
 
-def row_address(task_key: Place, row: Row) -> str:
+def row_address(task_key: TaskKey, row: Row) -> str:
     """Return where a row's page is."""
     return f"?{urlencode({'place': str(task_key), 'tab': 'row', 'row': row.id})}"
 
@@ -150,7 +150,7 @@ def plot_axes(board: Board) -> tuple[list[str], list[str]]:
     return [*costs, *metrics[1:], *metrics[:1]], metrics
 
 
-def plot_html(board: Board, task_key: Place, x: str, y: str) -> str:
+def plot_html(board: Board, task_key: TaskKey, x: str, y: str) -> str:
     """Return a scatter plot of two columns, by headings, with menus for its axes; nothing without two to choose.
 
     A board of very many systems shows the first ones and the Pareto front.
@@ -179,7 +179,7 @@ def _values(board: Board, column: BoardColumn) -> dict[str, float]:
     return {row: each for row, each in values.items() if isinstance(each, float) and least < each < math.inf}
 
 
-def _slices(boards: Boards, board: Board, task_key: Place, names: Sequence[str]) -> dict[str, str]:
+def _slices(boards: Boards, board: Board, task_key: TaskKey, names: Sequence[str]) -> dict[str, str]:
     """Return slice -> a small picture for each of its keys, a line for each of the best systems."""
     best = _best_stored(board)
     results = [boards.index.store.result(row.id)["slices"] for row in best]

@@ -10,7 +10,7 @@ from math import inf
 from typing import NamedTuple, TypeVar
 
 from kbbench_hf.app.drawings import Axis, axis_of
-from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark, importable_names
+from kbbench_hf.benchmarks import TaskKey, as_task_key, at_hand, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_systems
 from kbbench_hf.errors import KBBenchError, UsageError
@@ -93,25 +93,25 @@ class Boards:
         self.index = index
         self.outbox = outbox
         self.listing = listing
-        self._places: tuple[int, list[Place]] | None = None
-        self._made: dict[Place, _Made] = {}
+        self._places: tuple[int, list[TaskKey]] | None = None
+        self._made: dict[TaskKey, _Made] = {}
         self._maker, self._since = ThreadPoolExecutor(1, "boards"), inf
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TaskKey]:
         """Return every place that has rows, stored or published, in the order of the menus."""
         return self._in_time(self._all_places, self._places and self._places[1])
 
-    def open_places(self) -> list[Place]:
+    def open_places(self) -> list[TaskKey]:
         """Return the places that take submissions: the default split and mode of what is here or listed."""
         listed = self.listing.names() if self.listing else ()
         found = {name: benchmark(name) for name in importable_names() if name in listed or at_hand(name)}
         return [
-            Place(name, config, each.data.default_split, each.scoring.modes[0])
+            TaskKey(name, config, each.data.default_split, each.scoring.modes[0])
             for name, each in found.items()
             for config in each.data.configs
         ]
 
-    def families(self) -> dict[str, list[Place]]:
+    def families(self) -> dict[str, list[TaskKey]]:
         """Return the tabs, in the order of the benchmarks, each with its places that have rows.
 
         A benchmark that has none yet and takes submissions has its default place.
@@ -123,12 +123,12 @@ class Boards:
             for task_key in reversed(self.open_places())
             if task_key.benchmark not in with_rows
         }
-        found: dict[str, list[Place]] = {}
+        found: dict[str, list[TaskKey]] = {}
         for task_key in [*places, *reversed(empty.values())]:
             found.setdefault(benchmark(task_key.benchmark).facts.family, []).append(task_key)
         return found
 
-    def board(self, task_key: Place, now: bool = False) -> Board:
+    def board(self, task_key: TaskKey, now: bool = False) -> Board:
         """Return the board of a place; one without rows where nothing was stored or published.
 
         A board that takes longer than `PATIENCE_S` to make again is shown as it was meanwhile, unless it has to be as
@@ -137,11 +137,11 @@ class Boards:
         before = self._made.get(task_key)
         return self._in_time(partial(self._board, task_key), None if now or before is None else before.board)
 
-    def row(self, task_key: Place, row_id: str, now: bool = False) -> Row | None:
+    def row(self, task_key: TaskKey, row_id: str, now: bool = False) -> Row | None:
         """Return one row, or None where the place has none of that id."""
         return next((row for row in self.board(task_key, now).rows if row.id == row_id), None)
 
-    def related(self, task_key: Place) -> list[Place]:
+    def related(self, task_key: TaskKey) -> list[TaskKey]:
         """Return the places of the same family, kind of config and mode, among them this one.
 
         Configs that share their first word are of one kind, `noise_kg_4k` and `noise_table_1k` for example; where
@@ -151,21 +151,21 @@ class Boards:
         family = self.families().get(benchmark(task_key.benchmark).facts.family, [])
         return [each for each in family if each.mode == task_key.mode and kind in (None, each.config.split("_")[0])]
 
-    def requested_place(self, query: Mapping[str, str]) -> Place | None:
+    def requested_task_key(self, query: Mapping[str, str]) -> TaskKey | None:
         """Return the place that an address requests, by name or by one of its rows; None where it names neither."""
         with suppress(KBBenchError):
-            return as_place(query.get("place", ""))
+            return as_task_key(query.get("place", ""))
         rows = (query.get("row", ""), *query.get("compare", "").split(","))
-        return next(filter(None, map(self.place_of, filter(None, rows))), None)
+        return next(filter(None, map(self.task_key_of, filter(None, rows))), None)
 
-    def place_of(self, row_id: str) -> Place | None:
+    def task_key_of(self, row_id: str) -> TaskKey | None:
         """Return the place of a row by its id alone; None where no board has it."""
         if row_id.startswith("published-"):
             found = (each for each in self.places() if any(row.id == row_id for row in published_systems(each)))
             return next(found, None)
         with suppress(UsageError):
             record = self.index.store.record(row_id)
-            task_key = Place(record.benchmark, record.config, record.split, record.mode)
+            task_key = TaskKey(record.benchmark, record.config, record.split, record.mode)
             return task_key if self.row(task_key, row_id) else None
         return None
 
@@ -188,14 +188,14 @@ class Boards:
                 raise
             return before
 
-    def _all_places(self) -> list[Place]:
+    def _all_places(self) -> list[TaskKey]:
         self.index.update()
         position = self.index.position()
         if self._places is None or self._places[0] != position:
             self._places = position, places(self.index)
         return self._places[1]
 
-    def _board(self, task_key: Place) -> Board:
+    def _board(self, task_key: TaskKey) -> Board:
         self.index.update()
         position, made = self.index.position(), self._made.get(task_key)  # others take events in too
         if made is None or made.position != position:
@@ -205,7 +205,7 @@ class Boards:
             self._made[task_key] = made
         return made.board
 
-    def _make(self, task_key: Place) -> Board:
+    def _make(self, task_key: TaskKey) -> Board:
         bench = benchmark(task_key.benchmark)
         rows = board(self.index, task_key)
         metric = headline(bench, rows)
@@ -222,46 +222,47 @@ class _Made(NamedTuple):
     board: Board
 
 
-def dataset_label(task_key: Place) -> str:
+def dataset_label(task_key: TaskKey) -> str:
     """Return what is chosen first of a place: its dataset, and of configs in several words the first one.
 
-    >>> dataset_label(Place("mini-ska", "noise_kg_4k", "test", "typed")).partition(" · ")[2]
+    >>> dataset_label(TaskKey("mini-ska", "noise_kg_4k", "test", "typed")).partition(" · ")[2]
     'noise'
     """
     return " · ".join(part for part in (benchmark(task_key.benchmark).title, _config_words(task_key)[0]) if part)
 
 
-def setting_label(task_key: Place) -> str:
+def setting_label(task_key: TaskKey) -> str:
     """Return what is chosen then: the rest of its config, its split, and its mode where that is not the default.
 
-    >>> setting_label(Place("mini-ska", "noise_kg_4k", "test", "typed"))
+    >>> setting_label(TaskKey("mini-ska", "noise_kg_4k", "test", "typed"))
     'kg 4k · test'
     """
     mode = "" if task_key.mode == benchmark(task_key.benchmark).scoring.modes[0] else task_key.mode
     return " · ".join(part for part in (_config_words(task_key)[1], task_key.split, mode) if part)
 
 
-def _config_words(task_key: Place) -> tuple[str, str]:
+def _config_words(task_key: TaskKey) -> tuple[str, str]:
     if len(benchmark(task_key.benchmark).data.configs) == 1:
         return "", ""
     first, _, rest = task_key.config.partition("_")
     return (first, rest.replace("_", " ")) if rest else ("", first)
 
 
-def places_apart(task_key: Place, places: Collection[Place]) -> str:
+def task_keys_apart(task_key: TaskKey, places: Collection[TaskKey]) -> str:
     """Return the parts of a place in which it differs from others.
 
-    >>> places_apart(Place("a", "b", "test", "m"), [Place("a", "b", "test", "m"), Place("a", "c", "test", "m")])
+    >>> first, second = TaskKey("a", "b", "test", "m"), TaskKey("a", "c", "test", "m")
+    >>> task_keys_apart(first, [first, second])
     'b'
     """
     parts = zip(task_key[:3], zip(*places, strict=True), strict=False)
     return " ".join(part for part, all_of_it in parts if len(set(all_of_it)) > 1)
 
 
-def place_label(task_key: Place) -> str:
+def task_label(task_key: TaskKey) -> str:
     """Return a place as a person reads it.
 
-    >>> place_label(Place("mini-text2kg", "sentences", "test", "reference"))
+    >>> task_label(TaskKey("mini-text2kg", "sentences", "test", "reference"))
     'Text2KGBench, mini · test'
     """
     bench = benchmark(task_key.benchmark)

@@ -11,7 +11,7 @@ from kbbench_hf.app.drawings import ChartBar, around_zero
 from kbbench_hf.app.examples import examples_of, why_no_answers
 from kbbench_hf.app.html import Panel, multiples, render_html, table
 from kbbench_hf.app.row_page import examples_html, test_words
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -25,7 +25,7 @@ N_EXAMPLES = 10
 MAX_KEYS = 20
 
 
-def compare_html(boards: Boards, task_key: Place, ids: Sequence[str]) -> str:
+def compare_html(boards: Boards, task_key: TaskKey, ids: Sequence[str]) -> str:
     """Return rows of a place side by side; rows without scores per example are listed as untested."""
     board = boards.board(task_key)
     rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(task_key, str(each)))]
@@ -159,7 +159,7 @@ def disagreement_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
     return table(["id", *(row.system for row in rows)], lines, f"Largest differences in {board.label}")
 
 
-def disagreement_examples(boards: Boards, board: Board, task_key: Place, rows: Sequence[Row]) -> str:
+def disagreement_examples(boards: Boards, board: Board, task_key: TaskKey, rows: Sequence[Row]) -> str:
     """Return the first of these examples in full, with every answer marked, or the reason why not."""
     if why := why_no_answers(boards, task_key, rows):
         return render_html("words", text=why)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kbbench_hf.app.boards import Boards
-from kbbench_hf.benchmarks import Place, at_hand, benchmark
+from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.files.datasets import DatasetFolder, Id
 from kbbench_hf.hub.download import downloaded_dataset
@@ -37,7 +37,7 @@ class ShownExample:
 
 
 def examples_of(
-    boards: Boards, task_key: Place, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
+    boards: Boards, task_key: TaskKey, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
 ) -> list[ShownExample]:
     """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
     task = _at_hand(task_key, rows[0].id, boards)
@@ -60,7 +60,7 @@ def examples_of(
     ]
 
 
-def why_no_answers(boards: Boards, task_key: Place, rows: Sequence[Row]) -> str:
+def why_no_answers(boards: Boards, task_key: TaskKey, rows: Sequence[Row]) -> str:
     """Return why what rows answered is not shown nor handed on; empty where it is."""
     if why := why_hidden(task_key):
         return why
@@ -68,7 +68,7 @@ def why_no_answers(boards: Boards, task_key: Place, rows: Sequence[Row]) -> str:
     return "" if kept else "Only scores are kept: the source states no licence to hand its answers on."
 
 
-def why_hidden(task_key: Place) -> str:
+def why_hidden(task_key: TaskKey) -> str:
     """Return why no example of a place may be shown; empty where they may.
 
     Answers are kept from browsers with the gold: right ones are the gold.
@@ -88,7 +88,7 @@ def _answers(boards: Boards, row: Row, task: EvalTask | None) -> dict[Id, object
     return {each["id"]: each.get(field) for each in store.predictions(row.id)}  # type: ignore[misc]
 
 
-def _at_hand(task_key: Place, row_id: str, boards: Boards) -> EvalTask | None:
+def _at_hand(task_key: TaskKey, row_id: str, boards: Boards) -> EvalTask | None:
     """Return the examples that a row was scored on, where they are here and still the same."""
     store = boards.index.store
     revision = store.record(row_id).dataset_revision
@@ -100,7 +100,7 @@ def _at_hand(task_key: Place, row_id: str, boards: Boards) -> EvalTask | None:
 
 
 @lru_cache(maxsize=4)
-def _loaded(task_key: Place, revision: str) -> EvalTask | None:
+def _loaded(task_key: TaskKey, revision: str) -> EvalTask | None:
     task = load_examples(*task_key)
     return task if task.revision == revision else None
 

@@ -16,12 +16,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kbbench_hf.app.board_table import n_systems, table_html
-from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, place_label, setting_label
+from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, setting_label, task_label
 from kbbench_hf.app.compare_page import MOST, compare_html
 from kbbench_hf.app.html import HEAD, LEAD, PICTURE, TITLE, public_address, query_parameters, render_html
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
-from kbbench_hf.benchmarks import Place, as_place, benchmark
+from kbbench_hf.benchmarks import TaskKey, as_task_key, benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.view import ORIGINS, sizes, types
 
@@ -52,7 +52,7 @@ def first_html(boards: Boards, query: Mapping[str, str]) -> str:
     Raises:
         KBBenchError: the address names what does not exist; the scripts' page says so.
     """
-    tab, task_key = requested_tab(query), boards.requested_place(query)
+    tab, task_key = requested_tab(query), boards.requested_task_key(query)
     rows = query.get("compare", "").split(",")[:MOST]
     if tab == "row" and query.get("row"):
         return _page(tab, task_key, row_html(boards, task_key, query["row"]))
@@ -63,7 +63,7 @@ def first_html(boards: Boards, query: Mapping[str, str]) -> str:
     families = {name: str(places[0]) for name, places in boards.families().items()}
     if "place" not in query:
         return _page(tab, None, overview_html(boards), until="#overview", families=families, family="", chosen={})
-    task_key = as_place(query["place"])
+    task_key = as_task_key(query["place"])
     board = boards.board(task_key)
     view, family = board.view(query), benchmark(task_key.benchmark).facts.family
     shown = {
@@ -78,7 +78,7 @@ def first_html(boards: Boards, query: Mapping[str, str]) -> str:
     return _page(tab, task_key, html, families=families, family=family, chosen=shown)
 
 
-def _page(tab: str, task_key: Place | None, content: str, until: str = "", **values: object) -> str:
+def _page(tab: str, task_key: TaskKey | None, content: str, until: str = "", **values: object) -> str:
     until = until or FILLED_BY_SCRIPTS[tab]
     return render_html(
         "first", labels=LABELS, lead=LEAD, tab=tab, place=str(task_key or ""), until=until, content=content, **values
@@ -87,10 +87,10 @@ def _page(tab: str, task_key: Place | None, content: str, until: str = "", **val
 
 def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
     """Return the title and the description that other sites show with a link to what an address requests."""
-    tab, task_key = requested_tab(query), boards.requested_place(query)
+    tab, task_key = requested_tab(query), boards.requested_task_key(query)
     if tab not in FILLED_BY_SCRIPTS or task_key is None:
         return NO_PREVIEW
-    board, where = boards.board(task_key), place_label(task_key)
+    board, where = boards.board(task_key), task_label(task_key)
     if tab == "row" and (row := boards.row(task_key, query.get("row", ""))):
         score = row.figures.get(board.headline)
         interval = f", 95 % interval {score.interval()}" if score and score.interval() else ""

@@ -17,7 +17,7 @@ from kbbench_hf.app.login import Login
 from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.app.submit_page import submit_tab
-from kbbench_hf.benchmarks import Place, as_place
+from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.hub.listing import Listing
 from kbbench_hf.leaderboard.checking import Checks
@@ -159,7 +159,7 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
         def start(request: gr.Request) -> object:
             query = query_parameters(request)
             ids = query.get("compare", "").split(",")[:MOST]
-            place = str(boards.requested_place(query) or "")
+            place = str(boards.requested_task_key(query) or "")
             return (
                 *board.start(query),
                 query.get("row", gr.skip()),
@@ -178,8 +178,8 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
     return app
 
 
-def _place(text: str) -> Place | None:
+def _place(text: str) -> TaskKey | None:
     try:
-        return as_place(text)
+        return as_task_key(text)
     except KBBenchError:
         return None

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kbbench_hf.app.board_table import n_systems, row_address
-from kbbench_hf.app.boards import Board, Boards, place_label
+from kbbench_hf.app.boards import Board, Boards, task_label
 from kbbench_hf.app.drawings import ChartBar, axis_of
 from kbbench_hf.app.html import render_html
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import p_text
 from kbbench_hf.metrics.significance import ALPHA
@@ -46,7 +46,7 @@ def overview_html(boards: Boards) -> str:
     return render_html("overview", families=families)
 
 
-def line_of(boards: Boards, places: list[Place]) -> BenchmarkLine:
+def line_of(boards: Boards, places: list[TaskKey]) -> BenchmarkLine:
     """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
     found = {task_key: boards.board(task_key) for task_key in places}
     task_key = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
@@ -58,7 +58,7 @@ def line_of(boards: Boards, places: list[Place]) -> BenchmarkLine:
     stored = sum(row.badge != "published" for row in here.rows)
     scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
     return BenchmarkLine(
-        place_label(task_key),
+        task_label(task_key),
         f"?place={task_key}",
         f"{n_systems(len(here.rows))}{scored}{more}",
         f"{here.label} {'↓' if here.lower_is_better else '↑'}" if leaders else "",
@@ -108,6 +108,6 @@ def _by(board: Board, first: Row, stored: list[Row]) -> str:
     )
 
 
-def _by_benchmark(places: list[Place]) -> list[list[Place]]:
+def _by_benchmark(places: list[TaskKey]) -> list[list[TaskKey]]:
     names = dict.fromkeys(task_key.benchmark for task_key in places)
     return [[task_key for task_key in places if task_key.benchmark == name] for name in names]

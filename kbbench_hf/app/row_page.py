@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from kbbench_hf.app.board_table import n_systems, row_address
-from kbbench_hf.app.boards import Board, Boards, place_label, places_apart
+from kbbench_hf.app.boards import Board, Boards, task_keys_apart, task_label
 from kbbench_hf.app.drawings import ChartBar, axis_of
 from kbbench_hf.app.examples import MOST_ITEMS, ShownExample, examples_of, why_no_answers
 from kbbench_hf.app.html import Panel, multiples, render_html, table
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -25,11 +25,11 @@ MAX_KEYS = 40
 """A slice with more keys than this is in the result's file only."""
 
 
-def row_html(boards: Boards, task_key: Place | None, row_id: str) -> str:
+def row_html(boards: Boards, task_key: TaskKey | None, row_id: str) -> str:
     """Return the page of the row with exactly this id, on any board, or a notice that there is none."""
     if not row_id:
         return render_html("words", text=NO_SYSTEM)
-    found_at = task_key if task_key and boards.row(task_key, row_id) else boards.place_of(row_id)
+    found_at = task_key if task_key and boards.row(task_key, row_id) else boards.task_key_of(row_id)
     row = boards.row(found_at, row_id) if found_at else None
     if found_at is None or row is None:
         return render_html("no_row", row=row_id[:80])
@@ -55,7 +55,7 @@ def row_html(boards: Boards, task_key: Place | None, row_id: str) -> str:
     )
 
 
-def head_html(row: Row, task_key: Place) -> str:
+def head_html(row: Row, task_key: TaskKey) -> str:
     """Return the row's name, its facts and its notes."""
     submitter = f"submitted by {row.submitter}" if row.submitter else ""
     size = f"{row.parameters_b:g} B parameters" if row.parameters_b else ""
@@ -63,7 +63,7 @@ def head_html(row: Row, task_key: Place) -> str:
     cost = f"{row.cost_per_1000_usd:g} US dollars per 1,000 examples" if row.cost_per_1000_usd else ""
     latency = f"p95 {row.latency_p95_s:g} s" if row.latency_p95_s else ""
     origin = ORIGINS[row.badge]
-    facts = [place_label(task_key), origin, submitter, row.stored[:10], row.type, size, row.licence, annotated]
+    facts = [task_label(task_key), origin, submitter, row.stored[:10], row.type, size, row.licence, annotated]
     return render_html("row_head", row=row, facts=[*facts, latency, cost])
 
 
@@ -85,7 +85,7 @@ def rank_words(board: Board, row: Row) -> str:
     return f"{words}, in rank group {row.group}: not significantly different from {group[0].system}."
 
 
-def neighbours(board: Board, task_key: Place, row: Row) -> list[tuple[str, str]]:
+def neighbours(board: Board, task_key: TaskKey, row: Row) -> list[tuple[str, str]]:
     """Return the links of a row: the rows above and below, and comparisons."""
     position = next(n for n, each in enumerate(board.rows) if each.id == row.id)
     near = {
@@ -141,7 +141,7 @@ def slices_html(board: Board, row: Row, result: PlainResult | None) -> str:
     return multiples(panels, f"{board.label} by slice")
 
 
-def same_system(boards: Boards, task_key: Place, row: Row) -> dict[Place, Row]:
+def same_system(boards: Boards, task_key: TaskKey, row: Row) -> dict[TaskKey, Row]:
     """Return the rows of the same name and origin in the related places, this one among them."""
     found = {}
     for each in boards.related(task_key):
@@ -151,17 +151,17 @@ def same_system(boards: Boards, task_key: Place, row: Row) -> dict[Place, Row]:
     return found
 
 
-def other_places_table(board: Board, others: Mapping[Place, Row]) -> str:
+def other_places_table(board: Board, others: Mapping[TaskKey, Row]) -> str:
     """Return the headline scores of a system in this and in other places, on one axis."""
     scores = {
-        places_apart(task_key, others): (row.figures[board.headline], row_address(task_key, row))
+        task_keys_apart(task_key, others): (row.figures[board.headline], row_address(task_key, row))
         for task_key, row in others.items()
         if board.headline in row.figures
     }
     return multiples([Panel("Other results of this system", scores)], board.label) if len(scores) > 1 else ""
 
 
-def worst_examples(boards: Boards, board: Board, task_key: Place, row: Row) -> str:
+def worst_examples(boards: Boards, board: Board, task_key: TaskKey, row: Row) -> str:
     """Return examples from the lowest headline score to the highest, with the answers marked, or why there are none."""
     if why := why_no_answers(boards, task_key, [row]):
         return render_html("words", text=why)
@@ -191,7 +191,7 @@ def provenance_text(boards: Boards, row_id: str) -> str:
     return json.dumps({**record, "versions": versions}, indent=2, ensure_ascii=False)
 
 
-def command_text(task_key: Place, row: Row) -> str:
+def command_text(task_key: TaskKey, row: Row) -> str:
     """Return the commands that reproduce the scores from the stored predictions."""
     annotations = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
@@ -202,7 +202,7 @@ def command_text(task_key: Place, row: Row) -> str:
     )
 
 
-def downloads(boards: Boards, task_key: Place, row: Row) -> list[tuple[str, str]]:
+def downloads(boards: Boards, task_key: TaskKey, row: Row) -> list[tuple[str, str]]:
     """Return the downloads of a row: name -> address."""
     files = [("Row as JSON", f"api/rows/{row.id}")]
     if row.badge != "published" and not why_no_answers(boards, task_key, [row]):
@@ -210,11 +210,11 @@ def downloads(boards: Boards, task_key: Place, row: Row) -> list[tuple[str, str]
     return files
 
 
-def citation(task_key: Place, row: Row, of: Benchmark) -> str:
+def citation(task_key: TaskKey, row: Row, of: Benchmark) -> str:
     """Return how to cite a row and the benchmark, as BibTeX."""
     name = row.system.replace("{", "").replace("}", "").replace("\\", "")
     fields = {
-        "title": f"{name} on {place_label(task_key)}",
+        "title": f"{name} on {task_label(task_key)}",
         "author": row.submitter,
         "year": row.stored[:4],
         "note": f"kbbench leaderboard, row {row.id}",

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbbench_hf.app.boards import Boards, place_label
+from kbbench_hf.app.boards import Boards, task_label
 from kbbench_hf.app.html import Listener
 from kbbench_hf.app.login import LOCAL, Login, remember
-from kbbench_hf.benchmarks import Place, as_place, at_hand, benchmark
+from kbbench_hf.benchmarks import TaskKey, as_task_key, at_hand, benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.leaderboard.checking import SIGN_IN, Checks, Upload
 from kbbench_hf.leaderboard.quotas import Quotas
@@ -61,11 +61,11 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
         """Choose the place of the board where it is another one than last time, and keep what was chosen otherwise."""
         places = boards.open_places()
         with suppress(KBBenchError):
-            where = as_place(on_board)
+            where = as_task_key(on_board)
             if on_board != seen and where.benchmark in {each.benchmark for each in places}:
                 task_key = on_board
                 places += [where] * (where not in places)  # another split, or another mode
-        choices = [(place_label(each), str(each)) for each in places]
+        choices = [(task_label(each), str(each)) for each in places]
         form = describe(task_key) if task_key else (closed_text(on_board), gr.File(label=PREDICTIONS))
         return gr.Dropdown(choices, value=task_key or None), *form, *_own_rows_menu(boards, profile), on_board
 
@@ -119,7 +119,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
                 stored = await asyncio.to_thread(
                     store_preview, store, read, system, profile.username, organisations=organisations(profile)
                 )
-            return await asyncio.to_thread(receipt_text, boards, upload.place, stored)
+            return await asyncio.to_thread(receipt_text, boards, upload.task_key, stored)
         except KBBenchError as error:
             return _failure("Not stored", error)
 
@@ -248,7 +248,7 @@ def closed_text(task_key: str) -> str:
 
 def _command(verb: str, upload: Upload, name: str = "") -> str:
     """Return the command that does with an upload on the visitor's machine what is not done here."""
-    task_key, bench = upload.place, benchmark(upload.place.benchmark)
+    task_key, bench = upload.task_key, benchmark(upload.task_key.benchmark)
     dataset = "/".join(task_key[: 1 + (task_key.config != bench.data.configs[0])])
     words = ["kbbench", verb, Path(upload.file).name, "--benchmark", dataset]
     words += ["--split", task_key.split] * (task_key.split != bench.data.default_split)
@@ -267,7 +267,7 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
     return [str(each["preferred_username"]) for each in known if each.get("preferred_username")]
 
 
-def receipt_text(boards: Boards, task_key: Place, stored: Receipt) -> str:
+def receipt_text(boards: Boards, task_key: TaskKey, stored: Receipt) -> str:
     """Return the receipt of a stored row: its id, its state on the Hub, and the notes that the board shows."""
     state = "It was there already." if stored.existed else "It is on the board now."
     state = "It was there already; its description is now yours." if stored.edited else state
@@ -278,16 +278,16 @@ def receipt_text(boards: Boards, task_key: Place, stored: Receipt) -> str:
 
 
 def _own_label(record: Record, withdrawn: bool) -> str:
-    task_key = Place(record.benchmark, record.config, record.split, record.mode)
+    task_key = TaskKey(record.benchmark, record.config, record.split, record.mode)
     try:
-        where = place_label(task_key)
+        where = task_label(task_key)
     except KBBenchError:  # a benchmark that is no longer installed
         where = str(task_key)
     return f"{record.system.name} · {where}{' (withdrawn)' if withdrawn else ''}"
 
 
 def _upload(task_key: str | None, files: Sequence[str]) -> Upload:
-    where, paths = as_place(task_key or ""), [Path(each) for each in files]
+    where, paths = as_task_key(task_key or ""), [Path(each) for each in files]
     annotations = [path for path in paths if path.suffix == ".parquet"]
     predictions = [path for path in paths if path not in annotations]
     if len(predictions) != 1:
@@ -298,7 +298,7 @@ def _upload(task_key: str | None, files: Sequence[str]) -> Upload:
 
 def _takes_annotations(task_key: str) -> bool:
     try:
-        return benchmark(as_place(task_key).benchmark).scoring.annotations is not None
+        return benchmark(as_task_key(task_key).benchmark).scoring.annotations is not None
     except KBBenchError:
         return False
 
@@ -327,7 +327,7 @@ def _failure(what: str, error: KBBenchError) -> str:
 def _format(task_key: str) -> str:
     """Return an example of a line of predictions, with the id of the place's first example where its data is here."""
     try:
-        where = as_place(task_key)
+        where = as_task_key(task_key)
         line = json.loads(benchmark(where.benchmark).scoring.answer.example)
     except KBBenchError:
         return ""

@@ -8,7 +8,7 @@ from warnings import warn  # `warnings` is a module of this package
 
 from kbbench_hf.addresses import imported, plug_ins, plugged
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.base import Place as Place
+from kbbench_hf.benchmarks.base import TaskKey as TaskKey
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder, Id, built
@@ -126,8 +126,8 @@ def name_of_path(text: str) -> str:
     A folder elsewhere than in `./kbbench` has this name until the process ends. Other text is returned as it is.
 
     Only what users call themselves resolves paths: the command line, `load`, `score`, `compare`, `run` and the scores
-    for training. `benchmark`, `place_of` and `find_dataset` take names only, because visitors of the leaderboard choose
-    them.
+    for training. `benchmark`, `task_key_of` and `find_dataset` take names only, because visitors of the leaderboard
+    choose them.
 
     Raises:
         UsageError: there is no dataset in this folder, or its name is another dataset's.
@@ -149,12 +149,12 @@ def name_of_path(text: str) -> str:
     return path.name + config
 
 
-def place_of(name: str, config: str | None = None, split: str | None = None, mode: str | None = None) -> Place:
+def task_key_of(name: str, config: str | None = None, split: str | None = None, mode: str | None = None) -> TaskKey:
     """Return the place that a user means by `name` or `name/config`; what is left out is the benchmark's default.
 
-    >>> place_of("mini-text2kg")
-    Place(benchmark='mini-text2kg', config='sentences', split='test', mode='reference')
-    >>> str(place_of("kbbench/genres-corpora/docred", mode="fixed"))
+    >>> task_key_of("mini-text2kg")
+    TaskKey(benchmark='mini-text2kg', config='sentences', split='test', mode='reference')
+    >>> str(task_key_of("kbbench/genres-corpora/docred", mode="fixed"))
     'genres-corpora/docred/test/fixed'
 
     Raises:
@@ -172,10 +172,10 @@ def place_of(name: str, config: str | None = None, split: str | None = None, mod
         if wanted is not None and wanted not in known:
             raise unknown_name(f"{kind} of {found.dataset}", wanted, known)
         chosen.append(wanted or usual)
-    return Place(found.dataset, *chosen)
+    return TaskKey(found.dataset, *chosen)
 
 
-def as_place(text: object) -> Place:
+def as_task_key(text: object) -> TaskKey:
     """Return the place of its text, `benchmark/config/split/mode`.
 
     Raises:
@@ -185,7 +185,7 @@ def as_place(text: object) -> Place:
     if len(parts) == 4 and all(parts):
         found = benchmark(parts[0])
         if parts[1] in found.data.configs and parts[2] in found.data.splits and parts[3] in found.scoring.modes:
-            return Place(*parts)
+            return TaskKey(*parts)
     raise UsageError(
         f"{str(text)[:80]!r} is not a place of the board; expected benchmark/config/split/mode. Choose one."
     )

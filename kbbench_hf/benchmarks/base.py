@@ -34,7 +34,7 @@ Mark = Literal["right", "wrong", "not counted", "hallucinated"]
 """Verdict on a part of an answer; "not counted" is neither right nor wrong in the headline metric."""
 
 
-class Place(NamedTuple):
+class TaskKey(NamedTuple):
     """A benchmark's config, split and mode."""
 
     benchmark: str

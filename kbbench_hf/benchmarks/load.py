@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbbench_hf.benchmarks import benchmark, find_dataset, name_of_path, place_of, rows_of_code
+from kbbench_hf.benchmarks import benchmark, find_dataset, name_of_path, rows_of_code, task_key_of
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import NAMESPACE
@@ -31,8 +31,8 @@ def load(name: str, split: str | None = None, revision: str | None = None) -> "D
 
     dataset, _, config = name_of_path(name).removeprefix(f"{NAMESPACE}/").partition("/")
     if without := rows_of_code(dataset):
-        place = place_of(dataset, config or None, split)
-        return Dataset.from_list(benchmark(dataset).data.load(without, place.config, place.split).rows)
+        task_key = task_key_of(dataset, config or None, split)
+        return Dataset.from_list(benchmark(dataset).data.load(without, task_key.config, task_key.split).rows)
     folder = find_dataset(dataset, revision, whole=False)
     configs = folder.configs()
     config = config or next(iter(configs))

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.benchmarks.base import TaskKey
 from kbbench_hf.errors import DataError
 
 SOURCES, SYSTEMS = "sources.csv", "systems.csv"
@@ -73,7 +73,7 @@ PublishedScores = Mapping[str, PublishedScore]
 class PublishedRow:
     """What one system was published with, in one place."""
 
-    place: Place
+    task_key: TaskKey
     """Its mode is empty where the source does not say how answers were compared."""
     system: str
     figures: PublishedScores
@@ -88,7 +88,7 @@ class PublishedRow:
     def id(self) -> str:
         """A name made of system and place, the same as long as these are; it may stand in an address."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.system.lower()).strip("-")
-        return f"published-{slug}-{hashlib.sha256(f'{self.place}/{self.system}'.encode()).hexdigest()[:6]}"
+        return f"published-{slug}-{hashlib.sha256(f'{self.task_key}/{self.system}'.encode()).hexdigest()[:6]}"
 
     @property
     def scores(self) -> dict[str, float]:
@@ -113,29 +113,29 @@ class PublishedRow:
 
 
 @cache
-def read_published(file: Path) -> dict[Place, dict[str, PublishedRow]]:
+def read_published(file: Path) -> dict[TaskKey, dict[str, PublishedRow]]:
     """Return place -> system -> what was published of it there, in the order of the file.
 
     Raises:
         DataError: a figure stands twice, or names no source of `sources.csv`.
     """
     sources, systems = _read_sources(file.with_name(SOURCES)), _read_systems(file.with_name(SYSTEMS))
-    rows: dict[tuple[Place, str], dict[str, dict[str, dict[str, PublishedScore]]]] = {}
+    rows: dict[tuple[TaskKey, str], dict[str, dict[str, dict[str, PublishedScore]]]] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
-            place = Place(line["benchmark"], line["config"], line["split"], line["mode"])
+            task_key = TaskKey(line["benchmark"], line["config"], line["split"], line["mode"])
             name, _, part = line["slice"].partition("=")
-            figures = rows.setdefault((place, line["system"]), {}).setdefault(name, {}).setdefault(part, {})
+            figures = rows.setdefault((task_key, line["system"]), {}).setdefault(name, {}).setdefault(part, {})
             if line["metric"] in figures or line["source"] not in sources:
                 raise DataError(f"{file}: {line} occurs twice, or its source is not in {SOURCES}. Fix the table.")
             digits = int(line["digits"] or len(line["value"].partition(".")[2]))
             figures[line["metric"]] = PublishedScore(
                 float(line["value"]), digits, sources[line["source"]], line["key"] or line["system"], line["note"]
             )
-    places: dict[Place, dict[str, PublishedRow]] = {}
-    for (place, system), parts in rows.items():
+    places: dict[TaskKey, dict[str, PublishedRow]] = {}
+    for (task_key, system), parts in rows.items():
         whole = parts.pop("", {}).get("", {})
-        places.setdefault(place, {})[system] = PublishedRow(place, system, whole, parts, *systems.get(system, ()))
+        places.setdefault(task_key, {})[system] = PublishedRow(task_key, system, whole, parts, *systems.get(system, ()))
     return places
 
 

@@ -122,7 +122,7 @@ def command(
     task = resolve_task([predictions] if predictions else [], benchmark, split=split)
     rules = annotation_rules(task)
     if predictions is not None and is_published(predictions):
-        predictions = answers_of(str(predictions), task.place)
+        predictions = answers_of(str(predictions), task.task_key)
         read_options = ReadOptions(source=read_options.source, parser=read_options.parser)
     options |= {"show": not json_output, "json_output": json_output}
     if calibrate is not None:
@@ -175,7 +175,9 @@ def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options:
     from kbbench_hf.runners.calibration import calibrate_judge
 
     named = {"factualness": options["fact_judge"], "granularity": options["split_judge"]}
-    judges = {kind: judge_of(name, kind, task.place.config, _judging(options)) for kind, name in named.items() if name}
+    judges = {
+        kind: judge_of(name, kind, task.task_key.config, _judging(options)) for kind, name in named.items() if name
+    }
     if not (judges or (options["embedder"] and options["thresholds"])):
         raise UsageError(
             "--calibrate needs --fact-judge, --split-judge, or --embedder with --thresholds FILE. Add one of them."

@@ -163,7 +163,7 @@ def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequen
     from kbbench_hf.scoring.results_table import Block, SystemScore
 
     systems = [SystemScore(name, result) for name, result in zip(names, (comparison.a, comparison.b), strict=True)]
-    return Block(comparison.a.place, list(comparison.shown(metrics)), systems, [], {}, comparison.warnings)
+    return Block(comparison.a.task_key, list(comparison.shown(metrics)), systems, [], {}, comparison.warnings)
 
 
 def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None" = None) -> None:
@@ -175,7 +175,7 @@ def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None"
         results = [each.result for each in block.systems if each.result]
         if comparison is None and len(results) == len(block.systems) == 2:
             comparison = compare(results[0], results[1], across_prompts=True)
-        named = file if len(blocks) == 1 else file.with_stem(f"{file.stem}-{block.place.benchmark}")
+        named = file if len(blocks) == 1 else file.with_stem(f"{file.stem}-{block.task_key.benchmark}")
         plot_results(block, named, comparison)
         comparison = None
         click.echo(f"plot: {named}", err=True)

@@ -117,7 +117,7 @@ def _export_rankings(run: Path, target: str) -> None:
     task = resolve_task([run])
     if task.benchmark.scoring.answer is not IDS:
         raise UsageError(
-            f"{run} holds {task.benchmark.scoring.answer.field} for {task.place.benchmark}; expected rankings. "
+            f"{run} holds {task.benchmark.scoring.answer.field} for {task.task_key.benchmark}; expected rankings. "
             "Use --as hub or --as eee."
         )
     read = read_predictions([run if run.is_dir() else run.parent], task.benchmark, task.examples)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import place_of
+from kbbench_hf.benchmarks import task_key_of
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, STORE, on_benchmark, with_read_options
 from kbbench_hf.errors import UsageError
@@ -84,12 +84,12 @@ def seed(
             raise UsageError(
                 "With --benchmark, expected one released file and its --name. Name one file and its system."
             )
-        where = place_of(benchmark or "", split=split, mode=mode)
+        where = task_key_of(benchmark or "", split=split, mode=mode)
         system = System(name, link, licence or "none stated", notes=notes)
         seeds = [Seed(where, sources[0], system, "released", not licence, read_options)]
     for each, receipt in sow(Store(store), seeds, SEEDED_BY):
         state = "  (already stored)" if receipt.existed else "  (scores only)" if each.figures_only else ""
-        echo(f"{receipt.id}  {each.place}: {each.system.name}{state}")
+        echo(f"{receipt.id}  {each.task_key}: {each.system.name}{state}")
 
 
 @command.command()

@@ -86,11 +86,11 @@ def _list_published(name: str | None, json_output: bool) -> None:
         raise UsageError("--published needs the name of a benchmark. Write: kbbench list NAME --published")
     dataset, _, config = name.removeprefix(f"{NAMESPACE}/").partition("/")
     found = benchmark(dataset)
-    places = [place for place in published_places() if place.benchmark == found.dataset]
+    places = [task_key for task_key in published_places() if task_key.benchmark == found.dataset]
     if config:
-        if config not in (known := dict.fromkeys(place.config for place in places)):
+        if config not in (known := dict.fromkeys(task_key.config for task_key in places)):
             raise unknown_name(f"config of {dataset} with published scores", config, known)
-        places = [place for place in places if place.config == config]
+        places = [task_key for task_key in places if task_key.config == config]
     if json_output:
         terminal.print_json(published_json(places), ensure_ascii=False)
     elif places:

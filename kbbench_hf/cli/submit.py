@@ -58,7 +58,7 @@ def command(
         )
     system = System(name, link, licence, parameters_b, notes=notes)
     task = resolve_task([predictions], benchmark, split=split, mode=mode)
-    place = task.place
+    place = task.task_key
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     if not file.exists():
         raise UsageError(

@@ -25,7 +25,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, at_hand, importable_names, shipped_answers
+from kbbench_hf.benchmarks import TaskKey, at_hand, importable_names, shipped_answers
 from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
 from kbbench_hf.leaderboard.submissions import MAX_UPLOAD_BYTES, Preview, preview, preview_of
 from kbbench_hf.scoring.eval_task import load_examples
@@ -65,7 +65,7 @@ class Upload(NamedTuple):
     """A file of predictions and what it answers, with the annotations made of it."""
 
     file: str
-    place: Place
+    task_key: TaskKey
     annotations: Sequence[str] = ()
 
     def size(self) -> int:
@@ -129,7 +129,7 @@ class Checks:
     """Checks uploads, some at once; for handlers that run in one event loop."""
 
     def __init__(self) -> None:
-        self._here: set[Place] = set()
+        self._here: set[TaskKey] = set()
         self._lanes = {limits: _Lane(limits) for limits in (SMALL, LARGE)}
         self._forker = _Forker() if CAN_FORK else None
 
@@ -146,7 +146,7 @@ class Checks:
             KBBenchError: what `preview` raises; the check needs more memory or time than it may have; too many wait.
             UsageError: a large upload of somebody who is not logged in.
         """
-        await self._fetch(upload.place)
+        await self._fetch(upload.task_key)
         size = upload.size()
         if size <= SMALL.upload_bytes:
             with suppress(TooLargeError):
@@ -166,7 +166,7 @@ class Checks:
                 "answers."
             ) from None
 
-    async def _fetch(self, task_key: Place) -> None:
+    async def _fetch(self, task_key: TaskKey) -> None:
         """Have the examples here: a check has no time to fetch them."""
         if task_key not in self._here and not at_hand(task_key.benchmark):
             await asyncio.to_thread(load_examples, *task_key)
@@ -252,7 +252,7 @@ class _Forker:
 
 
 def _preview(upload: Upload, started: Callable[[], None] = lambda: None) -> Preview:
-    task = load_examples(*upload.place)
+    task = load_examples(*upload.task_key)
     started()
     return preview_of(task, Path(upload.file), [Path(each) for each in upload.annotations])
 
@@ -320,7 +320,7 @@ def serve(fd: int) -> None:
             control.close()
             limits, (file, place, annotations) = json.loads(message)
             with socket.socket(fileno=fds[0]) as asking, suppress(OSError):
-                upload = Upload(file, Place(*place), annotations)
+                upload = Upload(file, TaskKey(*place), annotations)
                 answer = _answer(UploadLimits(*limits), upload, partial(asking.sendall, _STARTED))
                 asking.sendall(pickle.dumps(answer))
             os._exit(0)

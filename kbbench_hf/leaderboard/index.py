@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
@@ -107,18 +107,18 @@ class Index:
             db.execute("DELETE FROM quiet")
             db.executemany("DELETE FROM taken WHERE path = ?", paths)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TaskKey]:
         """Return the places that have rows on the board."""
         query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown AND returned ORDER BY 1, 2, 3, 4"
         with self.file.connection() as db:
-            return [Place(*row) for row in db.execute(query)]
+            return [TaskKey(*row) for row in db.execute(query)]
 
     def n_rows(self) -> int:
         """Return how many submissions the index holds, those off the board among them."""
         with self.file.connection() as db:
             return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
 
-    def rows(self, task_key: Place, any_mode: bool = False) -> list[StoredRow]:
+    def rows(self, task_key: TaskKey, any_mode: bool = False) -> list[StoredRow]:
         """Return the shown rows of a place, oldest first."""
         query = """SELECT id, changed FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND (mode = ? OR ?) AND shown AND returned

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kbbench_hf.benchmarks import Place, at_hand, benchmark, importable_names, shipped_answers, shipped_runs
+from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark, importable_names, shipped_answers, shipped_runs
 from kbbench_hf.benchmarks.baselines import published_answers, published_rows
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
@@ -22,7 +22,7 @@ from kbbench_hf.scoring.warnings import stored_warnings
 class Seed(NamedTuple):
     """Answers of a system, and what is known of it."""
 
-    place: Place
+    task_key: TaskKey
     file: Path
     system: System
     origin: str
@@ -54,7 +54,7 @@ def released_seeds() -> Iterator[Seed]:
             continue
         for config in bench.data.configs:
             for split in bench.data.splits:
-                task_key = Place(dataset, config, split, bench.scoring.modes[0])
+                task_key = TaskKey(dataset, config, split, bench.scoring.modes[0])
                 for system, file in published_answers(task_key).items():
                     yield Seed(task_key, file, _released(system, task_key), "released", not bench.facts.redistributable)
 
@@ -73,7 +73,7 @@ def run_seed(folder: Path, name: str | None = None) -> Seed:
             f"{folder} is a partial run ({len(task.examples.rows):,} of {task.n_available:,} examples); the "
             "leaderboard needs all. Run it without --limit."
         )
-    return Seed(task.place, folder / "predictions.jsonl", _of_run(run, name), "own")
+    return Seed(task.task_key, folder / "predictions.jsonl", _of_run(run, name), "own")
 
 
 def sow(store: Store, seeds: Iterable[Seed], submitter: str) -> Iterator[tuple[Seed, Receipt]]:
@@ -84,7 +84,7 @@ def sow(store: Store, seeds: Iterable[Seed], submitter: str) -> Iterator[tuple[S
     """
     load = lru_cache(maxsize=1)(load_examples)
     for seed in seeds:
-        read = _scored(load(*seed.place), seed)
+        read = _scored(load(*seed.task_key), seed)
         yield (
             seed,
             store_preview(store, read, seed.system, submitter, origin=seed.origin, figures_only=seed.figures_only),
@@ -100,12 +100,12 @@ def _scored(task: EvalTask, seed: Seed) -> Preview:
     return previewed(task.benchmark, task.examples, predictions, result, annotations)
 
 
-def _default_place(dataset: str) -> Place:
+def _default_place(dataset: str) -> TaskKey:
     bench = benchmark(dataset)
-    return Place(dataset, bench.data.configs[0], bench.data.default_split, bench.scoring.modes[0])
+    return TaskKey(dataset, bench.data.configs[0], bench.data.default_split, bench.scoring.modes[0])
 
 
-def _released(name: str, task_key: Place) -> System:
+def _released(name: str, task_key: TaskKey) -> System:
     """Return what is known of a published system: where its answers and figures are from, and under which licence."""
     bench = benchmark(task_key.benchmark)
     rows = [row for mode in bench.scoring.modes for row in published_rows(*task_key[:3], mode) if row.system == name]

@@ -55,7 +55,7 @@ class Store(Folders):
         Raises:
             BusyError: the disk is full; nothing was stored.
         """
-        scored_on, sha256 = result.place, result.predictions_sha256
+        scored_on, sha256 = result.task_key, result.predictions_sha256
         annotations = annotations or {}
         annotated = [hashlib.sha256(annotations[name]).hexdigest() for name in sorted(annotations)]
         submission = _id(*scored_on, result.dataset_revision, submitter, system.name, sha256, *annotated)

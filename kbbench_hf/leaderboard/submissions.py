@@ -104,7 +104,7 @@ def preview_of(
     if not annotations:
         return previewed(benchmark, examples, predictions, score_predictions(task, predictions, of_run))
     if benchmark.scoring.annotations is None:
-        raise UsageError(f"{task.place.benchmark} is scored without annotations; expected none. Leave them out.")
+        raise UsageError(f"{task.task_key.benchmark} is scored without annotations; expected none. Leave them out.")
     with TemporaryDirectory() as folder:
         checked_annotations(annotations, Path(folder))
         try:

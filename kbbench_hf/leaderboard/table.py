@@ -10,7 +10,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from kbbench_hf.benchmarks import Place, benchmark, importable_names
+from kbbench_hf.benchmarks import TaskKey, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
@@ -133,7 +133,7 @@ class Row:
         return ", ".join(sorted({name.partition("@")[0] for name in named}))
 
 
-def board(index: Index, task_key: Place) -> list[Row]:
+def board(index: Index, task_key: TaskKey) -> list[Row]:
     """Return the rows of a place, best first by the headline metric; rows without a finite headline come last."""
     index.update()
     bench = benchmark(task_key.benchmark)
@@ -150,7 +150,9 @@ def board(index: Index, task_key: Place) -> list[Row]:
     return _with_groups(rows, index, bench, metric)
 
 
-def with_differences(rows: Sequence[Row], task_key: Place, metric: str, index: Index, most: int = TESTED) -> list[Row]:
+def with_differences(
+    rows: Sequence[Row], task_key: TaskKey, metric: str, index: Index, most: int = TESTED
+) -> list[Row]:
     """Return rows with the difference of each to the one above it, in the order in which they are given.
 
     The first `most` are tested too, where both have scores per example and annotations that were made alike.
@@ -171,17 +173,17 @@ def with_differences(rows: Sequence[Row], task_key: Place, metric: str, index: I
     return found
 
 
-def places(index: Index) -> list[Place]:
+def places(index: Index) -> list[TaskKey]:
     """Return every place that has rows, stored or published: benchmarks and their configs in their own order."""
     known = {name: benchmark(name) for name in importable_names()}
     found = set(index.places())
     for name, config, split, mode in published_places():
         if name in known and config in known[name].data.configs:
-            task_key = Place(name, config, split, mode or known[name].scoring.modes[0])
+            task_key = TaskKey(name, config, split, mode or known[name].scoring.modes[0])
             found.update([task_key] if published_systems(task_key) else [])
     names = list(known)
 
-    def order(task_key: Place) -> tuple[int, ...]:
+    def order(task_key: TaskKey) -> tuple[int, ...]:
         of = known[task_key.benchmark]
         return (
             names.index(task_key.benchmark),

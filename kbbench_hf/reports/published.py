@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from kbbench_hf.benchmarks import PUBLISHED, Place
+from kbbench_hf.benchmarks import PUBLISHED, TaskKey
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_answers, published_beside, published_rows
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, PublishedScores, Source
@@ -21,7 +21,7 @@ REMARK = "*"
 """Marks a figure of which something is to be said."""
 
 
-def published_json(places: Iterable[Place]) -> dict[str, object]:
+def published_json(places: Iterable[TaskKey]) -> dict[str, object]:
     """Return everything published in these places: the sources once, and each row with its figures and parts."""
     rows = [row for task_key in places for row in published_rows(*task_key)]
     sources = dict.fromkeys(source for row in rows for source in row.sources)
@@ -29,7 +29,7 @@ def published_json(places: Iterable[Place]) -> dict[str, object]:
         "sources": {source.name: asdict(source) for source in sources},
         "rows": [
             {
-                **row.place._asdict(),
+                **row.task_key._asdict(),
                 "system": row.system,
                 "id": row.id,
                 "figures": _scores_to_json(row.figures),
@@ -58,7 +58,7 @@ def _scores_to_json(scores: PublishedScores) -> dict[str, dict[str, object]]:
     }
 
 
-def print_published(benchmark: Benchmark, places: Iterable[Place]) -> None:
+def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
     """Print what is published in these places: a table each, then its sources by number and its remarks."""
     console = terminal.console()
     for n, task_key in enumerate(places):
@@ -87,7 +87,7 @@ def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
     """Print the published systems next above and below a result, saying where they differ in split or mode."""
     console = terminal.console()
     scores = {metric: score.value for metric, score in result.scores.items() if score.n_scored}
-    beside = published_beside(result.place, scores)
+    beside = published_beside(result.task_key, scores)
     if not beside:
         return
     parts = [beside[0].elsewhere, *(["the whole split"] if any(w.code == "limit" for w in result.warnings) else [])]

@@ -133,7 +133,7 @@ def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
     heads = "benchmark config split mode system metric value low high group origin warnings".split()
     lines = [
         [
-            *block.place,
+            *block.task_key,
             system.name,
             metric,
             shown.value,
@@ -232,8 +232,8 @@ def _title(block: Block, blocks: Sequence[Block]) -> str:
     shared = {each.benchmark.title.partition(", ")[0] for each in blocks}
     _, _, rest = block.benchmark.title.partition(", ")
     title = (rest if rest and len(shared) == 1 else block.benchmark.title).partition(":")[0]
-    datasets = {each.place.benchmark for each in blocks}
-    return title if len(datasets) == len(blocks) else f"{title} {block.place.config}"
+    datasets = {each.task_key.benchmark for each in blocks}
+    return title if len(datasets) == len(blocks) else f"{title} {block.task_key.config}"
 
 
 def caption(blocks: Sequence[Block]) -> str:
@@ -242,7 +242,7 @@ def caption(blocks: Sequence[Block]) -> str:
     def words(block: Block) -> str:
         if log := next((each.result for each in block.systems if each.result and each.result.log), None):
             return f"{block.benchmark.title}, n = {len(log.ids):,}{clusters_text(log)}"
-        task_key = block.place
+        task_key = block.task_key
         config = "" if task_key.config in ("default", block.benchmark.data.configs[0]) else f", {task_key.config}"
         scored = next((each.result for each in block.systems if each.result), None)
         n = f", n = {len(scored.ids):,}" if scored else ""

@@ -124,8 +124,8 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
     """
     name, file = str(answers), Path(answers)
     if is_published(name):
-        file, options = answers_of(name, result.place), ReadOptions(source=options.source, parser=options.parser)
-    bench, examples, *_ = load_examples(*result.place)
+        file, options = answers_of(name, result.task_key), ReadOptions(source=options.source, parser=options.parser)
+    bench, examples, *_ = load_examples(*result.task_key)
     read = read_predictions([file], bench, examples, options)
     rows = zip(examples.ids, read.answers, strict=True)
     lines = [

@@ -119,7 +119,7 @@ def _slices(scored: Sequence[SystemScore], metric: str) -> list[dict[str, object
 
 def _examples(block: Block, scored: Sequence[SystemScore], options: ReadOptions | None) -> list[dict[str, Any]] | str:
     """Return the examples whose scores differ most, with each system's prediction; or why none are shown."""
-    place, metric = block.place, block.metrics[0]
+    place, metric = block.task_key, block.metrics[0]
     first = scored[0].result
     if first and first.log:
         logs = {each.name: each.result.log for each in scored if each.result and each.result.log}

@@ -280,7 +280,7 @@ def open_sessions(
     task = load_examples(benchmark, None, split, None, limit)
     if task.benchmark.asking.prompts:
         raise UsageError(
-            f"{task.place.benchmark} has no knowledge base; expected a retrieval benchmark. See: kbbench list"
+            f"{task.task_key.benchmark} has no knowledge base; expected a retrieval benchmark. See: kbbench list"
         )
     tools = agent_tools(task, base)
     first = rank(task, base, show=show, timed=False).folder

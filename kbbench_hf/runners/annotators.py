@@ -92,14 +92,14 @@ def annotate_predictions(
     from kbbench_hf.runners.judge import annotate_verdicts
 
     rules, examples = annotation_rules(task), task.examples
-    annotators = _needed_annotators(annotators, rules, task.place.benchmark)
+    annotators = _needed_annotators(annotators, rules, task.task_key.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
-    config = task.place.config
+    config = task.task_key.config
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
     report: Row = {"annotations": str(folder)}
     if annotators.topics:
         own = annotators.corpus
-        corpus = rules.corpus(find_dataset(task.place.benchmark), config) if own is None else _corpus(own)
+        corpus = rules.corpus(find_dataset(task.task_key.benchmark), config) if own is None else _corpus(own)
         n_topics, models, seeds = rules.n_topics(config), annotators.topic_models, annotators.topic_seeds
         annotate_topics(examples, answers, folder, corpus, n_topics, models, seeds=seeds, show=show)
         missing = f", for want of {corpus.instead_of}" if corpus.instead_of else ""
@@ -156,7 +156,7 @@ def annotation_rules(task: EvalTask) -> AnnotationRules:
         UsageError: they need nothing.
     """
     if task.benchmark.scoring.annotations is None:
-        name = task.place.benchmark
+        name = task.task_key.benchmark
         raise UsageError(f"{name} is scored without annotations; there is nothing to make. Score it.")
     return task.benchmark.scoring.annotations
 

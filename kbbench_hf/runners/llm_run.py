@@ -47,7 +47,7 @@ class PromptedTask:
     def prompts(self) -> Prompts:
         """The prompts by example id, written when they are first needed."""
         write, examples = self.task.benchmark.asking.prompts[self.prompt_name], self.task.examples
-        options = replace(self.options, mode=self.task.place.mode)
+        options = replace(self.options, mode=self.task.task_key.mode)
         return Prompts({row["id"]: partial(write, row, examples, options) for row in examples.rows})
 
     def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def prompt_task(task: EvalTask, **options: Unpack[RunOptions]) -> PromptedTask:
     Raises:
         UsageError: a name that does not exist, or a benchmark without prompts or without demonstrations to select.
     """
-    name, asking = task.place.benchmark, task.benchmark.asking
+    name, asking = task.task_key.benchmark, task.benchmark.asking
     if not asking.prompts:
         raise UsageError(f"{name} is answered by retrievers; expected --model bm25, dense:..., graph:...")
     chosen, similar_by = options.get("prompt"), options.get("similar_by")
@@ -120,7 +120,7 @@ def with_started_prompt(
     in the prompt only. It keeps its prompt where the user chose none, or chose its name and the wording has changed
     since; a message says so. The benchmark still has that wording, perhaps under another name.
     """
-    place, model = prompted.task.place, settings["model"]
+    place, model = prompted.task.task_key, settings["model"]
     default = folder or default_folder(place, model, settings)
     if folder is None and not (default / RUN).is_file():
         others = default.parent.glob(f"{glob.escape(default.name.rpartition('-')[0])}-????????/{RUN}")

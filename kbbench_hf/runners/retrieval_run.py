@@ -81,7 +81,7 @@ def rank(task: EvalTask, model: str, folder: Path | None = None, *, top_k: int |
     place = task.settings()
     if folder is None:
         chosen = {**place, "top_k": top_k, "n_examples": len(task.examples.rows)}
-        folder = default_folder(task.place, model, chosen)
+        folder = default_folder(task.task_key, model, chosen)
     how |= {"asking": task.benchmark.asking, "top_k": top_k, "training": _training(task, parse(model))}
     return RankedRun(folder, *rank_nodes(task.examples, kb, model, folder, about=place, **how))
 
@@ -156,7 +156,7 @@ def _search(task: EvalTask, kb: KnowledgeBase, base: str) -> "Search":
 
 def knowledge_base(task: EvalTask) -> KnowledgeBase:
     """Return the knowledge base of a benchmark."""
-    return KnowledgeBase.open(find_dataset(task.place.benchmark).path)
+    return KnowledgeBase.open(find_dataset(task.task_key.benchmark).path)
 
 
 def rerank(
@@ -292,10 +292,10 @@ def _training(task: EvalTask, spec: Spec) -> Examples | None:
         return None
     if TRAINING not in task.benchmark.data.splits:
         raise UsageError(
-            f"knn answers from training questions; {task.place.benchmark} has no split {TRAINING!r}. "
+            f"knn answers from training questions; {task.task_key.benchmark} has no split {TRAINING!r}. "
             "Take another model."
         )
-    return load_examples(task.place.benchmark, task.place.config, TRAINING).examples
+    return load_examples(task.task_key.benchmark, task.task_key.config, TRAINING).examples
 
 
 def _model_names(spec: Spec) -> Sequence[str]:

@@ -115,22 +115,24 @@ def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) ->
     annotators = _load_annotators(task, options)  # a wrong name is said before anything is asked, and perhaps paid for
     after = options.get("rerank") or options.get("agent")
     if not isinstance(model, str) and not isinstance(after, str):
-        refuse_options(options, BY_NAME, "is for models that are named", task.place.benchmark)
+        refuse_options(options, BY_NAME, "is for models that are named", task.task_key.benchmark)
     if not task.benchmark.asking.prompts:
         refuse_options(
             options,
             LANGUAGE_MODEL - (REQUEST if after else frozenset()),
             "is for language models",
-            task.place.benchmark,
+            task.task_key.benchmark,
         )
         done = _run_retriever(task, cast("str | Searcher", model), options)
     else:
-        refuse_options(options, RETRIEVER, "is for retrievers", task.place.benchmark)
+        refuse_options(options, RETRIEVER, "is for retrievers", task.task_key.benchmark)
         done = _run_language_model(task, cast("str | LanguageModel", model), options)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
-        if rows_of_code(task.place.benchmark) is None:
-            add_to_run(done.folder, tables=find_dataset(task.place.benchmark, whole=False).n_rows(task.place.split))
+        if rows_of_code(task.task_key.benchmark) is None:
+            add_to_run(
+                done.folder, tables=find_dataset(task.task_key.benchmark, whole=False).n_rows(task.task_key.split)
+            )
         if annotators is not None and done.stopped is None:
             done = _annotate_run(done, annotators, show=options.get("show", True))
     return replace(done, result=replace(done.result, folder=done.folder))
@@ -239,7 +241,7 @@ def _annotate_run(done: FinishedRun, annotators: "Annotators", *, show: bool) ->
         answers = read_predictions([file], task.benchmark, task.examples).answers
         made = annotate_predictions(task, answers, annotations_folder(file), annotators, show=show)
         n_open += n_failed(made)
-    result = score(done.folder, mode=task.place.mode)
+    result = score(done.folder, mode=task.task_key.mode)
     write_result(result, done.folder)
     stopped = KBBenchError(f"{n_open:,} items have no verdict because requests failed. Run the same command again.")
     return replace(done, result=result, stopped=stopped if n_open else None)
@@ -279,9 +281,9 @@ def _second_stage(
     if reranker is not None and agent is not None:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
     if agent is None:
-        refuse_options(options, AGENT, "is for agents (--agent)", task.place.benchmark)
+        refuse_options(options, AGENT, "is for agents (--agent)", task.task_key.benchmark)
     if reranker is None:
-        refuse_options(options, RERANK, "is for models that re-rank (--rerank)", task.place.benchmark)
+        refuse_options(options, RERANK, "is for models that re-rank (--rerank)", task.task_key.benchmark)
     given = reranker if agent is None else agent
     if given is None:
         return None
@@ -331,7 +333,7 @@ def _run_searcher(task: EvalTask, model: Searcher, options: RunOptions, chosen: 
     name = options.get("name") or name_of(model)
     settings = {**task.settings(), "model": name}
     chosen["top_k"] = chosen.get("top_k") or 100
-    folder = options.get("out") or default_folder(task.place, name, {**settings, "top_k": chosen["top_k"]})
+    folder = options.get("out") or default_folder(task.task_key, name, {**settings, "top_k": chosen["top_k"]})
     return RankedRun(folder, *retrieve(task.examples, lambda _: model, folder, settings, timed=False, **chosen))
 
 
@@ -342,6 +344,6 @@ def _check_model(model: Model, task: EvalTask) -> None:
         answered, methods = "language models", ["generate", "complete"]
     if not isinstance(model, str) and not any(hasattr(model, each) for each in methods):
         raise UsageError(
-            f"{task.place.benchmark} evaluates {answered}; expected a name or an object with "
+            f"{task.task_key.benchmark} evaluates {answered}; expected a name or an object with "
             f"{' or '.join(methods)}, not {type(model).__name__}."
         )

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
@@ -20,15 +20,15 @@ from kbbench_hf.scoring.eval_task import RUN
 _PACKAGES = "kbbench-hf numpy transformers torch sentence-transformers bm25s faiss-cpu accelerate".split()
 
 
-def default_folder(place: Place, model: str, settings: Mapping[str, Any]) -> Path:
+def default_folder(task_key: TaskKey, model: str, settings: Mapping[str, Any]) -> Path:
     """Return `kbbench-runs/<dataset>/<config>-<split>-<model>-<hash of the settings>`: one folder for one run.
 
-    >>> str(default_folder(Place("mini-stark", "queries", "test", "reference"), "rrf(bm25,dense:a/b)", {}))
+    >>> str(default_folder(TaskKey("mini-stark", "queries", "test", "reference"), "rrf(bm25,dense:a/b)", {}))
     'kbbench-runs/mini-stark/queries-test-rrf-bm25-dense-a-b-44136fa3'
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
-    words = re.sub(r"[^\w.]+", "-", f"{place.config}-{place.split}-{model}").strip("-")[:80]
-    return Path("kbbench-runs") / place.benchmark / f"{words}-{digest}"
+    words = re.sub(r"[^\w.]+", "-", f"{task_key.config}-{task_key.split}-{model}").strip("-")[:80]
+    return Path("kbbench-runs") / task_key.benchmark / f"{words}-{digest}"
 
 
 def second_stage_folders(out: Path) -> tuple[Path, Path | None]:

@@ -73,7 +73,7 @@ def finished_results(
             name, sampling_of(options), options.get("repeats", 1), options.get("structured", False)
         )
         out = options.get("out")
-        file = (out / config if out else default_folder(task.place, name, settings)) / "result.json"
+        file = (out / config if out else default_folder(task.task_key, name, settings)) / "result.json"
         if not file.is_file():
             raise UsageError(
                 f"{file} does not exist: this testbed sorts finished runs and sends nothing. "

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.metrics.significance import ALPHA, PairedTest, holm, holm_levels, paired_test
-from kbbench_hf.scoring.eval_task import place_of_run
+from kbbench_hf.scoring.eval_task import task_key_of_run
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result, annotations_of, finite
 from kbbench_hf.scoring.score import Answers, score
@@ -77,7 +77,7 @@ class Comparison:
         tests = [f"{name} {test.difference:+z.4f}, p = {test.p_value:.4f}" for name, test in self.tests.items()][:4]
         n = len(self.warnings)
         warned = f"; {n} warning{'s' if n > 1 else ''}" if n else ""
-        return f"<Comparison {self.a.place}: {'; '.join(tests)}; {len(self.a.ids):,} examples{warned}>"
+        return f"<Comparison {self.a.task_key}: {'; '.join(tests)}; {len(self.a.ids):,} examples{warned}>"
 
     def shown(self, metrics: Sequence[str] | None = None) -> dict[str, ShownTest]:
         """Return the tests that tables show, in the order of the tables.
@@ -177,8 +177,12 @@ def compare(
     >>> compare({"q1": 1, "q2": 0, "q3": 1}, {"q1": 0, "q2": 0, "q3": 0}).tests["score"].wins
     2
     """
-    if benchmark is None and (place := _own_place(a) or _own_place(b)):
-        benchmark, split, mode = f"{place.benchmark}/{place.config}", split or place.split, mode or place.mode
+    if benchmark is None and (task_key := _own_task_key(a) or _own_task_key(b)):
+        benchmark, split, mode = (
+            f"{task_key.benchmark}/{task_key.config}",
+            split or task_key.split,
+            mode or task_key.mode,
+        )
     refuse_stdin_twice([a, b])
     if logs and logs.across_revisions:
         from kbbench_hf.scoring.stored_runs import results_across_revisions
@@ -199,11 +203,11 @@ def compare(
     return Comparison(first, second, tests, _warnings(first, second))
 
 
-def _own_place(answers: Result | Answers) -> Place | None:
+def _own_task_key(answers: Result | Answers) -> TaskKey | None:
     """Return where a result was scored, or a run's folder run; None where nothing says it."""
     if isinstance(answers, Result):
-        return answers.place
-    return place_of_run([user_path(answers)]) if isinstance(answers, Path | str) else None
+        return answers.task_key
+    return task_key_of_run([user_path(answers)]) if isinstance(answers, Path | str) else None
 
 
 def refuse_incomparable(

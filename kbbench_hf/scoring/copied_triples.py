@@ -38,7 +38,7 @@ def copied_triple_warnings(
         return []
     known = {field.name for field in fields(PromptOptions)}
     chosen = {name: value for name, value in run.get("prompt_options", {}).items() if name in known}
-    options = replace(PromptOptions(mode=task.place.mode), **chosen)
+    options = replace(PromptOptions(mode=task.task_key.mode), **chosen)
     changed: list[Answer | None] = []
     for example, answer in zip(task.examples.rows, answers, strict=True):
         if answer:
@@ -87,7 +87,7 @@ def _effect(
     task: EvalTask, answers: Sequence[Answer | None], changed: Sequence[Answer | None]
 ) -> tuple[dict[str, float], str]:
     """Return what the headline metric and the hallucination metrics gain without the copied triples, also in words."""
-    bench, mode = task.benchmark, task.place.mode
+    bench, mode = task.benchmark, task.task_key.mode
     before, after = (
         bench.scoring.summarise(bench.scoring.score(task.examples, some, mode), mode) for some in (answers, changed)
     )

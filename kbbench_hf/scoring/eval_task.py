@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks import Place, find_dataset, is_published, name_of_path, place_of, rows_of_code
+from kbbench_hf.benchmarks import TaskKey, find_dataset, is_published, name_of_path, rows_of_code, task_key_of
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import UsageError
@@ -23,7 +23,7 @@ class EvalTask(NamedTuple):
 
     benchmark: Benchmark
     examples: Examples
-    place: Place
+    task_key: TaskKey
     revision: str
     """The dataset's."""
     n_available: int
@@ -33,11 +33,11 @@ class EvalTask(NamedTuple):
 
     def settings(self) -> dict[str, str]:
         """Return what a run's folder says of it."""
-        place = self.place
+        task_key = self.task_key
         return {
-            "benchmark": place.benchmark,
-            "config": place.config,
-            "split": place.split,
+            "benchmark": task_key.benchmark,
+            "config": task_key.config,
+            "split": task_key.split,
             "dataset_revision": self.revision,
         }
 
@@ -45,12 +45,12 @@ class EvalTask(NamedTuple):
 def load_examples(
     name: str, config: str | None = None, split: str | None = None, mode: str | None = None, limit: int | None = None
 ) -> EvalTask:
-    """Return the examples of a place, named as in `place_of`; with `limit` the first ones only.
+    """Return the examples of a place, named as in `task_key_of`; with `limit` the first ones only.
 
     Raises:
         UsageError: a name that does not exist, or a split without examples.
     """
-    task_key = place_of(name, config, split, mode)
+    task_key = task_key_of(name, config, split, mode)
     bench, without = benchmark_of(task_key.benchmark), rows_of_code(task_key.benchmark)
     folder = without or find_dataset(task_key.benchmark, whole=False)
     examples = bench.data.load(folder, task_key.config, task_key.split)
@@ -84,11 +84,11 @@ def resolve_task(
         raise missing_benchmark_error(paths)
     if not run:
         return load_examples(benchmark or "", config, split, mode)
-    of_run = place_of_run(paths) or place_of(benchmark or "", config, split, mode)
+    of_run = task_key_of_run(paths) or task_key_of(benchmark or "", config, split, mode)
     if benchmark is None:
-        task_key = place_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
+        task_key = task_key_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
     else:
-        task_key = place_of(benchmark, config, split, mode)
+        task_key = task_key_of(benchmark, config, split, mode)
     same_questions = task_key[:3] == of_run[:3]
     if same_questions and mode is None:
         task_key = of_run
@@ -119,10 +119,10 @@ def missing_benchmark_error(paths: Iterable[Path]) -> UsageError:
     )
 
 
-def place_of_run(paths: Sequence[Path]) -> Place | None:
+def task_key_of_run(paths: Sequence[Path]) -> TaskKey | None:
     """Return what the run was run on whose folder or file this is; None where it is none's."""
     run = run_settings(paths)
-    return place_of(run["benchmark"], run["config"], run["split"], run.get("mode")) if run else None
+    return task_key_of(run["benchmark"], run["config"], run["split"], run.get("mode")) if run else None
 
 
 def run_settings(paths: Sequence[Path]) -> Row:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place, benchmark
+from kbbench_hf.benchmarks import TaskKey, benchmark
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning
@@ -208,9 +208,9 @@ class Result:
         return self.log.benchmark if self.log else benchmark(self.benchmark)
 
     @property
-    def place(self) -> Place:
+    def task_key(self) -> TaskKey:
         """What was scored: benchmark, config, split and mode."""
-        return Place(self.benchmark, self.config, self.split, self.mode)
+        return TaskKey(self.benchmark, self.config, self.split, self.mode)
 
     def __eq__(self, other: object) -> bool:
         """Say whether both have the same figures of the same predictions, whatever versions made them."""
@@ -220,7 +220,7 @@ class Result:
 
     def __hash__(self) -> int:
         """Hash what was scored, and how."""
-        return hash((self.place, self.predictions_sha256))
+        return hash((self.task_key, self.predictions_sha256))
 
     def __repr__(self) -> str:
         """Name what was scored, with its first figures and their intervals."""
@@ -229,7 +229,7 @@ class Result:
         counts = [f"{len(self.ids):,} examples"]
         if self.counters["n_missing"]:
             counts.append(f"{self.counters['n_missing']:,} missing")
-        return f"<Result {self.place}: {', '.join([*(figures or ['nothing scored']), *counts])}>"
+        return f"<Result {self.task_key}: {', '.join([*(figures or ['nothing scored']), *counts])}>"
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return one row per example: its id, every metric (NaN where not scored), and the key of each slice."""

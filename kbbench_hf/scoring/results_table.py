@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-from kbbench_hf.benchmarks import PUBLISHED, Place, benchmark, name_of_path, place_of
+from kbbench_hf.benchmarks import PUBLISHED, TaskKey, benchmark, name_of_path, task_key_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import find_published
 from kbbench_hf.benchmarks.charts import ShownScore
@@ -26,7 +26,7 @@ from kbbench_hf.scoring.comparison import (
     refuse_incomparable,
     repeat_notes,
 )
-from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, place_of_run, system_name
+from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, system_name, task_key_of_run
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -75,7 +75,7 @@ class HeadToHead(NamedTuple):
 class Block:
     """The systems of one place, best first by the first metric."""
 
-    place: Place
+    task_key: TaskKey
     metrics: Sequence[str]
     systems: Sequence[SystemScore]
     tests: Sequence[HeadToHead]
@@ -88,7 +88,7 @@ class Block:
     def benchmark(self) -> Benchmark:
         """What the systems answered."""
         log = next((each.result.log for each in self.systems if each.result), None)
-        return log.benchmark if log else benchmark(self.place.benchmark)
+        return log.benchmark if log else benchmark(self.task_key.benchmark)
 
     def best(self, metric: str) -> float:
         """Return the best value of a metric; NaN where no system has one."""
@@ -99,7 +99,7 @@ class Block:
     def to_dict(self) -> dict[str, object]:
         """Return plain values: every system's figures, the tests and the warnings."""
         return {
-            **self.place._asdict(),
+            **self.task_key._asdict(),
             "systems": [self._system_to_dict(system) for system in self.systems],
             "tests": [
                 {"a": each.a, "b": each.b, "metric": self.metrics[0], **each.test._asdict(), "p_holm": each.p_holm}
@@ -158,15 +158,15 @@ def results_table(
     systems = list(systems)
     named_systems = [named_system(each) for each in systems]
     refuse_stdin_twice(given for _, given in named_systems)
-    own = [task_key for _, each in named_systems if (task_key := _own_place(each))]
+    own = [task_key for _, each in named_systems if (task_key := _own_task_key(each))]
     if (results := logged_results(systems, benchmarks, options, logs)) is not None:
         return results_table(results, metrics=metrics)
-    logged = [each.place for _, each in named_systems if isinstance(each, Result) and each.log]
+    logged = [each.task_key for _, each in named_systems if isinstance(each, Result) and each.log]
     places = (
         logged[:1]
-        or [place_of(name_of_path(name), None, split, mode) for name in benchmarks]
+        or [task_key_of(name_of_path(name), None, split, mode) for name in benchmarks]
         or [
-            place_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
+            task_key_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
             for each in dict.fromkeys(own)
         ]
     )
@@ -181,7 +181,9 @@ def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
     if isinstance(given, Result) and given.log:
         return given.log.name, given
     if isinstance(given, Result):
-        return (_name_of_run(given.folder) or given.place.benchmark) if given.folder else given.place.benchmark, given
+        return (
+            _name_of_run(given.folder) or given.task_key.benchmark
+        ) if given.folder else given.task_key.benchmark, given
     if not isinstance(given, str | Path):
         return "table", given
     text = str(given)
@@ -207,7 +209,7 @@ def logged_results(
     """
     named = [named_system(each) for each in systems]
     across = bool(logs and logs.across_revisions)
-    of_benchmark = benchmarks or any(isinstance(each, str | Result) or _own_place(each) for _, each in named)
+    of_benchmark = benchmarks or any(isinstance(each, str | Result) or _own_task_key(each) for _, each in named)
     if of_benchmark and not across:
         if logs and logs.flags:
             raise UsageError(
@@ -234,16 +236,16 @@ def _name_of_run(folder: Path) -> str | None:
     return system_name(read_json(file).get("settings", {})) if file.is_file() else None
 
 
-def _own_place(given: str | Path | Result) -> Place | None:
+def _own_task_key(given: str | Path | Result) -> TaskKey | None:
     if isinstance(given, Result):
-        return given.place
-    return place_of_run([given]) if isinstance(given, Path) else None
+        return given.task_key
+    return task_key_of_run([given]) if isinstance(given, Path) else None
 
 
 def _block(
-    task_key: Place,
+    task_key: TaskKey,
     named_systems: Sequence[tuple[str, str | Path | Result]],
-    own: Sequence[Place],
+    own: Sequence[TaskKey],
     n_places: int,
     metrics: Sequence[str] | None,
     options: ReadOptions | None,
@@ -273,7 +275,7 @@ def _block(
 
 
 def _systems(
-    task_key: Place,
+    task_key: TaskKey,
     named_systems: Sequence[tuple[str, str | Path | Result]],
     n_places: int,
     options: ReadOptions | None,
@@ -294,7 +296,7 @@ def _systems(
                         each.system, score(each.answers, **where) if each.answers else None, each.row, each.answers
                     )
             continue
-        if n_places > 1 and (of := _own_place(given)) is None:
+        if n_places > 1 and (of := _own_task_key(given)) is None:
             raise UsageError(
                 f"{given} records no benchmark, and several are named; expected a run folder. Compare one benchmark."
             )

@@ -19,7 +19,7 @@ from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
 from kbbench_hf.scoring.copied_triples import COPIED, copied_triple_warnings
-from kbbench_hf.scoring.eval_task import EvalTask, place_of_run, resolve_task, run_settings
+from kbbench_hf.scoring.eval_task import EvalTask, resolve_task, run_settings, task_key_of_run
 from kbbench_hf.scoring.gold import gold_warnings
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result, UsedPrompt
 from kbbench_hf.scoring.warnings import (
@@ -85,19 +85,19 @@ def score(
     paths = [Path(item) if is_published(item) else user_path(item) for item in items if isinstance(item, Path | str)]
     task, run = resolve_task(paths, benchmark, config, split, mode), run_settings(paths)
     if any(map(is_published, paths)):
-        paths = [answers_of(str(path), task.place) for path in paths]
+        paths = [answers_of(str(path), task.task_key) for path in paths]
         options = ReadOptions(source=options.source, parser=options.parser)
-    if options.parser is None and run.get("benchmark") == task.place.benchmark:
+    if options.parser is None and run.get("benchmark") == task.task_key.benchmark:
         options = replace(options, parser=run["parser"])
     if paths:
         try:
             read = read_predictions(paths, task.benchmark, task.examples, options)
         except DataError:
-            if (of_run := run.get("benchmark", task.place.benchmark)) == task.place.benchmark:
+            if (of_run := run.get("benchmark", task.task_key.benchmark)) == task.task_key.benchmark:
                 raise
             raise DataError(
-                f"{paths[0]} is a run on {of_run}, not on {task.place.benchmark}. Score it without --benchmark, or "
-                f"name a run on {task.place.benchmark}.",
+                f"{paths[0]} is a run on {of_run}, not on {task.task_key.benchmark}. Score it without --benchmark, or "
+                f"name a run on {task.task_key.benchmark}.",
                 code="benchmark",
             ) from None
     else:
@@ -112,7 +112,7 @@ def score(
         annotations = find_annotations(paths[0])
     made_on = run.get("dataset_revision", "")
     of_run = [
-        *place_warning(place_of_run(paths) or task.place, task.place),
+        *place_warning(task_key_of_run(paths) or task.task_key, task.task_key),
         *revision_warning(made_on, task.revision),
         *stored_warnings(run.get("warnings", [])),
     ]
@@ -121,12 +121,12 @@ def score(
 
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
-    same = not run.get("similar_by") and run.get("benchmark") == task.place.benchmark
+    same = not run.get("similar_by") and run.get("benchmark") == task.task_key.benchmark
     asked = run if same else None  # demonstrations that an embedder selected are not known here: the stored count holds
     of_run = [each for each in of_run if not asked or each.code != COPIED]
     result = score_predictions(add_annotations(task, annotations), read, of_run, walked, run=asked)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run))
-    repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.place.benchmark
+    repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.task_key.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result

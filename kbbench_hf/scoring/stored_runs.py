@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks import Place, at_hand, benchmark
+from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark
 from kbbench_hf.benchmarks.base import Benchmark, Result, ScoredConfig, Systems
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
@@ -141,7 +141,7 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
 
     runs = [read_json(folder / RUN) for folder in folders]
     stored = [read_result(folder / "result.json") for folder in folders]
-    place, found = Place(*(stored[0][key] for key in Place._fields)), benchmark(stored[0]["benchmark"])  # type: ignore[literal-required]
+    place, found = TaskKey(*(stored[0][key] for key in TaskKey._fields)), benchmark(stored[0]["benchmark"])  # type: ignore[literal-required]
     if other := next((each for each in stored if (each["config"], each["split"], each["mode"]) != place[1:]), None):
         raise UsageError(
             f"The runs are of {place} and {other['benchmark']}/{other['config']}/{other['split']}/{other['mode']}; "

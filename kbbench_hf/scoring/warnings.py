@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.base import Benchmark, Scores
 from kbbench_hf.benchmarks.warnings import PlainWarning, ScoreWarning, unread_warning, unscored_warning
 from kbbench_hf.files.datasets import Id
@@ -91,7 +91,7 @@ def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
     return [ScoreWarning("revision", message, "Run the model again on the data that is installed.")]
 
 
-def place_warning(run_on: Place, scored_on: Place) -> list[ScoreWarning]:
+def place_warning(run_on: TaskKey, scored_on: TaskKey) -> list[ScoreWarning]:
     """Return a warning where answers were made on another config or split than they are scored on."""
     if run_on[:3] == scored_on[:3]:
         return []

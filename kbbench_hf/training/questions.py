@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks import find_dataset, name_of_path, place_of
+from kbbench_hf.benchmarks import find_dataset, name_of_path, task_key_of
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -82,7 +82,7 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
         DataError: a question stands in two splits.
     """
     benchmark = name_of_path(benchmark)
-    known = benchmark_of(place_of(benchmark).benchmark).data.splits
+    known = benchmark_of(task_key_of(benchmark).benchmark).data.splits
     for split in (TRAIN, VALIDATION, TEST):
         if split not in known:
             raise UsageError(

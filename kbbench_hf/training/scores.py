@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.benchmarks import find_dataset, name_of_path, place_of
+from kbbench_hf.benchmarks import find_dataset, name_of_path, task_key_of
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples, PromptOptions
 from kbbench_hf.errors import UsageError, missing_extra, unknown_name
@@ -70,7 +70,7 @@ class GenerationScores(TrainerCallback):  # type: ignore[misc]
         name: str = "",
     ) -> None:
         benchmark = name_of_path(benchmark)
-        if not benchmark_of(place_of(benchmark, config).benchmark).asking.prompts:
+        if not benchmark_of(task_key_of(benchmark, config).benchmark).asking.prompts:
             raise UsageError(
                 f"{benchmark!r} is answered by retrievers; expected one with prompts. Use RetrievalScores."
             )
@@ -175,7 +175,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         benchmark = name_of_path(benchmark)
-        if benchmark_of(place_of(benchmark).benchmark).asking.prompts:
+        if benchmark_of(task_key_of(benchmark).benchmark).asking.prompts:
             raise UsageError(f"{benchmark!r} is answered by language models; expected a ranking. Use GenerationScores.")
         self._benchmark, self._examples, *_ = load_examples(
             benchmark, None, split or _validation_split(benchmark), limit=limit
@@ -250,7 +250,7 @@ def _validation_split(name: str, config: str | None = None) -> str:
     Raises:
         UsageError: the benchmark has no such split.
     """
-    task_key = place_of(name, config)
+    task_key = task_key_of(name, config)
     known = benchmark_of(task_key.benchmark).data.splits
     if VALIDATION not in known:
         raise UsageError(

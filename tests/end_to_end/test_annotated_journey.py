@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kbbench_hf.benchmarks import as_place
+from kbbench_hf.benchmarks import as_task_key
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
@@ -81,7 +81,7 @@ def test_five_figures_are_the_same_from_the_run_to_the_space(in_tmp: Path) -> No
         (by_form,) = Store(Path("space/store")).visible()
         stations["Space"] = Store(Path("space/store")).result(by_form)["scores"]
     assert {name: scores == stations["run"] for name, scores in stations.items()} == dict.fromkeys(stations, True)
-    (row,) = board(Index(Store(Path("space/store"))), as_place(place))
+    (row,) = board(Index(Store(Path("space/store"))), as_task_key(place))
     assert row.annotators == f"chat:{MODEL}, sentence-transformers/all-MiniLM-L6-v2"
     for store in ("kbbench-leaderboard", "space/store"):
         assert "1 of 1 identical" in run("leaderboard", "rescore", "--all", "--store", store)

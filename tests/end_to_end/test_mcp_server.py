@@ -172,9 +172,9 @@ def test_a_client_in_memory_gets_the_predictions_of_our_own_loop(sessions: Agent
 
     anyio.run(main)
     sessions.write()
-    place_of = {puzzle.id: place for place, puzzle in enumerate(puzzles.questions)}
+    task_key_of = {puzzle.id: place for place, puzzle in enumerate(puzzles.questions)}
     with ToolCaller(
-        policy=policy(puzzles, lambda puzzle: case_of(place_of[puzzle.id], puzzles).play(puzzle))
+        policy=policy(puzzles, lambda puzzle: case_of(task_key_of[puzzle.id], puzzles).play(puzzle))
     ) as server:
         ours = kbbench_hf.run("mini-stark", "bm25", agent="llm:m", base_url=f"{server.url}/v1", limit=N, show=False)
     assert ours.folder is not None

@@ -69,8 +69,8 @@ def test_an_agent_of_another_framework_selects_what_its_model_says(in_tmp: Path)
     cases = [known[name] for name in SCRIPTS]
     with open_sessions("mini-stark", name="smolagents", limit=N, show=False) as sessions:
         answer_all(sessions, ScriptedModel(puzzles, cases))
-    place_of = {puzzle.id: place for place, puzzle in enumerate(puzzles.questions)}
-    play = policy(puzzles, lambda puzzle: cases[place_of[puzzle.id] % len(cases)].play(puzzle))
+    task_key_of = {puzzle.id: place for place, puzzle in enumerate(puzzles.questions)}
+    play = policy(puzzles, lambda puzzle: cases[task_key_of[puzzle.id] % len(cases)].play(puzzle))
     with ToolCaller(policy=play) as server:
         ours = kbbench_hf.run("mini-stark", "bm25", agent="llm:m", base_url=f"{server.url}/v1", limit=N, show=False)
     assert ours.folder is not None

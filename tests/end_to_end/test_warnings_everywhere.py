@@ -88,7 +88,7 @@ def on_the_board(file: Path, *capture: object) -> str:
         return str(error)
     store = Store(file.parent / "store")
     store_preview(store, read, System("a system"), "somebody")
-    place = read.result.place
+    place = read.result.task_key
     row = next(row for row in board(Index(store), place) if row.badge != "published")
     shown = preview_text(read).replace("\\", ""), unescape(head_html(row, place))
     assert all("near" in each or "only in case" in each or "equal the gold" in each for each in shown)
@@ -222,7 +222,7 @@ def test_every_place_says_how_many_queries_a_retriever_matched_with_nothing(
         from kbbench_hf.app.row_page import head_html
 
         command("submit", "{file}", "--name", "a system", "--store", "store")(file, monkeypatch, capsys)
-        place = load_examples("towns").place
+        place = load_examples("towns").task_key
         return unescape(head_html(board(Index(Store(Path("store"))), place)[0], place))
 
     places = {
@@ -270,7 +270,7 @@ def test_a_warning_of_a_run_is_shown_in_every_place(
         command("score", str(tmp_path), "--out", str(tmp_path))(tmp_path, monkeypatch, capsys)
     shown = command(*(each.replace("{run}", str(tmp_path)) for each in IN_PLACES[place]))(tmp_path, monkeypatch, capsys)
     if place == "board":
-        rows = board(Index(Store(tmp_path / "store")), score(tmp_path).place)
+        rows = board(Index(Store(tmp_path / "store")), score(tmp_path).task_key)
         shown = " ".join(str(warning) for row in rows for warning in row.warnings)
     elif "." in place:
         shown = unescape((tmp_path / place).read_text(encoding="utf-8"))

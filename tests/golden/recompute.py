@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.benchmarks.base import TaskKey
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
@@ -39,7 +39,7 @@ COLUMNS = ("benchmark", "config", "split", "mode", "system", "slice", "metric", 
 class Recomputed(NamedTuple):
     """A figure as it comes out here; `part` is `ontology=1_movie`, say, and empty for the whole."""
 
-    place: Place
+    place: TaskKey
     system: str
     part: str
     metric: str
@@ -76,7 +76,7 @@ def stark(data: Path) -> Iterator[Recomputed]:
         ranked = rank(IdLists.of([json.loads(row["pred_rank"]) for row in run]))
         wanted = IdLists.of([gold[row["query_id"]] for row in run])
         ranks = locate(ranked, wanted, missing=None, n_candidates=n_candidates)
-        place = Place(f"stark-{name}", "queries", "human", "reference")
+        place = TaskKey(f"stark-{name}", "queries", "human", "reference")
         for metric, values in lower_bounds(ranks, ["hit_at_1", "hit_at_5", "recall_at_20", "mrr"]).items():
             yield Recomputed(place, "ada-002", "", metric, float(values.mean()))
 
@@ -142,11 +142,11 @@ def recomputed(data: Path, folder: Path) -> Iterator[Recomputed]:
     yield from genres(data / "genres")
 
 
-def read(file: Path = FILE) -> dict[tuple[Place, str, str, str], float]:
+def read(file: Path = FILE) -> dict[tuple[TaskKey, str, str, str], float]:
     """Return (place, system, part, metric) -> value of a file that this wrote."""
     with file.open(encoding="utf-8", newline="") as lines:
         return {
-            (Place(*(row[column] for column in COLUMNS[:4])), row["system"], row["slice"], row["metric"]): float(
+            (TaskKey(*(row[column] for column in COLUMNS[:4])), row["system"], row["slice"], row["metric"]): float(
                 row["value"]
             )
             for row in csv.DictReader(lines)
@@ -158,4 +158,4 @@ if __name__ == "__main__" and "--write" in sys.argv:
     with tempfile.TemporaryDirectory() as built, FILE.open("w", encoding="utf-8", newline="") as out:
         lines = csv.writer(out, lineterminator="\n")
         lines.writerow(COLUMNS)
-        lines.writerows((*each.place, *each[1:4], repr(each.value)) for each in recomputed(shared, Path(built)))
+        lines.writerows((*each.task_key, *each[1:4], repr(each.value)) for each in recomputed(shared, Path(built)))

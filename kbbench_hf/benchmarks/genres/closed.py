@@ -74,14 +74,14 @@ def best_constant(offered: Sequence[Sequence[Pair]], gold: Sequence[Sequence[Tri
     ('r', [0.5, 1.0, 0.67])
     """
     documents: dict[str, list[int]] = {}
-    for place, triples in enumerate(gold):
+    for task_key, triples in enumerate(gold):
         for relation in dict.fromkeys(str(triple[1]) for triple in triples):
-            documents.setdefault(relation, []).append(place)
+            documents.setdefault(relation, []).append(task_key)
     n_scored = sum(bool(triples) for triples in gold)
     best: tuple[float, str, Sequence[float]] | None = None
     for relation, places in documents.items():  # of all other documents the constant is wrong
-        answers = [[(head, relation, tail) for head, tail in offered[place]] for place in places]
-        values = hard_match(answers, [gold[place] for place in places], empty=0.0)
+        answers = [[(head, relation, tail) for head, tail in offered[task_key]] for task_key in places]
+        values = hard_match(answers, [gold[task_key] for task_key in places], empty=0.0)
         means = [float(total) / n_scored for total in np.nansum(values, axis=1)]
         if best is None or means[2] > best[0]:
             best = means[2], relation, means

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kbbench_hf.benchmarks.annotated import HumanVote
 from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Example, Examples, Place
+from kbbench_hf.benchmarks.base import Example, Examples, TaskKey
 from kbbench_hf.benchmarks.genres.answers import PUBLISHED, RELEASE_NAMES, stored_by_text
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.building.genres.release import CONFIGS
@@ -26,7 +26,7 @@ def released_outputs(release: Path, examples: Examples) -> list[tuple[str, list[
         DataError: the release has no stored outputs of this config.
     """
     config = examples.context.config
-    place = Place("genres-corpora", config, "test", "reference")
+    place = TaskKey("genres-corpora", config, "test", "reference")
     published = read_published(PUBLISHED)[place]
     found: list[tuple[str, list[Answer], Mapping[str, float]]] = []
     for system, name in RELEASE_NAMES.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.base import Place
+from kbbench_hf.benchmarks.base import TaskKey
 from kbbench_hf.benchmarks.genres.answers import ANSWERED, CLONE, PUBLISHED, RAW, read_release, stored_by_text
 from kbbench_hf.benchmarks.genres.statistics import repair_report
 from kbbench_hf.benchmarks.genres.topic_corpora import corpus_config, licensed_texts, released_corpus
@@ -93,7 +93,7 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
     answers = {
         (name, "test", system): rows
         for name in wanted
-        for system in published[Place("genres-corpora", name, "test", "reference")]
+        for system in published[TaskKey("genres-corpora", name, "test", "reference")]
         if (rows := release.answers(name, ANSWERED[system], tables[name]["test"]))
     }
     card = _CARD.read_text(encoding="utf-8") + _missing([name for name in wanted if corpus_config(name) not in tables])

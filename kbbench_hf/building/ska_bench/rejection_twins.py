@@ -54,9 +54,9 @@ MOST_WORDS = 0.5
 _WORD = re.compile(r"\w+")
 _YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
-Place = tuple[bool, int]
+TaskKey = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
-Removed = dict[Place, int | None]
+Removed = dict[TaskKey, int | None]
 """Removed unit -> the number of the row that takes its place; None where none does."""
 
 
@@ -185,7 +185,7 @@ class TwinMaker:
                 return None
         return Twin(False, lost), Twin(True, matched)
 
-    def find_cut(self) -> list[Place]:
+    def find_cut(self) -> list[TaskKey]:
         """Return the fewest positives without which no answer follows; none for programs of `TOTALS`.
 
         None either where a program reads a table without emptied rows. Of cuts of one size it is the one that shares
@@ -196,7 +196,7 @@ class TwinMaker:
             return self._removable(self.stating_units())
         if self._units.derivations:
             derived = smallest_cuts(self._units.derivations, positive_units(instance))
-            cuts: list[list[Place]] = [list(cut) for cut in derived]
+            cuts: list[list[TaskKey]] = [list(cut) for cut in derived]
         elif not program or not instance.is_table:
             return self._answering_units()
         elif program["type"] in TOTALS or not len(self._units.emptied):
@@ -205,20 +205,20 @@ class TwinMaker:
             cuts = self._cuts_of_rows(program)
             if self._revision > 1:
                 cuts = [] if any(map(self._follows, self._positives)) else cuts
-        cheapest = min(cuts, key=self._cost, default=list[Place]())
+        cheapest = min(cuts, key=self._cost, default=list[TaskKey]())
         return sorted(cheapest)
 
-    def _cost(self, cut: Sequence[Place]) -> tuple[int, int]:
+    def _cost(self, cut: Sequence[TaskKey]) -> tuple[int, int]:
         """Return how many triples of a cut leave another one between their ends, and its words of the question."""
         shown = (*self._positives, *self._noise) if self._revision > 1 and self._instance.subset == "kg" else ()
         joined = Counter(map(self._ends, shown))
         rejoined = sum(joined[self._ends(unit)] > 1 for unit in cut)
         return rejoined, sum(len(self._question & _words(self._text(unit))) for unit in cut)
 
-    def _ends(self, unit: Place) -> frozenset[str]:
+    def _ends(self, unit: TaskKey) -> frozenset[str]:
         return frozenset(map(normal_name, self._unit(unit)[::2]))
 
-    def _follows(self, unit: Place) -> bool:
+    def _follows(self, unit: TaskKey) -> bool:
         """Return whether what a row loses with its emptied cell, or a graph with a triple, follows from others."""
         rows, number = self._pool.sk[self._instance.group], unit[1]
         if not self._instance.is_table:
@@ -230,7 +230,7 @@ class TwinMaker:
             cell_follows(rows, number, column) or (is_compared and order_follows(rows, column)) for column in lost
         )
 
-    def stating_units(self) -> list[Place]:
+    def stating_units(self) -> list[TaskKey]:
         """Return the units of the context that state an answer; none of a subset without texts.
 
         These are the positives that name an answer, and others that name it beside the question: rows that name what
@@ -253,7 +253,7 @@ class TwinMaker:
         ]
         question = f" {normal_name(self._instance.question)} "
 
-        def is_about(place: Place) -> bool:
+        def is_about(place: TaskKey) -> bool:
             near = [name for name in entities if mentions(text[place], name)]
             if self._instance.is_table and not place[0]:
                 near = [name for name in near if mentions(question, name)]
@@ -261,7 +261,7 @@ class TwinMaker:
 
         return sorted(place for place in naming if place in self._positives or is_about(place))
 
-    def _removable(self, cut: list[Place]) -> list[Place]:
+    def _removable(self, cut: list[TaskKey]) -> list[TaskKey]:
         """Return a cut, or none of it where rows that lose a cell still name an answer, or anything else gives one."""
         answers = self._answer_names()
         rows = [place for place in cut if self._instance.is_table and not place[0]]
@@ -299,7 +299,7 @@ class TwinMaker:
         rows = [self._text(place) for place in self._positives if self._instance.is_table and not place[0]]
         return len(rows) > 1 and any(map(_YEAR.search, rows))
 
-    def _suggests_another(self, cut: Sequence[Place]) -> bool:
+    def _suggests_another(self, cut: Sequence[TaskKey]) -> bool:
         """Return whether a text that stays may name another answer: it speaks of what a removed cell or triple states.
 
         Without "(Heat, director, Ann)", the text "Ann is the director of ..." may list another film that fits.
@@ -323,7 +323,7 @@ class TwinMaker:
         emptied = self._cells[self._stand_ins[number]] if number in self._stand_ins else rows[number]
         return [n for n, cell in enumerate(rows[number]) if cell != emptied[n]]
 
-    def _cuts_of_rows(self, program: Program) -> list[list[Place]]:
+    def _cuts_of_rows(self, program: Program) -> list[list[TaskKey]]:
         cells, emptied, positive = self._cells, self._units.emptied.numbers.tolist(), self._instance.positive_sk
         for size in range(1, len(positive) + 1):
             cuts = []
@@ -335,7 +335,7 @@ class TwinMaker:
                 return cuts
         return []
 
-    def _answering_units(self) -> list[Place]:
+    def _answering_units(self) -> list[TaskKey]:
         """Return the positives that state the answer of a question without a program; all of them where none does.
 
         That is the row whose emptied cell states it, or else the passages that do. Where no passage of noise shares as
@@ -354,7 +354,7 @@ class TwinMaker:
             return passages if close else rows
         return passages or self._positives
 
-    def _features(self) -> Mapping[Place, NDArray[np.float64]]:
+    def _features(self) -> Mapping[TaskKey, NDArray[np.float64]]:
         """Return for each unit: the question's words in it, the sum of their idf, the log of its length."""
         texts = {place: self._text(place) for place in (*self._positives, *self._noise)}
         shared = {place: self._question & _words(text) for place, text in texts.items()}
@@ -368,13 +368,13 @@ class TwinMaker:
     def _states_answer(self, text: str) -> bool:
         return any(answer.casefold() in text.casefold() for answer in self._instance.answers)
 
-    def _unit(self, place: Place) -> Cells:
+    def _unit(self, place: TaskKey) -> Cells:
         return (self._pool.text if place[0] else self._cells)[place[1]]
 
-    def _names_topic(self, place: Place) -> bool:
+    def _names_topic(self, place: TaskKey) -> bool:
         return any(topic in self._unit(place) for topic in self._instance.topics)
 
-    def _text(self, place: Place) -> str:
+    def _text(self, place: TaskKey) -> str:
         return " ".join(self._unit(place))
 
 
@@ -395,5 +395,5 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-def _places(units: Units) -> list[Place]:
+def _places(units: Units) -> list[TaskKey]:
     return list(zip(units.in_text.tolist(), units.numbers.tolist(), strict=True))

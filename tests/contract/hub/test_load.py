@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kbbench_hf.benchmarks import benchmark, find_dataset, place_of, shipped_dataset
+from kbbench_hf.benchmarks import benchmark, find_dataset, shipped_dataset, task_key_of
 from kbbench_hf.benchmarks.stark.benchmark import MINI as MINI_STARK
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import MANIFEST, write_dataset
@@ -61,6 +61,6 @@ def test_a_name_is_never_a_path_to_somewhere_else(in_tmp, name):
     for place in (".", "secrets", "kbbench/a/b"):
         Path(place).mkdir(parents=True, exist_ok=True)
         Path(place, MANIFEST).write_text("{}")
-    for find in (find_dataset, benchmark, place_of):  # what visitors of the leaderboard name goes through these
+    for find in (find_dataset, benchmark, task_key_of):  # what visitors of the leaderboard name goes through these
         with pytest.raises(UsageError, match="Unknown"):
             find(name.format(here=in_tmp))

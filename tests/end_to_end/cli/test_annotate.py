@@ -50,7 +50,7 @@ def test_the_board_is_told_of_a_model_that_judged_itself(answers: Path, in_tmp: 
         done = run("annotate", str(folder), "--fact-judge", "Org/M", "--base-url", server.url)
     assert done.exception is None
     assert run("submit", str(folder), "--name", "a system", "--store", "store").exception is None
-    (row,) = (row for row in board(Index(Store(Path("store"))), score(folder).place) if row.badge != "published")
+    (row,) = (row for row in board(Index(Store(Path("store"))), score(folder).task_key) if row.badge != "published")
     assert "m judged its own predictions" in str(row.warnings)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks import Place, as_place, shipped_answers
+from kbbench_hf.benchmarks import TaskKey, as_task_key, shipped_answers
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
@@ -25,12 +25,12 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Boards:
 
 
 @pytest.fixture(scope="session")
-def place() -> Place:
-    return as_place("mini-text2kg/sentences/test/reference")
+def place() -> TaskKey:
+    return as_task_key("mini-text2kg/sentences/test/reference")
 
 
 @pytest.fixture
-def board(boards: Boards, place: Place) -> Board:
+def board(boards: Boards, place: TaskKey) -> Board:
     return boards.board(place)
 
 

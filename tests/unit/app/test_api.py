@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from kbbench_hf.app.api import routes
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.scoring.score import score
 from tests.unit.app.parsed import parsed
 
@@ -39,7 +39,7 @@ class Get:
         return asyncio.run(ask())
 
 
-def test_a_board_has_every_row_with_all_digits(get: Get, board: Board, place: Place) -> None:
+def test_a_board_has_every_row_with_all_digits(get: Get, board: Board, place: TaskKey) -> None:
     answer = get("/api/board", place=str(place)).json()
     assert [row["system"] for row in answer["rows"]] == ["pattern", "copy"] and answer["headline"] == "f1"
     figure = answer["rows"][0]["figures"]["f1"]
@@ -49,7 +49,7 @@ def test_a_board_has_every_row_with_all_digits(get: Get, board: Board, place: Pl
     assert answer["rows"][1]["gap"] == pytest.approx(-0.2236, abs=1e-4)
 
 
-def test_csv_and_latex_are_the_same_view(get: Get, place: Place) -> None:
+def test_csv_and_latex_are_the_same_view(get: Get, place: TaskKey) -> None:
     answer = get("/api/board", place=str(place), format="csv", sort="-F1", columns="F1,vs previous row")
     lines = list(csv.DictReader(io.StringIO(answer.text)))
     assert [line["system"] for line in lines] == ["copy", "pattern"]
@@ -77,7 +77,7 @@ def test_the_picture_of_links_is_a_png(get: Get) -> None:
     assert get("/kbbench.png").content.startswith(b"\x89PNG")
 
 
-def test_a_row_and_its_predictions_score_to_the_same_figures(get: Get, board: Board, place: Place) -> None:
+def test_a_row_and_its_predictions_score_to_the_same_figures(get: Get, board: Board, place: TaskKey) -> None:
     row = get(f"/api/rows/{board.rows[0].id}").json()
     file = get(f"/api/rows/{board.rows[0].id}/predictions.jsonl.gz")
     rows = [json.loads(line) for line in gzip.decompress(file.content).splitlines()]
@@ -86,7 +86,7 @@ def test_a_row_and_its_predictions_score_to_the_same_figures(get: Get, board: Bo
     assert row["place"] == str(place) and row["record"]["submitter"] == "somebody"
 
 
-def test_what_there_is_not_is_said_with_404(get: Get, place: Place) -> None:
+def test_what_there_is_not_is_said_with_404(get: Get, place: TaskKey) -> None:
     for path, asked in (
         ("/api/board", {}),
         ("/api/board", {"place": "a/b/c/d"}),
@@ -99,7 +99,7 @@ def test_what_there_is_not_is_said_with_404(get: Get, place: Place) -> None:
 
 
 def test_published_figures_have_no_predictions(get: Get, boards: Boards) -> None:
-    row = boards.board(Place("ska-bench", "noise_kg_4k", "test", "squad")).rows[0]
+    row = boards.board(TaskKey("ska-bench", "noise_kg_4k", "test", "squad")).rows[0]
     assert get(f"/api/rows/{row.id}").json()["system"] == row.system
     assert "no predictions" in get(f"/api/rows/{row.id}/predictions.jsonl.gz").json()["error"]
 

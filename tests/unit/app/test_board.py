@@ -9,7 +9,7 @@ import pytest
 
 from kbbench_hf.app.board_table import plot_axes, plot_html, summary_html, table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks import Place, as_place, shipped_answers
+from kbbench_hf.benchmarks import TaskKey, as_task_key, shipped_answers
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
@@ -29,7 +29,7 @@ def marks(table: Element) -> dict[str, tuple[str | None, str | None]]:
     }
 
 
-def test_the_best_system_stands_first_with_the_ends_of_its_intervals_set_smaller(board: Board, place: Place) -> None:
+def test_the_best_system_stands_first_with_the_ends_of_its_intervals_set_smaller(board: Board, place: TaskKey) -> None:
     table = parsed(table_html(board, place, View(), SHOWN))
     assert table.rows() == [
         ["1", "pattern", "0.6264 0.492–0.748", "0.0000 0.000–0.074", "submission"],
@@ -38,14 +38,14 @@ def test_the_best_system_stands_first_with_the_ends_of_its_intervals_set_smaller
     assert [each.text for each in table.all("span", class_="beside")][:2] == ["0.492–0.748", "0.000–0.074"]
 
 
-def test_the_difference_is_to_the_row_above_in_any_order(board: Board, place: Place) -> None:
+def test_the_difference_is_to_the_row_above_in_any_order(board: Board, place: TaskKey) -> None:
     def cells(sort: str) -> list[str]:
         return [row[1] for row in parsed(table_html(board, place, View(sort=sort), ["vs previous row"])).rows()]
 
     assert cells("") == ["", "-0.2236 ✓ p 0.0004"] and cells("-F1") == ["", "+0.2236 ✓ p 0.0004"]
 
 
-def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place: Place) -> None:
+def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place: TaskKey) -> None:
     table = parsed(table_html(board, place, View(), SHOWN))
     classes = ["", "name", "number", "number", ""]
     assert [head.attributes["class"] for head in table.all("th", scope="col")] == classes
@@ -55,11 +55,11 @@ def test_columns_say_whether_they_are_names_numbers_or_words(board: Board, place
     ]
 
 
-def test_the_name_stays_whatever_columns_are_chosen(board: Board, place: Place) -> None:
+def test_the_name_stays_whatever_columns_are_chosen(board: Board, place: TaskKey) -> None:
     assert list(marks(parsed(table_html(board, place, View(), ["F1"])))) == ["system", "F1 ↑"]
 
 
-def test_a_heading_sorts_then_turns_round_then_lets_go(board: Board, place: Place) -> None:
+def test_a_heading_sorts_then_turns_round_then_lets_go(board: Board, place: TaskKey) -> None:
     def mark(sort: str) -> dict[str, tuple[str | None, str | None]]:
         return marks(parsed(table_html(board, place, View(sort=sort), ["F1"])))
 
@@ -69,13 +69,13 @@ def test_a_heading_sorts_then_turns_round_then_lets_go(board: Board, place: Plac
     assert mark("system")["system ▲"] == ("ascending", "-system")
 
 
-def test_rows_come_in_the_order_that_was_asked_for(board: Board, place: Place) -> None:
+def test_rows_come_in_the_order_that_was_asked_for(board: Board, place: TaskKey) -> None:
     names = [row[0] for row in parsed(table_html(board, place, View(sort="-F1"), ["F1"])).rows()]
     assert names == ["copy", "pattern"]
 
 
 def test_a_line_stands_where_a_rank_group_begins_unless_rows_are_sorted(
-    board_of: Callable[[list[str]], Board], place: Place
+    board_of: Callable[[list[str]], Board], place: TaskKey
 ) -> None:
     found = board_of(["a", "b", "c", "d"])
     groups = (1, 1, 3, None)
@@ -85,7 +85,7 @@ def test_a_line_stands_where_a_rank_group_begins_unless_rows_are_sorted(
         assert [row.attributes["data-row"] for row in rows] == expected
 
 
-def test_a_row_opens_by_a_click_and_by_a_link(board: Board, place: Place) -> None:
+def test_a_row_opens_by_a_click_and_by_a_link(board: Board, place: TaskKey) -> None:
     first = parsed(table_html(board, place, View(), SHOWN)).all("tr", data_row=board.rows[0].id)[0]
     (link,) = first.all("a")
     assert link.attributes["href"] == (
@@ -93,7 +93,7 @@ def test_a_row_opens_by_a_click_and_by_a_link(board: Board, place: Place) -> Non
     )
 
 
-def test_the_table_scrolls_by_keyboard_under_a_name(board: Board, place: Place) -> None:
+def test_the_table_scrolls_by_keyboard_under_a_name(board: Board, place: TaskKey) -> None:
     (around,) = parsed(table_html(board, place, View(), SHOWN)).all("div", class_="kb-scroll")
     assert around.attributes == {
         "class": "kb-scroll", "tabindex": "0", "role": "region", "aria-label": "Table, scrolls sideways"
@@ -104,7 +104,7 @@ def test_the_table_scrolls_by_keyboard_under_a_name(board: Board, place: Place) 
 def test_a_board_shows_what_somebody_else_stored_and_took_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbbench_hf.app.boards.PATIENCE_S", 60.0)  # of a busy machine
     store, (first, second, *_) = Store(tmp_path / "store"), shipped_answers("mini-text2kg")
-    boards, place = Boards(Index(store)), as_place("mini-text2kg/sentences/test/reference")
+    boards, place = Boards(Index(store)), as_task_key("mini-text2kg/sentences/test/reference")
     store_preview(store, preview(first, "mini-text2kg"), System("first"), "somebody")
     shown = {row.system for row in boards.board(place).rows}
     assert "first" in shown
@@ -115,7 +115,7 @@ def test_a_board_shows_what_somebody_else_stored_and_took_in(tmp_path: Path, mon
 
 def test_a_board_that_is_long_in_the_making_is_shown_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, read = Store(tmp_path / "store"), preview(shipped_answers("mini-text2kg")[0], "mini-text2kg")
-    boards, place = Boards(Index(store)), as_place("mini-text2kg/sentences/test/reference")
+    boards, place = Boards(Index(store)), as_task_key("mini-text2kg/sentences/test/reference")
     before = boards.board(place).rows
     row = store_preview(store, read, System("mine"), "somebody").id
     allowed = threading.Event()
@@ -128,7 +128,7 @@ def test_a_board_that_is_long_in_the_making_is_shown_as_it_was(tmp_path: Path, m
 
 
 def test_two_metrics_are_plotted_with_the_pareto_front(boards: Boards) -> None:
-    place = as_place("stark-mag/queries/test/reference")
+    place = as_task_key("stark-mag/queries/test/reference")
     found = boards.board(place)
     across, up = plot_axes(found)
     assert across[-1] == up[0] == "Hit@1" and {"Hit@5", "R@20", "MRR"} <= set(across) & set(up)
@@ -148,7 +148,7 @@ def test_two_metrics_are_plotted_with_the_pareto_front(boards: Boards) -> None:
 
 
 def test_a_cost_is_plotted_on_a_logarithmic_axis_where_lower_is_better(boards: Boards) -> None:
-    place = as_place("ska-bench/noise_kg_4k/test/squad")
+    place = as_task_key("ska-bench/noise_kg_4k/test/squad")
     found = boards.board(place)
     assert plot_axes(found)[0][0] == "size, B"
     page = parsed(plot_html(found, place, "size, B", "F1"))
@@ -159,7 +159,7 @@ def test_a_cost_is_plotted_on_a_logarithmic_axis_where_lower_is_better(boards: B
 
 
 def test_a_summary_has_the_scores_of_all_datasets_and_their_mean_where_all_are_known(boards: Boards) -> None:
-    place = as_place("stark-mag/queries/test/reference")
+    place = as_task_key("stark-mag/queries/test/reference")
     table = parsed(summary_html(boards, boards.board(place), place))
     heads = [each.text for each in table.all("th", scope="col")]
     assert heads == ["system", "stark-amazon", "stark-mag", "stark-prime", "mean"]
@@ -169,5 +169,5 @@ def test_a_summary_has_the_scores_of_all_datasets_and_their_mean_where_all_are_k
     means = [float(values[-1]) for values in lines.values() if values[-1]]
     assert means == sorted(means, reverse=True) and next(iter(lines)) == "GRASP"
     assert table.all("a", href="?place=stark-prime/queries/test/reference")
-    mini = as_place("mini-text2kg/sentences/test/reference")
+    mini = as_task_key("mini-text2kg/sentences/test/reference")
     assert summary_html(boards, boards.board(mini), mini) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from kbbench_hf.app.board_table import board_problem, table_html
 from kbbench_hf.app.boards import Board
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import Element, parsed
@@ -26,7 +26,7 @@ def below(page: Element) -> tuple[str, list[tuple[str, str | None, bool]]]:
 
 @pytest.mark.parametrize(("number", "n_rows", "dead"), [(1, 50, "Previous"), (2, 50, None), (3, 20, "Next")])
 def test_a_page_has_fifty_rows_and_leads_to_its_neighbours(
-    long: Board, place: Place, number: int, n_rows: int, dead: str | None
+    long: Board, place: TaskKey, number: int, n_rows: int, dead: str | None
 ) -> None:
     page = parsed(table_html(long, place, View(page=number), ["F1"]))
     words, buttons = below(page)
@@ -40,16 +40,16 @@ def test_a_page_has_fifty_rows_and_leads_to_its_neighbours(
     ]
 
 
-def test_a_page_that_does_not_exist_is_the_nearest_one(long: Board, place: Place) -> None:
+def test_a_page_that_does_not_exist_is_the_nearest_one(long: Board, place: TaskKey) -> None:
     assert below(parsed(table_html(long, place, View(page=99), ["F1"])))[0].startswith("page 3 of 3")
 
 
-def test_one_page_has_no_buttons_and_says_how_many_a_search_left(long: Board, place: Place) -> None:
+def test_one_page_has_no_buttons_and_says_how_many_a_search_left(long: Board, place: TaskKey) -> None:
     words, buttons = below(parsed(table_html(long, place, View(search="system 11"), ["F1"])))
     assert words.startswith("11 of 120 systems") and buttons == []
 
 
-def test_a_search_without_a_result_says_what_to_do(long: Board, place: Place) -> None:
+def test_a_search_without_a_result_says_what_to_do(long: Board, place: TaskKey) -> None:
     page = parsed(table_html(long, place, View(search="nobody"), ["F1"]))
     assert page.all("p", class_="kb-empty")[0].text.startswith("No system matches. Clear the search")
     assert page.all("table") == [] and below(page)[0].startswith("0 of 120 systems")

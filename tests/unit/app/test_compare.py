@@ -7,7 +7,7 @@ import pytest
 
 from kbbench_hf.app import compare_page
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from tests.unit.app.parsed import parsed
 
@@ -66,14 +66,14 @@ def test_every_figure_has_its_paired_difference_on_an_axis_around_zero(
 
 
 def test_examples_show_both_answers_beside_the_gold(
-    boards: Boards, board: Board, place: Place, rows: list[Row]
+    boards: Boards, board: Board, place: TaskKey, rows: list[Row]
 ) -> None:
     page = parsed(compare_page.disagreement_examples(boards, board, place, rows))
     first = page.all("details")[0]
     assert [each.text for each in first.all("b")] == ["Gold", "copy", "pattern"] and first.all("li", class_="right")
 
 
-def test_less_than_two_rows_are_not_compared(boards: Boards, place: Place, rows: list[Row]) -> None:
+def test_less_than_two_rows_are_not_compared(boards: Boards, place: TaskKey, rows: list[Row]) -> None:
     for ids in ([], [rows[0].id], [rows[0].id] * 2, [rows[0].id, "nobody"]):
         assert parsed(compare_page.compare_html(boards, place, ids)).text.startswith("Choose two to five systems")
     assert parsed(compare_page.compare_html(boards, place, [row.id for row in rows])).all("section")

@@ -16,7 +16,7 @@ from kbbench_hf.app.board_table import table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.first_page import FirstPage, first_html, requested_tab
 from kbbench_hf.app.row_page import row_html
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import parsed
 
@@ -35,7 +35,7 @@ def client(boards: Boards, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     return TestClient(Starlette(routes=routes, middleware=[Middleware(FirstPage, boards=boards)]))
 
 
-def test_a_board_is_sent_with_the_rows_that_its_address_asks_for(board: Board, boards: Boards, place: Place) -> None:
+def test_a_board_is_sent_with_the_rows_that_its_address_asks_for(board: Board, boards: Boards, place: TaskKey) -> None:
     found = first_html(boards, {"place": str(place), "sort": "-F1", "search": "pattern"})
     assert table_html(board, place, View(search="pattern", sort="-F1"), board.default_columns) in found
     assert [row[1] for row in parsed(found).rows()] == ["pattern"]
@@ -43,7 +43,7 @@ def test_a_board_is_sent_with_the_rows_that_its_address_asks_for(board: Board, b
     assert words == {"Dataset": "Text2KGBench, mini", "Subset and split": "test", "Search": "pattern", "Origin": "all"}
 
 
-def test_a_row_and_the_overview_are_sent_whole(board: Board, boards: Boards, place: Place) -> None:
+def test_a_row_and_the_overview_are_sent_whole(board: Board, boards: Boards, place: TaskKey) -> None:
     row = board.rows[0].id
     assert row_html(boards, place, row) in first_html(boards, {"row": row})
     assert "No such row" in first_html(boards, {"row": "f" * 32})
@@ -51,7 +51,7 @@ def test_a_row_and_the_overview_are_sent_whole(board: Board, boards: Boards, pla
         assert parsed(first_html(boards, home)).all("h2")[0].text == "STaRK"
 
 
-def test_ticked_rows_are_compared_without_scripts_too(client: TestClient, board: Board, place: Place) -> None:
+def test_ticked_rows_are_compared_without_scripts_too(client: TestClient, board: Board, place: TaskKey) -> None:
     form = parsed(client.get(f"/?place={place}").text.partition("<main>")[2].partition("</main>")[0])
     boxes = form.all("input", type="checkbox", form="kb-compare")
     assert [each.attributes["value"] for each in boxes] == [row.id for row in board.rows]
@@ -67,7 +67,7 @@ def test_forms_are_left_to_the_scripts(boards: Boards, asked: dict[str, str]) ->
     assert first_html(boards, asked) == ""
 
 
-def test_only_the_page_itself_is_filled(client: TestClient, place: Place) -> None:
+def test_only_the_page_itself_is_filled(client: TestClient, place: TaskKey) -> None:
     page = client.get(f"/?place={place}").text
     assert page.index("<table") < page.index("<gradio-app>") and page.index("kbbench.css") < page.index("</head>")
     assert client.head("/").text == "" and client.get("/config").text == EMPTY
@@ -77,7 +77,7 @@ def test_only_the_page_itself_is_filled(client: TestClient, place: Place) -> Non
 
 @pytest.mark.parametrize("path", ["/", "/prefix/"])  # with the prefix stripped by the proxy, and left
 def test_behind_a_prefix_the_page_is_filled_and_names_its_own_addresses(
-    path: str, client: TestClient, place: Place
+    path: str, client: TestClient, place: TaskKey
 ) -> None:
     behind = TestClient(client.app, root_path="/prefix")
     page = behind.get(f"{path}?place={place}").text
@@ -91,7 +91,7 @@ def test_behind_a_prefix_the_page_is_filled_and_names_its_own_addresses(
 
 
 def test_a_link_to_a_page_is_shown_elsewhere_as_what_the_page_is(
-    client: TestClient, board: Board, place: Place
+    client: TestClient, board: Board, place: TaskKey
 ) -> None:
     first = board.rows[0]
     for asked, title, description in (
@@ -114,7 +114,7 @@ def test_a_link_to_a_page_is_shown_elsewhere_as_what_the_page_is(
 
 
 def test_a_page_that_takes_long_or_fails_is_sent_without(
-    client: TestClient, boards: Boards, monkeypatch: pytest.MonkeyPatch, place: Place
+    client: TestClient, boards: Boards, monkeypatch: pytest.MonkeyPatch, place: TaskKey
 ) -> None:
     monkeypatch.setattr("kbbench_hf.app.first_page.PATIENCE_S", 0.05)
     asked_on, finished = Event(), list[bool]()

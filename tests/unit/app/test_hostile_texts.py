@@ -12,7 +12,7 @@ from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.drawings import Dot, scatter
 from kbbench_hf.app.examples import ShownExample
 from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, render_html, table
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.table import BoardScore, Flag
@@ -44,12 +44,12 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_names_on_the_board_are_text(board_of: Callable[[list[str]], Board], place: Place) -> None:
+def test_names_on_the_board_are_text(board_of: Callable[[list[str]], Board], place: TaskKey) -> None:
     page = inert(table_html(board_of(HOSTILE), place, View(), ["F1"]))
     assert [row[0] for row in page.rows()] == [words(text) for text in HOSTILE]
 
 
-def test_ids_and_licences_are_text_too(board_of: Callable[[list[str]], Board], place: Place) -> None:
+def test_ids_and_licences_are_text_too(board_of: Callable[[list[str]], Board], place: TaskKey) -> None:
     found = board_of(HOSTILE)
     found = replace(found, rows=[replace(row, id=row.system, licence=row.system) for row in found.rows])
     page = inert(table_html(found, place, View(), ["license"]))
@@ -58,7 +58,7 @@ def test_ids_and_licences_are_text_too(board_of: Callable[[list[str]], Board], p
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_row_s_head_and_an_error_are_text(board: Board, place: Place, text: str) -> None:
+def test_a_row_s_head_and_an_error_are_text(board: Board, place: TaskKey, text: str) -> None:
     row = replace(board.rows[0], system=text, submitter=text, licence=text, link=text, notes=text)
     head = inert(row_page.head_html(row, place))
     assert head.all("h2")[0].text == words(text) and head.all("p")[-1].text == words(text)
@@ -92,7 +92,7 @@ def test_pictures_flags_and_examples_are_text() -> None:
         inert(render_html("no_row", row=text).replace('href="?"', 'href="?place=x"'))
 
 
-def test_a_whole_row_and_its_flags_are_text(boards: Boards, board: Board, place: Place) -> None:
+def test_a_whole_row_and_its_flags_are_text(boards: Boards, board: Board, place: TaskKey) -> None:
     page = inert(row_page.row_html(boards, place, board.rows[0].id))
     assert page.all("h2")[0].text == board.rows[0].system
     for text in HOSTILE:

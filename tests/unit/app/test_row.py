@@ -9,7 +9,7 @@ import pytest
 from kbbench_hf.app import examples, row_page
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.examples import why_hidden
-from kbbench_hf.benchmarks import Place, as_place
+from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from tests.unit.app.parsed import parsed
@@ -20,7 +20,7 @@ def row(board: Board) -> Row:
     return next(row for row in board.rows if row.system == "pattern")
 
 
-def test_the_head_says_who_what_and_how(row: Row, place: Place) -> None:
+def test_the_head_says_who_what_and_how(row: Row, place: TaskKey) -> None:
     head = parsed(row_page.head_html(row, place))
     facts, link, notes = head.all("p")
     assert head.all("h2", class_="kb")[0].text == "pattern"
@@ -33,7 +33,7 @@ def test_the_head_says_who_what_and_how(row: Row, place: Place) -> None:
     assert notes.text == "a note"
 
 
-def test_only_a_web_address_becomes_a_link_and_what_was_not_said_has_no_line(row: Row, place: Place) -> None:
+def test_only_a_web_address_becomes_a_link_and_what_was_not_said_has_no_line(row: Row, place: TaskKey) -> None:
     head = parsed(row_page.head_html(replace(row, link="javascript:alert(1)", notes=""), place))
     assert head.all("a") == [] and [each.text for each in head.all("p")][1:] == ["javascript:alert(1)"]
     assert len(parsed(row_page.head_html(replace(row, link="", notes=""), place)).all("p")) == 1
@@ -60,7 +60,7 @@ def test_published_figures_have_none(board: Board, row: Row) -> None:
 
 
 def test_examples_begin_with_the_worst_and_show_sentence_gold_and_what_each_part_is(
-    boards: Boards, board: Board, place: Place, row: Row
+    boards: Boards, board: Board, place: TaskKey, row: Row
 ) -> None:
     page = parsed(row_page.worst_examples(boards, board, place, row))
     examples = page.all("details")
@@ -75,11 +75,11 @@ def test_examples_begin_with_the_worst_and_show_sentence_gold_and_what_each_part
     ("dataset", "words"), [("genres-corpora", "no licence"), ("ska-bench", "no licence"), ("mini-text2kg", "")]
 )
 def test_no_example_is_shown_of_a_source_without_a_licence(dataset: str, words: str) -> None:
-    assert words in why_hidden(Place(dataset, "", "", ""))
+    assert words in why_hidden(TaskKey(dataset, "", "", ""))
 
 
 def test_no_example_of_a_private_split_is_shown_or_handed_out(
-    boards: Boards, board: Board, place: Place, row: Row, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    boards: Boards, board: Board, place: TaskKey, row: Row, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "README.md").write_text("---\nprivate: true\n---\n")
     monkeypatch.setattr(examples, "at_hand", lambda name: DatasetFolder(tmp_path))
@@ -88,8 +88,8 @@ def test_no_example_of_a_private_split_is_shown_or_handed_out(
     assert "Tarn" not in page
 
 
-def test_an_address_shows_that_row_wherever_it_stands_or_none(boards: Boards, place: Place, row: Row) -> None:
-    elsewhere = as_place("ska-bench/noise_kg_4k/test/squad")
+def test_an_address_shows_that_row_wherever_it_stands_or_none(boards: Boards, place: TaskKey, row: Row) -> None:
+    elsewhere = as_task_key("ska-bench/noise_kg_4k/test/squad")
     for asked in (place, elsewhere, None):
         assert parsed(row_page.row_html(boards, asked, row.id)).all("h2")[0].text == "pattern"
     for unknown in ("nobody", "f" * 32, "published-gpt-4o-000000", "../../etc/passwd", row.id[:31], "💥" * 99):
@@ -98,7 +98,7 @@ def test_an_address_shows_that_row_wherever_it_stands_or_none(boards: Boards, pl
 
 
 def test_published_rows_have_an_address_of_their_own_and_name_their_source(boards: Boards) -> None:
-    place = as_place("ska-bench/noise_kg_4k/test/squad")
+    place = as_task_key("ska-bench/noise_kg_4k/test/squad")
     for row in boards.board(place).rows:
         page = parsed(row_page.row_html(boards, None, row.id))
         assert page.all("h2")[0].text == row.system
@@ -106,7 +106,7 @@ def test_published_rows_have_an_address_of_their_own_and_name_their_source(board
 
 
 def test_one_system_is_followed_over_the_places_of_its_family(boards: Boards) -> None:
-    place = as_place("ska-bench/noise_kg_4k/test/squad")
+    place = as_task_key("ska-bench/noise_kg_4k/test/squad")
     found = boards.board(place)
     others = row_page.same_system(boards, place, found.rows[0])
     table = parsed(row_page.other_places_table(found, others))
@@ -124,7 +124,7 @@ def test_parts_of_the_examples_are_small_pictures_on_one_axis(boards: Boards, bo
     assert row_page.slices_html(board, row, {**result, "slices": {}}) == ""
 
 
-def test_the_command_names_the_place_and_the_provenance_the_hash(boards: Boards, row: Row, place: Place) -> None:
+def test_the_command_names_the_place_and_the_provenance_the_hash(boards: Boards, row: Row, place: TaskKey) -> None:
     assert row_page.command_text(place, row).splitlines()[-1] == (
         "kbbench score predictions.jsonl.gz --benchmark mini-text2kg/sentences --split test --mode reference"
     )

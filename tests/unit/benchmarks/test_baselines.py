@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kbbench_hf.benchmarks import Place, shipped_answers, shipped_runs
+from kbbench_hf.benchmarks import TaskKey, shipped_answers, shipped_runs
 from kbbench_hf.benchmarks.baselines import (
     answers_of,
     find_published,
@@ -22,10 +22,10 @@ from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 
-MINI = Place("mini-text2kg", "sentences", "test", "reference")
-TEKGEN = Place("text2kg-wikidata-tekgen", "sentences", "test", "reference")
+MINI = TaskKey("mini-text2kg", "sentences", "test", "reference")
+TEKGEN = TaskKey("text2kg-wikidata-tekgen", "sentences", "test", "reference")
 MINIS = ("mini-genres", "mini-ska", "mini-stark", "mini-text2kg")
-PRIME = Place("stark-prime", "queries", "test", "reference")
+PRIME = TaskKey("stark-prime", "queries", "test", "reference")
 CARD = "---\nlicense: mit\n---\n# A dataset\n"
 
 
@@ -71,14 +71,14 @@ def test_figures_of_another_split_or_mode_are_never_returned_but_said() -> None:
     with pytest.raises(UsageError, match=r"nothing is published for .*See: kbbench list stark-prime --published"):
         find_published("published:mine", PRIME._replace(split="validation"))
     with pytest.raises(UsageError, match="nothing is published for mini-stark/queries"):
-        find_published("published:mine", Place("mini-stark", "queries", "test", "reference"))
+        find_published("published:mine", TaskKey("mini-stark", "queries", "test", "reference"))
 
 
 def test_what_was_published_without_a_mode_stands_at_the_default_one() -> None:
-    place = Place("ska-bench", "noise_kg_4k", "test", "squad")
+    place = TaskKey("ska-bench", "noise_kg_4k", "test", "squad")
     systems = [each.system for each in find_published("published:*", place)]
     assert len(systems) == 8 and "data" not in systems  # what was published of the dataset is no system
-    assert {each.row.place.mode for each in find_published("published:*", place) if each.row} == {""}
+    assert {each.row.task_key.mode for each in find_published("published:*", place) if each.row} == {""}
 
 
 def test_answers_are_those_the_dataset_brings_for_config_and_split(built: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_shipped_run_of_a_model_is_found_by_its_full_name_and_scored_as_a_file
     assert MODEL not in {each.system for each in find_published("published:*", MINI)}
     assert folder / "predictions.jsonl" not in shipped_answers("mini-text2kg")
     with pytest.raises(UsageError, match=MODEL):
-        find_published(f"published:{MODEL}", Place("mini-ska", "noise_kg_4k", "test", "typed"))
+        find_published(f"published:{MODEL}", TaskKey("mini-ska", "noise_kg_4k", "test", "typed"))
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_where_less_is_better_the_better_one_has_less() -> None:
 
 def test_another_mode_or_split_is_said_and_another_config_never_shown() -> None:
     (beside,) = published_beside(TEKGEN._replace(mode="repaired"), {"f1": 0.9})
-    assert (beside.elsewhere, beside.row.place.mode) == ("mode reference", "reference")
+    assert (beside.elsewhere, beside.row.task_key.mode) == ("mode reference", "reference")
     validation = published_beside(PRIME._replace(split="validation"), {"mrr": 0.2})
     assert {each.elsewhere for each in validation} == {"split test"}
-    ska = Place("ska-bench", "noise_kg_4k", "test", "squad")
+    ska = TaskKey("ska-bench", "noise_kg_4k", "test", "squad")
     assert {each.elsewhere for each in published_beside(ska, {"answer_f1": 0.6})} == {"no mode stated"}
     assert published_beside(ska._replace(config="noise_kg_2k"), {"answer_f1": 0.6}) == []
     assert published_beside(PRIME, {"unheard_of": 0.5}) == []

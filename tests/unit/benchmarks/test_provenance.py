@@ -38,7 +38,7 @@ def cells() -> Iterator[Cell]:
 
 
 def folder(cell: Cell) -> str:
-    file = benchmark(cell.row.place.benchmark).showing.published
+    file = benchmark(cell.row.task_key.benchmark).showing.published
     assert file is not None
     return file.parent.name
 
@@ -58,7 +58,7 @@ def only(texts: list[str], cell: Cell) -> Decimal:
 
 
 def stark_table(shared: Path, cell: Cell) -> Decimal:
-    place = cell.row.place
+    place = cell.row.task_key
     split = {"test": "test", "test_0_1": "test-0.1", "human": "human_generated_eval"}[place.split]
     column = {"hit_at_1": "hit@1", "hit_at_5": "hit@5", "recall_at_20": "recall@20", "mrr": "mrr"}[cell.metric]
     where = (split, cell.figure.key, place.benchmark.removeprefix("stark-"))
@@ -71,11 +71,11 @@ def stark_latency(shared: Path, cell: Cell) -> Decimal:
     lines = [[each.strip() for each in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     head = lines[0]
     found = {line[0].lower(): dict(zip(head, line, strict=True)) for line in lines[2:5]}
-    return Decimal(found[cell.row.place.benchmark.removeprefix("stark-")][cell.figure.key])
+    return Decimal(found[cell.row.task_key.benchmark.removeprefix("stark-")][cell.figure.key])
 
 
 def agents(shared: Path, cell: Cell) -> Decimal:
-    where = (cell.figure.key, cell.row.place.benchmark.removeprefix("stark-"), cell.metric, "second_hand")
+    where = (cell.figure.key, cell.row.task_key.benchmark.removeprefix("stark-"), cell.metric, "second_hand")
     rows = table(shared / "expected/agents_published.csv")
     columns = ("method", "dataset", "metric", "status")
     return only([row["value_percent"] for row in rows if tuple(map(row.get, columns)) == where], cell) / 100
@@ -117,7 +117,7 @@ def genres_table(shared: Path, cell: Cell) -> Decimal:
     found = [
         row["value"]
         for row in table(shared / "expected/genres_expected.csv")
-        if row["dataset"].startswith(f"{cell.row.place.config}_rand")
+        if row["dataset"].startswith(f"{cell.row.task_key.config}_rand")
         and (row["model"], row["metric"]) == (ANSWERED[cell.row.system], GENRES[cell.metric])
         and row["source"] in printed
     ]
@@ -133,7 +133,7 @@ RELEASED = {"P": "precision", "R": "recall", "F1": "f1", "OC": "onto_conf", "SH"
 
 
 def text2kg_paper(shared: Path, cell: Cell) -> Decimal:
-    place, (model, _, variant) = cell.row.place, cell.figure.key.partition(", ")
+    place, (model, _, variant) = cell.row.task_key, cell.figure.key.partition(", ")
     dataset = place.benchmark.removeprefix("text2kg-").replace("-", "_")
     number = cell.figure.source.name[-1]
     where = (dataset, model, variant or "all", "GLOBAL", "paper_table_2")
@@ -263,7 +263,7 @@ def test_recomputed_figures_are_the_means_of_single_sentences_over_ontologies(sh
     for cell in cells():
         if cell.figure.kind != "recomputed":
             continue
-        place = cell.row.place
+        place = cell.row.task_key
         dataset = place.benchmark.removeprefix("text2kg-").replace("-", "_")
         run = (dataset, cell.row.system, "unseen" if place.split == "unseen" else "all")
         means = {
@@ -285,7 +285,7 @@ def test_what_the_stored_files_do_not_give_is_said(shared: Path) -> None:
     for cell in cells():
         if folder(cell) == "genres" and not cell.figure.note:
             scale, half = (1 if "#" in GENRES[cell.metric] else 100), 0.5 * 10**-cell.figure.digits
-            where = (cell.row.place.config, ANSWERED[cell.row.system], GENRES[cell.metric])
+            where = (cell.row.task_key.config, ANSWERED[cell.row.system], GENRES[cell.metric])
             stored = [
                 float(row["value"]) / scale
                 for row in rows
@@ -299,7 +299,7 @@ def test_what_the_stored_files_do_not_give_is_said(shared: Path) -> None:
 def verdicts(shared: Path, row: PublishedRow) -> dict[str, dict[str, float]]:
     """Return text -> the share of its triples that the stored judge found supported, as the release keeps it."""
     name = "factualness_details" if row.system == "Ground truth" else f"rand_800_{ANSWERED[row.system]}_1"
-    file = shared / f"data/genres/stored_verdicts/factualness/{row.place.config}_{name}.json"
+    file = shared / f"data/genres/stored_verdicts/factualness/{row.task_key.config}_{name}.json"
     found: dict[str, dict[str, float]] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
@@ -316,7 +316,7 @@ def test_notes_on_stored_files_give_the_number_that_these_hold(shared: Path) -> 
         stored = [
             float(row["value"]) / scale
             for row in rows
-            if row["dataset"].startswith(f"{cell.row.place.config}_rand")
+            if row["dataset"].startswith(f"{cell.row.task_key.config}_rand")
             and (row["model"], row["metric"]) == (ANSWERED[cell.row.system], GENRES[cell.metric])
             and "poster" not in row["source"]
         ]

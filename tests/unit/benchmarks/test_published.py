@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks import Place, benchmark, importable_names
+from kbbench_hf.benchmarks import TaskKey, benchmark, importable_names
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.published import SOURCES, SYSTEMS, read_published
 from kbbench_hf.errors import DataError
@@ -66,13 +66,13 @@ def test_the_name_of_a_row_is_made_of_its_system_and_place_and_stands_once() -> 
     rows = [row for place in published_places() for row in published_rows(*place)]
     assert len({row.id for row in rows}) == len(rows) > 500
     assert all(re.fullmatch(r"published-[a-z0-9-]+", row.id) for row in rows)
-    vicuna = read_published(FILES[-1])[Place("text2kg-wikidata-tekgen", "sentences", "test", "paper")]["Vicuna-13B"]
+    vicuna = read_published(FILES[-1])[TaskKey("text2kg-wikidata-tekgen", "sentences", "test", "paper")]["Vicuna-13B"]
     assert vicuna.id == "published-vicuna-13b-e2f96f"  # stands in addresses: it may not move
 
 
 def test_a_figure_keeps_the_digits_of_its_source(tmp_path: Path) -> None:
     file = table(tmp_path, "b,c,s,m,sys,,f1,0.550,,one,,", "b,c,s,m,sys,,recall,0.123456,2,one,row 3,said of it")
-    row = read_published(file)[Place("b", "c", "s", "m")]["sys"]
+    row = read_published(file)[TaskKey("b", "c", "s", "m")]["sys"]
     assert [(f.printed, f.key, f.kind) for f in row.figures.values()] == [
         ("0.550", "sys", "printed"),
         ("0.12", "row 3", "printed"),

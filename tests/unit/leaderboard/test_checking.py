@@ -12,7 +12,7 @@ from threading import Timer
 
 import pytest
 
-from kbbench_hf.benchmarks import as_place
+from kbbench_hf.benchmarks import as_task_key
 from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.leaderboard import checking
 from kbbench_hf.leaderboard.checking import CAN_FORK, SMALL, Checks, Upload, UploadLimits
@@ -31,7 +31,7 @@ def checks() -> Iterator[Checks]:
 
 
 def check(checks: Checks, file: Path, logged_in: bool = True) -> Preview:
-    return asyncio.run(checks.check(Upload(str(file), as_place(PLACE)), "tester", logged_in))
+    return asyncio.run(checks.check(Upload(str(file), as_task_key(PLACE)), "tester", logged_in))
 
 
 def test_a_check_is_what_reading_here_gives(checks: Checks, read: Preview, upload: Path) -> None:
@@ -60,14 +60,14 @@ def test_what_is_large_when_sent_or_unpacked_needs_a_login(checks: Checks, tmp_p
         with pytest.raises(UsageError, match="Sign in and try again"):
             check(checks, file, logged_in=False)
         with pytest.raises(UsageError, match="kbbench validate"):
-            asyncio.run(checks.check(Upload(str(file), as_place(PLACE)), "tester", False, "Run: kbbench validate"))
+            asyncio.run(checks.check(Upload(str(file), as_task_key(PLACE)), "tester", False, "Run: kbbench validate"))
         assert check(checks, file).result.counters["n_examples"] == 48
 
 
 def test_what_needs_too_much_time_is_ended_and_the_next_is_checked(checks: Checks, upload: Path) -> None:
     hasty = SMALL._replace(seconds=0.001)
     with pytest.raises(checking.TooLargeError):
-        asyncio.run(checks._forker.ask(hasty, Upload(str(upload), as_place(PLACE))))  # type: ignore[union-attr]
+        asyncio.run(checks._forker.ask(hasty, Upload(str(upload), as_task_key(PLACE))))  # type: ignore[union-attr]
     assert check(checks, upload)
 
 
@@ -76,7 +76,7 @@ def test_waiting_for_a_busy_machine_is_no_reason_to_refuse(checks: Checks, uploa
     os.kill(pid, signal.SIGSTOP)
     Timer(1.5, os.kill, (pid, signal.SIGCONT)).start()
     hasty = SMALL._replace(seconds=0.06)  # 20 times as long pass by the clock
-    assert asyncio.run(checks._forker.ask(hasty, Upload(str(upload), as_place(PLACE))))  # type: ignore[union-attr]
+    assert asyncio.run(checks._forker.ask(hasty, Upload(str(upload), as_task_key(PLACE))))  # type: ignore[union-attr]
 
 
 def test_loading_the_examples_is_not_counted(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_loading_the_examples_is_not_counted(upload: Path, monkeypatch: pytest.M
     monkeypatch.setattr(checking, "_bound", lambda limits: None)
     monkeypatch.setattr(checking, "load_examples", lambda *place: (events.append("loaded"), load(*place))[1])
     monkeypatch.setattr(checking.signal, "setitimer", lambda timer, seconds: events.append(f"limit {seconds:g} s"))
-    found = checking._answer(SMALL, Upload(str(upload), as_place(PLACE)), lambda: events.append("started"))
+    found = checking._answer(SMALL, Upload(str(upload), as_task_key(PLACE)), lambda: events.append("started"))
     assert isinstance(found, Preview) and events == ["loaded", "started", "limit 0.4 s"]
 
 

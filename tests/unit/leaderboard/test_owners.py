@@ -16,7 +16,7 @@ from kbbench_hf.leaderboard.submissions import Preview, store_preview
 def systems(store: Store, read: Preview) -> list[System]:
     index = Index(store)
     index.update()
-    return [row.record.system for row in index.rows(read.result.place)]
+    return [row.record.system for row in index.rows(read.result.task_key)]
 
 
 def test_an_owner_corrects_what_was_said_and_the_history_keeps_both(store: Store, read: Preview) -> None:

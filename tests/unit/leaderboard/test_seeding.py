@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks import OURS, Place, shipped_dataset
+from kbbench_hf.benchmarks import OURS, TaskKey, shipped_dataset
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import copy_dataset
@@ -18,7 +18,7 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import board
 from tests.unit.leaderboard.conftest import PATTERN
 
-PLACE = Place("mini-text2kg", "sentences", "test", "reference")
+PLACE = TaskKey("mini-text2kg", "sentences", "test", "reference")
 
 
 @pytest.fixture
@@ -66,14 +66,14 @@ def test_of_a_source_without_a_licence_nothing_but_figures_is_kept(
 
 
 def test_our_own_runs_are_the_shipped_answers(in_tmp: Path, store: Store) -> None:
-    seeds = [each for each in shipped_seeds() if each.place == PLACE]
+    seeds = [each for each in shipped_seeds() if each.task_key == PLACE]
     assert [(each.system.name, each.origin) for each in seeds] == [("copy", "own"), ("pattern", "own")]
     assert len(list(sow(store, seeds, "kbbench"))) == len(store.visible()) == 2
 
 
 def test_runs_of_small_models_are_seeded_with_the_warnings_of_their_runs(in_tmp: Path, store: Store) -> None:
     seeds = list(model_seeds())
-    of_place = [each.system.name for each in seeds if each.place == PLACE]
+    of_place = [each.system.name for each in seeds if each.task_key == PLACE]
     assert of_place == ["SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct-structured"]
     stored = [receipt.id for _, receipt in sow(store, seeds, "kbbench")]
     assert [rescore(store, each).outcome for each in stored] == ["identical"] * len(seeds)  # unparsable replies, too

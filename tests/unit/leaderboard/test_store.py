@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.index import Index
@@ -66,7 +66,7 @@ def test_the_same_answers_on_repaired_data_are_another_row(store: Store, read: P
 
 
 def test_a_row_whose_id_was_made_without_its_submitter_is_found_by_its_owner_alone(store: Store, read: Preview) -> None:
-    identity = json.dumps((*read.result.place, "pattern", read.result.predictions_sha256))
+    identity = json.dumps((*read.result.task_key, "pattern", read.result.predictions_sha256))
     old = hashlib.sha256(identity.encode()).hexdigest()[:32]
     folder = store.root / "submissions" / old[:2] / old
     new = store_preview(store, read, System("pattern"), "tester").id
@@ -179,7 +179,7 @@ def test_the_index_takes_in_only_what_is_new(store: Store, read: Preview) -> Non
     store_preview(store, read, System("b"), "tester")
     store.hide(first.id, "maintainer", "asked for")
     assert index.update() == 2
-    rows = index.rows(Place("mini-text2kg", "sentences", "test", "reference"))
+    rows = index.rows(TaskKey("mini-text2kg", "sentences", "test", "reference"))
     assert [row.record.system.name for row in rows] == ["b"]
     before = index.dump()
     index.rebuild()
@@ -187,7 +187,7 @@ def test_the_index_takes_in_only_what_is_new(store: Store, read: Preview) -> Non
 
 
 def test_the_index_reads_again_only_the_rows_that_something_happened_to(store: Store, read: Preview) -> None:
-    index, place = Index(store), read.result.place
+    index, place = Index(store), read.result.task_key
     ids = [store_preview(store, read, System(name), "tester").id for name in "ab"]
     index.update()
     before = index.rows(place)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index
@@ -14,7 +14,7 @@ from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from kbbench_hf.leaderboard.table import board, with_differences
 
-PLACE = Place("mini-text2kg", "sentences", "test", "reference")
+PLACE = TaskKey("mini-text2kg", "sentences", "test", "reference")
 
 
 def test_rows_stand_best_first_with_the_difference_to_the_row_above(

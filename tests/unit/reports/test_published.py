@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from kbbench_hf.benchmarks import Place, benchmark, shipped_answers
+from kbbench_hf.benchmarks import TaskKey, benchmark, shipped_answers
 from kbbench_hf.benchmarks.baselines import published_places
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.reports.published import print_nearest_published, print_published, published_json
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
-PRIME = Place("stark-prime", "queries", "test", "reference")
+PRIME = TaskKey("stark-prime", "queries", "test", "reference")
 Scored = Callable[..., Result]
 
 

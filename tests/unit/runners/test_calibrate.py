@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks import Place, benchmark
+from kbbench_hf.benchmarks import TaskKey, benchmark
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
@@ -56,7 +56,7 @@ def release(tmp_path: Path) -> Path:
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, figures: dict[str, tuple[float, float]], **notes: dict[str, str]) -> None:
-    place, source = Place("genres-corpora", "wiki20m", "test", "reference"), Source("", "printed", "", "", "", "")
+    place, source = TaskKey("genres-corpora", "wiki20m", "test", "reference"), Source("", "printed", "", "", "", "")
     rows = {
         system: PublishedRow(
             place,

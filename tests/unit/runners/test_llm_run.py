@@ -118,7 +118,7 @@ def test_a_started_run_keeps_the_prompt_that_its_folder_records(
     out = in_tmp / "run" if named else None
     with ScriptedServer(answer=lambda payload: '{"answer": ["7"]}') as server:
         asked = replace(task(NOISE, limit=4), prompt_name=earlier)
-        folder = out or default_folder(asked.task.place, MODEL, asked.settings(MODEL, Sampling()) | {"prompt": name})
+        folder = out or default_folder(asked.task.task_key, MODEL, asked.settings(MODEL, Sampling()) | {"prompt": name})
         open_run(folder, asked.settings(MODEL, Sampling()) | {"prompt": name}, {})
         n_canary = len(server.payloads)
         done, *_ = run_language_model(

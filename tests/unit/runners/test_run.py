@@ -76,7 +76,7 @@ SEARCHERS: list[type[Ids]] = [Ids, Pairs]
 MODELS: list[type[Any]] = [*SEARCHERS, Texts, Text]
 
 
-def place_of(model: type[Any]) -> dict[str, Any]:
+def task_key_of(model: type[Any]) -> dict[str, Any]:
     """Return where such a model is run, and how, so that it is asked in several parts and nothing else is asked."""
     if issubclass(model, Ids):
         return {"benchmark": "mini-stark", "top_k": 20, "batch": 8}
@@ -84,7 +84,7 @@ def place_of(model: type[Any]) -> dict[str, Any]:
 
 
 def run_of(model: Any, folder: Path, **how: Any) -> Result:
-    return run(**{"model": model, "out": folder, "show": False, **place_of(type(model)), **how})
+    return run(**{"model": model, "out": folder, "show": False, **task_key_of(type(model)), **how})
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ def sentences() -> list[str]:
 @pytest.mark.parametrize("model", MODELS)
 def test_an_object_of_ones_own_is_run_and_scored_as_its_answers_are(model: type[Any], tmp_path: Path) -> None:
     result = run_of(model(), tmp_path)
-    benchmark = place_of(model)["benchmark"]
+    benchmark = task_key_of(model)["benchmark"]
     if issubclass(model, Ids):
         own: list[dict[str, Any]] = [
             {"id": row["id"], "ids": best(row["query"], 20)} for row in load_examples(benchmark).examples.rows

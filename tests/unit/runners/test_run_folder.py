@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.runners.run_folder import RUN, add_to_run, default_folder, open_run
 
-NOISE = Place("mini-ska", "noise_kg_1k", "test", "reference")
+NOISE = TaskKey("mini-ska", "noise_kg_1k", "test", "reference")
 SETTINGS = {"benchmark": "mini-stark", "model": "bm25", "top_k": 100, "sampling": {"temperature": 0.0, "top_p": None}}
 
 
@@ -66,7 +66,7 @@ def test_a_folder_is_named_after_the_run_and_differs_with_any_setting():
 
 @pytest.mark.parametrize("model", ["../../etc", "a" * 500, "..", "a b\nc", "模型/х"])
 def test_no_models_name_leads_out_of_the_folder_of_runs_or_breaks_it(model):
-    folder = default_folder(Place("mini-stark", "queries", "test", "reference"), model, {})
+    folder = default_folder(TaskKey("mini-stark", "queries", "test", "reference"), model, {})
     assert folder.resolve().is_relative_to(Path("kbbench-runs").resolve())
     assert len(folder.name) < 100
     assert "\n" not in str(folder)

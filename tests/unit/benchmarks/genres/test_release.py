@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks import Place
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.benchmarks.genres import topic_corpora
 from kbbench_hf.benchmarks.genres.answers import STRATEGY_NAMES
@@ -227,7 +227,7 @@ def test_the_systems_answers_come_with_the_dataset(shared: Path, tmp_path: Path)
     for config, systems in named.items():
         assert systems == {row.system for row in published_rows("genres-corpora", config, "test", "reference")}
     assert len(named["cdr"]) == len(named["wiki20m"]) + 3  # three strategies of one model beside the main table
-    place = Place("genres-corpora", "cdr", "test", "reference")
+    place = TaskKey("genres-corpora", "cdr", "test", "reference")
     examples = CORPORA.data.load(folder, "cdr", "test")
     n_found = 0
     for row in published_rows(*place):
