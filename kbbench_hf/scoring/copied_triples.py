@@ -56,8 +56,9 @@ def copied_triple_warnings(
         f"{n_copied:,} of {n:,} predicted triples ({n_copied / n:.1%}) have a subject or object that is in the "
         f"demonstrations of their prompt and nowhere else in it: the model copied them.{without}"
     )
-    another = "--demonstrations none, " if task.benchmark.asking.with_similar_ids else ""
-    remedy = f"Run again with {another}another --prompt or a larger model."
+    none = "--demonstrations none" if run.get("structured") else "--demonstrations none --structured"
+    without_any = f"{none}, " if task.benchmark.asking.with_similar_ids else ""
+    remedy = f"Run again with {without_any}another --prompt or a larger model."
     severity: Severity = "note" if n_copied <= FEW_COPIED * n else "warning"
     return [ScoreWarning(COPIED, message, remedy, n_examples, effect, severity=severity)]
 

@@ -287,7 +287,7 @@ _SCORING = base.Scoring(
     lower_is_better=frozenset(name for name in METRICS if "hallucination" in name),
 )
 _ASKING = base.Asking(
-    prompts={"current": prompts.current, "as_written": prompts.as_written},
+    prompts={"current": prompts.current, "as_written": prompts.as_written, "short": prompts.short},
     parsers={
         "careful": read_careful,
         "balanced": read_balanced,

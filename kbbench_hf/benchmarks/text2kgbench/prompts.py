@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -220,24 +221,43 @@ def _plain_label(name: str) -> str:
     return QUALIFIER.sub("", name.replace("_", " ").strip('"'))
 
 
-def _instructions(ontology: Row) -> str:
+def short(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Return the chat prompt for small models: no concepts or rules, and a reminder with each sentence.
+
+    The reminder is the last text before the reply: small models copy the names of the demonstration without it.
+    """
+    prompt = current(example, examples, options)
+    ontology = examples.context.ontologies[example["ontology_id"]]
+    messages = [{"role": "system", "content": _instructions(ontology, "short_system")}]
+    for each in prompt.messages[1:]:
+        asked = each["role"] == "user"
+        messages.append({**each, "content": _REMINDER.format(each["content"])} if asked else {**each})
+    return replace(prompt, messages=messages)
+
+
+_REMINDER = "Sentence: {}\nFacts of this sentence, with names from it only:"
+
+
+def _instructions(ontology: Row, template: str = "current_system") -> str:
     labels = {each["qid"]: each["label"].strip() for each in reversed(in_prompts(ontology["concepts"]))}
 
     def concept(name: str) -> str:
         """Return a concept's label, a literal's type ("number") unchanged, and "any" for an id without a label."""
         return labels.get(name) or ("any" if not name or _WIKIDATA_ID.fullmatch(name) else name)
 
+    known = in_prompts(ontology["relations"])
     relations = [
         f"- {underscore_spaces(each['label'].strip())}: {concept(each['domain'])} -> {concept(each['range'])}"
-        for each in in_prompts(ontology["relations"])
+        for each in known
     ]
     return (
-        _text("current_system")
+        _text(template)
         .rstrip("\n")
         .format(
             title=ontology["title"],
             concepts=", ".join(dict.fromkeys(each["label"].strip() for each in in_prompts(ontology["concepts"]))),
             relations="\n".join(dict.fromkeys(relations)),
+            names="\n".join(dict.fromkeys(f"- {underscore_spaces(each['label'].strip())}" for each in known)),
         )
     )
 

@@ -20,7 +20,7 @@ OFFERED = {
     "kbbench score a.jsonl --benchmark mini-text2kg --mode re": "reference repaired repaired-2 repaired-3",
     "kbbench score a.jsonl --benchmark no-such --mode ": "",
     "kbbench run mini-sk": "mini-ska",
-    "kbbench run mini-text2kg --prompt ": "current as_written",
+    "kbbench run mini-text2kg --prompt ": "current as_written short",
     "kbbench run mini-text2kg --par": "--parser",
     "kbbench build stark-prime --configs qu": "queries",
     "kbbench publish leader": "leaderboard",

@@ -44,7 +44,8 @@ def test_a_triple_with_a_name_of_the_demonstration_only_is_copied() -> None:
     (warning,) = warned(task, answers)
     assert warning.message.startswith("2 of 5 predicted triples (40.0%) have a subject or object that is in the")
     assert (warning.n_examples, warning.severity) == (2, "warning")
-    assert "--demonstrations none" in warning.remedy
+    assert "--demonstrations none --structured, another" in warning.remedy
+    assert "--demonstrations none, another" in warned(task, answers, structured=True)[0].remedy
     assert warning.effect["f1"] > 0.1 > -0.1 > warning.effect["subject_hallucination"]
 
 

@@ -24,6 +24,7 @@ from kbbench_hf.benchmarks.text2kgbench.prompts import (
     leak_warnings,
     published,
     render,
+    short,
     with_similar_ids,
 )
 from kbbench_hf.files.datasets import DatasetFolder
@@ -228,6 +229,17 @@ def test_as_written_has_names_dates_and_numbers_of_the_sentence() -> None:
     assert shown("b", current) == [("Ran_(film)", "date", "2009-05-09")]
     assert shown("c", as_written) == [("In & Out", "by", "Bo_b"), ("In & Out", "size", "83.2")]
     assert shown("d", as_written) == [("On Time", "by", "Cy")]
+
+
+def test_short_has_relations_without_concepts_and_a_reminder_with_each_sentence(mini: Examples) -> None:
+    row, options = mini.rows[0], PromptOptions(shots=2)
+    prompt, whole = short(row, mini, options), current(row, mini, options)
+    system, first, reply, *_, last = (each["content"] for each in prompt.messages)
+    assert len(system) < 0.4 * len(whole.messages[0]["content"])
+    assert "\n- home_port\n" in system and "shipyard" not in system and "->" not in system
+    assert last == f"Sentence: {row['sentence']}\nFacts of this sentence, with names from it only:"
+    assert first.startswith("Sentence: ") and reply == whole.messages[2]["content"]
+    assert (len(prompt.messages), prompt.json_schema) == (6, whole.json_schema)
 
 
 def test_nine_of_ten_prompts_have_a_demonstration_that_names_its_triples(webnlg: DatasetFolder) -> None:
