@@ -31,6 +31,7 @@ VARIANTS = {
     "current, none, structured": ("current", NONE, True),
     "current, structured": ("current", ONE, True),
     "short": ("short", ONE, False),
+    "short, 3 shots": ("short", replace(ONE, shots=3), False),
     "short, structured": ("short", ONE, True),
 }
 """Name -> its prompt, the options, and whether the server enforces the JSON schema."""
