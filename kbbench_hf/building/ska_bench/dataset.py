@@ -12,10 +12,10 @@ from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, InstanceSet
 from kbbench_hf.building.ska_bench.audit import audit
 from kbbench_hf.building.ska_bench.card import write_card
+from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
 from kbbench_hf.building.ska_bench.official import read_official
 from kbbench_hf.building.ska_bench.private import RENAMERS, rename_instances
 from kbbench_hf.building.ska_bench.public_files import download_sources
-from kbbench_hf.building.ska_bench.rejection_twins import add_emptied_rows
 from kbbench_hf.building.ska_bench.sources import REMOVED, make_instances, sort_units
 from kbbench_hf.building.ska_bench.testbeds import build_testbeds
 from kbbench_hf.errors import UsageError, unknown_name

@@ -1,6 +1,6 @@
 """Rejection twins: one context from which a question can be answered and one from which it cannot, otherwise alike.
 
-Both are the standard context without a few units. The unanswerable one lost a smallest cut: the fewest positives
+Both are a standard context without a few units. The unanswerable one lost a smallest cut: the fewest positives
 without which the answer does not follow. The answerable one lost as many units of noise, of the same section, similar
 in length and in the words that they share with the question. A table loses no row: in both twins the same row with a
 cell emptied takes its place, the cell of the column that the answer is read from, or that leads to the passage with
@@ -9,38 +9,36 @@ the answer. So the question cannot be answered although all its words are there.
 From revision 2 on, the unanswerable twin is proven to be so as a generous reader would try it. Where there are texts,
 it loses every unit that states an answer: the positives that name one, and all other units that name it beside an
 entity or most words of the question. A cell is emptied only if its value does not follow from others
-(`cell_inference`). Questions for which this is not possible have no twins.
+(`cell_inference`). Neither twin shows noise from which a reader learns what one of them lost (`other_routes`).
+Questions for which this is not possible have no twins.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Origin, Program, UnitPool
-from kbbench_hf.building.ska_bench.cell_inference import cell_follows, order_follows
+from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
+from kbbench_hf.building.ska_bench.cell_inference import cell_follows, facts_as_table, order_follows
+from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
-from kbbench_hf.building.ska_bench.hybridqa_graph import LISTED
 from kbbench_hf.building.ska_bench.name_matching import (
     WordWeights,
     content_words,
     mentions,
     normal_name,
-    normalize_cell,
 )
-from kbbench_hf.building.ska_bench.noise import ContextUnits
-from kbbench_hf.building.ska_bench.program_induction import columns_in_question
-from kbbench_hf.building.ska_bench.programs import TABLE_TYPES, execute, reads
+from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
+from kbbench_hf.building.ska_bench.other_routes import EmptiedRow, abbreviates, names, names_another, tells_triple
 from kbbench_hf.building.ska_bench.unit_orders import Units
 
-TOTALS = frozenset({"count", "sum"})
-"""Programs that give another answer, and not none, where a row lacks a cell: their questions have no twins."""
 FEWEST_OF_TOPIC = 3
 """How many units of noise about a topic stay in both twins."""
 WORLD = 24 * 1024
@@ -53,70 +51,12 @@ MOST_WORDS = 0.5
 """The share of the weight of a question's words from which on a unit is about the question."""
 _WORD = re.compile(r"\w+")
 _YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
+_TITLE_END = re.compile(r" \(|, ")
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
-TaskKey = tuple[bool, int]
+Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
-Removed = dict[TaskKey, int | None]
+Removed = dict[Place, int | None]
 """Removed unit -> the number of the row that takes its place; None where none does."""
-
-
-def add_emptied_rows(release: InstanceSet) -> InstanceSet:
-    """Return a release whose `table` instances have, after all other rows, their own rows with a cell emptied.
-
-    It is the cell of one column: the first without which the program reads the positives and finds nothing. Where the
-    words of a comparison do not name its column, another column might still tell, and there is no such row.
-    """
-    if "table" not in release.pools:
-        return release
-    pool, columns = release.pools["table"], dict[str, Sequence[int]]()
-    for instance in release.instances:
-        program = instance.program
-        if instance.subset == "table" and program and program["type"] in TABLE_TYPES - TOTALS:
-            question, header = normalize_cell(instance.question), pool.headers[instance.group]
-            if program["type"] == "compare" and program["by"] not in columns_in_question(question, header):
-                continue
-            rows = pool.sk[instance.group]
-            column = _answer_column(program, [rows[number] for number in instance.positive_sk])
-            columns |= {} if column is None else {instance.id: (column,)}
-    instances, pool = empty_columns(columns, release.instances, pool)
-    return release._replace(instances=instances, pools={**release.pools, "table": pool})
-
-
-def empty_columns(
-    columns: Mapping[str, Sequence[int]], instances: Sequence[Instance], pool: UnitPool
-) -> tuple[list[Instance], UnitPool]:
-    """Return instances, and their pool, with a last group of their own rows in which these columns are empty.
-
-    Args:
-        columns: instance id -> columns of its table; instances without any stay as they are.
-        instances: the instances of a release.
-        pool: the pool of those with columns.
-    """
-    sk, origins, found = dict(pool.sk), dict(pool.origins), list(instances)
-    for place, instance in enumerate(instances):
-        if chosen := columns.get(instance.id):
-            group = instance.emptied_group
-            sk[group] = [_without_cells(row, chosen) for row in pool.sk[instance.group]]
-            origins[group] = pool.origins.get(instance.group, Origin("", ""))._replace(made=True)
-            found[place] = replace(instance, noise_groups=(*instance.noise_groups, group))
-    return found, replace(pool, sk=sk, origins=origins)
-
-
-def _without_cells(row: Cells, columns: Sequence[int]) -> Cells:
-    return tuple("" if column in columns else cell for column, cell in enumerate(row))
-
-
-def has_answer(program: Program, rows: Iterable[Cells]) -> bool:
-    """Return whether a program finds anything in these rows but empty cells."""
-    return any(answer.strip() for answer in execute(program, rows))
-
-
-def _answer_column(program: Program, positives: Sequence[Cells]) -> int | None:
-    for column in range(len(positives[0])):
-        without = [_without_cells(row, [column]) for row in positives]
-        if all(reads(program, row) for row in without) and not has_answer(program, without):
-            return column
-    return None
 
 
 @dataclass(frozen=True)
@@ -154,6 +94,7 @@ class TwinMaker:
         self._question = _words(instance.question)
         shown = {cells[n] for in_text, n in (*self._positives, *self._noise) if not in_text}
         emptied = enumerate(units.emptied.numbers.tolist())
+        self._emptied_row = cache(lambda n: EmptiedRow(cells[n], self._emptied_columns(n), pool.sk[instance.group]))
         self._stand_ins = {n: other for n, other in emptied if cells[n] != cells[other] and cells[other] not in shown}
         """Own row -> the row with cells emptied that can take its place, and is not shown yet."""
 
@@ -185,7 +126,36 @@ class TwinMaker:
                 return None
         return Twin(False, lost), Twin(True, matched)
 
-    def find_cut(self) -> list[TaskKey]:
+    def find_telling(self, twins: Sequence[Twin], noise: Units) -> NDArray[np.bool_]:
+        """Return for each unit of noise whether it tells what one of the twins lost, so that neither may show it."""
+        pool, groups = self._pool, self._instance.noise_groups
+        made = {row for group in groups if pool.origins.get(group, UNKNOWN).made for row in pool.sk[group]}
+        lost = {unit for twin in twins for unit in twin.removed}
+
+        def is_telling(place: Place, row: Cells) -> bool:
+            return self._is_rival(row) or any(self._is_told(unit, row, row in made) for unit in lost - {place})
+
+        return np.array([not place[0] and is_telling(place, self._unit(place)) for place in _places(noise)], dtype=bool)
+
+    def _is_rival(self, row: Cells) -> bool:
+        """Return whether a row meets a lookup's only condition in another column, and looks like evidence."""
+        program = self._instance.program or {}
+        is_single = program.get("type") == "lookup" and len(program["where"]) == 1
+        return is_single and looks_like_evidence(program, row)
+
+    def _is_told(self, lost: Place, row: Cells, made: bool = False) -> bool:
+        """Return whether a row or a triple says what a context without a unit lacks."""
+        if self._instance.subset == "kg":
+            return tells_triple(row, self._unit(lost))
+        return self._instance.is_table and not lost[0] and self._emptied_row(lost[1]).is_told_by(row, made)
+
+    def _leaks(self, cut: Sequence[Place]) -> bool:
+        """Return whether positives that stay tell what a cut takes, or the title of a triple does."""
+        left = [self._unit(unit) for unit in self._positives if unit not in cut and not unit[0]]
+        titled = self._instance.subset == "kg" and any(names(*self._unit(unit)[::2]) for unit in cut)
+        return titled or any(self._is_told(lost, row) for lost in cut for row in left)
+
+    def find_cut(self) -> list[Place]:
         """Return the fewest positives without which no answer follows; none for programs of `TOTALS`.
 
         None either where a program reads a table without emptied rows. Of cuts of one size it is the one that shares
@@ -196,7 +166,7 @@ class TwinMaker:
             return self._removable(self.stating_units())
         if self._units.derivations:
             derived = smallest_cuts(self._units.derivations, positive_units(instance))
-            cuts: list[list[TaskKey]] = [list(cut) for cut in derived]
+            cuts: list[list[Place]] = [list(cut) for cut in derived]
         elif not program or not instance.is_table:
             return self._answering_units()
         elif program["type"] in TOTALS or not len(self._units.emptied):
@@ -204,25 +174,23 @@ class TwinMaker:
         else:
             cuts = self._cuts_of_rows(program)
             if self._revision > 1:
-                cuts = [] if any(map(self._follows, self._positives)) else cuts
-        cheapest = min(cuts, key=self._cost, default=list[TaskKey]())
+                own = enumerate(self._pool.sk[instance.group])
+                rivals = (self._is_rival(row) for n, row in own if n not in instance.positive_sk)
+                cuts = [] if any(rivals) or any(map(self._follows, self._positives)) else cuts
+        if self._revision > 1:
+            cuts = [cut for cut in cuts if not self._leaks(cut)]
+        cheapest = min(cuts, key=self._cost, default=list[Place]())
         return sorted(cheapest)
 
-    def _cost(self, cut: Sequence[TaskKey]) -> tuple[int, int]:
-        """Return how many triples of a cut leave another one between their ends, and its words of the question."""
-        shown = (*self._positives, *self._noise) if self._revision > 1 and self._instance.subset == "kg" else ()
-        joined = Counter(map(self._ends, shown))
-        rejoined = sum(joined[self._ends(unit)] > 1 for unit in cut)
-        return rejoined, sum(len(self._question & _words(self._text(unit))) for unit in cut)
+    def _cost(self, cut: Sequence[Place]) -> int:
+        """Return how many words of the question a cut has."""
+        return sum(len(self._question & _words(self._text(unit))) for unit in cut)
 
-    def _ends(self, unit: TaskKey) -> frozenset[str]:
-        return frozenset(map(normal_name, self._unit(unit)[::2]))
-
-    def _follows(self, unit: TaskKey) -> bool:
+    def _follows(self, unit: Place) -> bool:
         """Return whether what a row loses with its emptied cell, or a graph with a triple, follows from others."""
         rows, number = self._pool.sk[self._instance.group], unit[1]
         if not self._instance.is_table:
-            rows, number, lost = _as_table(rows, number)
+            rows, number, lost = facts_as_table(rows, number)
         else:
             lost = self._emptied_columns(number)
         is_compared = (self._instance.program or {}).get("type") == "compare"
@@ -230,7 +198,7 @@ class TwinMaker:
             cell_follows(rows, number, column) or (is_compared and order_follows(rows, column)) for column in lost
         )
 
-    def stating_units(self) -> list[TaskKey]:
+    def stating_units(self) -> list[Place]:
         """Return the units of the context that state an answer; none of a subset without texts.
 
         These are the positives that name an answer, and others that name it beside the question: rows that name what
@@ -241,7 +209,12 @@ class TwinMaker:
         shown = [*self._positives, *self._noise]
         text = {place: f" {normal_name(self._text(place))} " for place in shown}
         answers = self._answer_names()
-        naming = [place for place in shown if any(mentions(text[place], name) for name in answers)]
+        naming = [
+            place
+            for place in shown
+            if any(mentions(text[place], name) for name in answers)
+            or any(abbreviates(answer, text[place]) for answer in self._instance.answers)
+        ]
         words = {place: content_words(text[place]) for place in shown}
         weights = WordWeights(text.values())
         asked = content_words(self._instance.question) - content_words(" ".join(answers))
@@ -253,7 +226,7 @@ class TwinMaker:
         ]
         question = f" {normal_name(self._instance.question)} "
 
-        def is_about(place: TaskKey) -> bool:
+        def is_about(place: Place) -> bool:
             near = [name for name in entities if mentions(text[place], name)]
             if self._instance.is_table and not place[0]:
                 near = [name for name in near if mentions(question, name)]
@@ -261,7 +234,7 @@ class TwinMaker:
 
         return sorted(place for place in naming if place in self._positives or is_about(place))
 
-    def _removable(self, cut: list[TaskKey]) -> list[TaskKey]:
+    def _removable(self, cut: list[Place]) -> list[Place]:
         """Return a cut, or none of it where rows that lose a cell still name an answer, or anything else gives one."""
         answers = self._answer_names()
         rows = [place for place in cut if self._instance.is_table and not place[0]]
@@ -271,6 +244,7 @@ class TwinMaker:
             or any(mentions(f" {row} ", name) for row in left for name in answers)
             or any(self._follows(place) for place in cut if not place[0])
             or len(cut) > MOST_REMOVED
+            or self._leaks(cut)
             or self._suggests_another(cut)
             or self._is_dated()
             or not set(cut) & set(self._positives)
@@ -299,7 +273,7 @@ class TwinMaker:
         rows = [self._text(place) for place in self._positives if self._instance.is_table and not place[0]]
         return len(rows) > 1 and any(map(_YEAR.search, rows))
 
-    def _suggests_another(self, cut: Sequence[TaskKey]) -> bool:
+    def _suggests_another(self, cut: Sequence[Place]) -> bool:
         """Return whether a text that stays may name another answer: it speaks of what a removed cell or triple states.
 
         Without "(Heat, director, Ann)", the text "Ann is the director of ..." may list another film that fits.
@@ -316,14 +290,23 @@ class TwinMaker:
             ):
                 labels |= content_words(self._unit(place)[1])
         left = [place for place in self._positives if place[0] and place not in cut]
-        return any(labels & content_words(self._text(place)) for place in left)
+        if any(labels & content_words(self._text(place)) for place in left):
+            return True
+        answers, evidence = self._answer_names(), self._evidence_names()
+        left += [place for place in self._noise if place[0] and place not in cut and self._is_on(place, evidence)]
+        return any(names_another(self._text(place), self._instance.question, answers) for place in left)
+
+    def _is_on(self, place: Place, evidence: Iterable[str]) -> bool:
+        """Return whether the title of a text is in the evidence."""
+        title = normal_name(_TITLE_END.split(self._unit(place)[0])[0])
+        return len(title) > 3 and any(mentions(name, title) for name in evidence)
 
     def _emptied_columns(self, number: int) -> list[int]:
         rows = self._pool.sk[self._instance.group]
         emptied = self._cells[self._stand_ins[number]] if number in self._stand_ins else rows[number]
         return [n for n, cell in enumerate(rows[number]) if cell != emptied[n]]
 
-    def _cuts_of_rows(self, program: Program) -> list[list[TaskKey]]:
+    def _cuts_of_rows(self, program: Program) -> list[list[Place]]:
         cells, emptied, positive = self._cells, self._units.emptied.numbers.tolist(), self._instance.positive_sk
         for size in range(1, len(positive) + 1):
             cuts = []
@@ -335,7 +318,7 @@ class TwinMaker:
                 return cuts
         return []
 
-    def _answering_units(self) -> list[TaskKey]:
+    def _answering_units(self) -> list[Place]:
         """Return the positives that state the answer of a question without a program; all of them where none does.
 
         That is the row whose emptied cell states it, or else the passages that do. Where no passage of noise shares as
@@ -354,7 +337,7 @@ class TwinMaker:
             return passages if close else rows
         return passages or self._positives
 
-    def _features(self) -> Mapping[TaskKey, NDArray[np.float64]]:
+    def _features(self) -> Mapping[Place, NDArray[np.float64]]:
         """Return for each unit: the question's words in it, the sum of their idf, the log of its length."""
         texts = {place: self._text(place) for place in (*self._positives, *self._noise)}
         shared = {place: self._question & _words(text) for place, text in texts.items()}
@@ -368,32 +351,19 @@ class TwinMaker:
     def _states_answer(self, text: str) -> bool:
         return any(answer.casefold() in text.casefold() for answer in self._instance.answers)
 
-    def _unit(self, place: TaskKey) -> Cells:
+    def _unit(self, place: Place) -> Cells:
         return (self._pool.text if place[0] else self._cells)[place[1]]
 
-    def _names_topic(self, place: TaskKey) -> bool:
+    def _names_topic(self, place: Place) -> bool:
         return any(topic in self._unit(place) for topic in self._instance.topics)
 
-    def _text(self, place: TaskKey) -> str:
+    def _text(self, place: Place) -> str:
         return " ".join(self._unit(place))
-
-
-def _as_table(triples: Sequence[Cells], number: int) -> tuple[list[Cells], int, list[int]]:
-    """Return the triples of all heads with the relations of one's head as rows, its row's place, and its column."""
-    of_head: dict[str, dict[str, str]] = {}
-    for head, relation, tail in triples:
-        of_head.setdefault(head, {})[relation] = tail
-    name, wanted, _ = triples[number]
-    header = list(of_head[name])
-    listed = of_head[name].get(LISTED)
-    alike = [head for head, facts in of_head.items() if set(header) <= facts.keys() and facts.get(LISTED) == listed]
-    rows = [(head, *(of_head[head][relation] for relation in header)) for head in alike]
-    return rows, alike.index(name), [1 + header.index(wanted)]
 
 
 def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-def _places(units: Units) -> list[TaskKey]:
+def _places(units: Units) -> list[Place]:
     return list(zip(units.in_text.tolist(), units.numbers.tolist(), strict=True))

@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool, counts
+from kbbench_hf.building.ska_bench.emptied_rows import empty_columns
 from kbbench_hf.building.ska_bench.hybridqa import (
     BORN,
     SOURCE,
@@ -40,7 +41,6 @@ from kbbench_hf.building.ska_bench.hybridqa import (
 )
 from kbbench_hf.building.ska_bench.hybridqa_evidence import QuestionEvidence, TableWords, find_evidence
 from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions_name, normal_name
-from kbbench_hf.building.ska_bench.rejection_twins import empty_columns
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.metrics.typed_answers import answer_type
 

@@ -22,15 +22,18 @@ from kbbench_hf.benchmarks.ska_bench.configs import (
 )
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool
+from kbbench_hf.building.ska_bench.emptied_rows import has_answer
 from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
-from kbbench_hf.building.ska_bench.rejection_twins import Twin, TwinMaker, has_answer
+from kbbench_hf.building.ska_bench.rejection_twins import Twin, TwinMaker
 from kbbench_hf.building.ska_bench.unit_orders import Units, seeded_hash
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.files.datasets import SMALL_STEPS, Row
 
 LONG_SAMPLE = {"test": 50, "demo": 5}
 """How many instances of a subset the long budgets are built for."""
+ENOUGH = 4
+"""How many times a budget the noise has from which twins are made."""
 UNEVEN = 0.02
 """How much longer than the other one a context of one level of hardness may be."""
 FILLED, SAME = 0.9, 0.02
@@ -189,16 +192,26 @@ class RowMaker:
         """Tokens that every context shows: the header and the positives."""
         return self.units.header_tokens + self.units.positives.n_tokens
 
-    def noise(self, budget: int) -> tuple[Units, str]:
+    def noise(self, budget: int, source: Units | None = None) -> tuple[Units, str]:
         """Return the noise that fits beside the fixed units, and `ok`, or `short` where there is no more."""
-        noise = self.units.noise.fitting(budget - self.fixed)
-        return noise, "ok" if len(noise) < len(self.units.noise) else "short"
+        source = self.units.noise if source is None else source
+        noise = source.fitting(budget - self.fixed)
+        return noise, "ok" if len(noise) < len(source) else "short"
 
     @cached_property
-    def twins(self) -> tuple[Twin, Twin] | None:
-        """The rejection twins of its standard context."""
-        noise, _ = self.noise(BUDGETS[STANDARD[self.instance.subset]])
-        return TwinMaker(self.instance, self.pool, self.units, noise, self.revision).make_twins()
+    def twins(self) -> tuple[Sequence[Twin], Units]:
+        """The rejection twins of its standard context, none or two, and the noise of which they show the beginning.
+
+        From revision 2 on no noise tells what one of them lost; other noise takes its place.
+        """
+        budget = BUDGETS[STANDARD[self.instance.subset]]
+        source = self.units.noise.fitting(ENOUGH * budget)
+        while True:
+            maker = TwinMaker(self.instance, self.pool, self.units, self.noise(budget, source)[0], self.revision)
+            twins = maker.make_twins() or ()
+            if self.revision == 1 or not (telling := maker.find_telling(twins, source)).any():
+                return twins, source
+            source = source[~telling]
 
     def rows(self, config: Config) -> list[Row]:
         """Return the rows of a config: both twins for a control, one row or none otherwise."""
@@ -208,10 +221,11 @@ class RowMaker:
             return [self._noise_alone(config)]
         if not config.testbed.startswith("rejection"):
             return [self._row(config, *self.noise(config.budget))]
-        if self.twins is None or self.fixed > config.budget:
+        twins, source = self.twins
+        if self.fixed > config.budget:
             return []
-        twins = self.twins if config.testbed == "rejection_control" else self.twins[:1]
-        return [self._row(config, *self.noise(config.budget), twin) for twin in twins]
+        twins = twins if config.testbed == "rejection_control" else twins[:1]
+        return [self._row(config, *self.noise(config.budget, source), twin) for twin in twins]
 
     def _noise_alone(self, config: Config) -> Row:
         """Return the row without positives: noise up to the budget, without units that state an answer."""

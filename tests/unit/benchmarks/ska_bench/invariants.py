@@ -229,7 +229,6 @@ def programs_give_the_gold(s: Subset) -> None:
 
 
 def twins_are_matched(s: Subset) -> None:
-    standard = {row["id"]: row for row in s.rows.get(f"noise_{s.name}_{STANDARD[s.name]}", [])}
     pairs: defaultdict[str, list[Row]] = defaultdict(list)
     for _, instance, row in s.each("rejection_control"):
         pairs[instance.id].append(row)
@@ -237,11 +236,9 @@ def twins_are_matched(s: Subset) -> None:
         instance, sections = s.instances[name], [[each.split(":")[0] for each in row["removed"]] for row in rows]
         s.expect(len(rows) == 2 and rows[0]["answerable"] + rows[1]["answerable"] == 1, f"{name} has no two twins")
         s.expect(sections[0] and sorted(sections[0]) == sorted(sections[-1]), f"{name}: twins lost unlike units")
+        lengths = {(len(row["sk_units"]), len(row["text_units"])) for row in rows}
+        s.expect(len(lengths) == 1, f"{name}: twins of {lengths} units")
         for row in rows:
-            if instance.is_table and not row["text_units"]:
-                s.expect(
-                    name not in standard or len(row["sk_units"]) == len(standard[name]["sk_units"]), f"{name}: rows"
-                )
             if not instance.is_table and not s.small:
                 about = [n for n in row["sk_units"] if set(instance.topics) & set(s.pool.sk[instance.group][n])]
                 about += [n for n in row["text_units"] if set(instance.topics) & set(s.pool.text[n])]

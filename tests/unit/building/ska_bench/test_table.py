@@ -10,12 +10,13 @@ import pytest
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary, contradicts_needed_row, key_columns, make_near_rows
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
-from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker, add_emptied_rows
+from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
 from kbbench_hf.building.ska_bench.source_files import SourceTable
 from kbbench_hf.building.ska_bench.wikitablequestions import contradicts
 from kbbench_hf.errors import DataError

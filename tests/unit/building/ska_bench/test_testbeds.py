@@ -12,9 +12,10 @@ import pytest
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, Origin, UnitPool
+from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows, empty_columns
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
-from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker, add_emptied_rows, empty_columns
+from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
 from kbbench_hf.building.ska_bench.sources import assign_demo
 from kbbench_hf.building.ska_bench.testbeds import RowMaker, UnitOrder, draw_ranks
 from kbbench_hf.building.ska_bench.unit_orders import measure
@@ -88,6 +89,59 @@ def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is
     assert found[0].names == ["sk:0"] and not found[0].answerable and found[1].answerable
 
 
+TERMS = [("1", "Ann", "May 1, 1861", "June 7, 1861", "Oslo"), ("2", "Bo", "June 9, 1861", "July 2, 1870", "Lund")]
+TERMS += [("3", "Cy", "July 9, 1870", "May 5, 1881", "Oslo"), ("4", "Di", "May 8, 1881", "June 6, 1890", "Rome")]
+
+
+@pytest.mark.parametrize(
+    ("row", "made", "is_shown"),
+    [
+        (("9", "Ed", "May 1, 1861", "June 7, 1861", "Oslo"), True, False),  # a copy of its row
+        (("8", "Ann", "May 4, 1899", "May 9, 1899", "Lund"), True, False),
+        (("8", "Ed", "May 4, 1899", "May 9, 1899", "Lund"), True, True),
+        (("9", "Ed", "June 7, 1861", "May 9, 1899", "of Ann"), False, False),  # beside a rare cell of its row
+        (("9", "Ed", "May 4, 1899", "May 9, 1899", "of Ann"), False, True),
+    ],
+)
+def test_neither_twin_shows_a_row_that_tells_an_emptied_cell(row: tuple, made: bool, is_shown: bool) -> None:
+    program = {"type": "lookup", "where": [[0, "1"], [4, "oslo"]], "select": 1}
+    asked = replace(LOOKUP, answers=("Ann",), program=program, noise_groups=("more",))
+    sk = {"t": TERMS, "more": [row, ("6", "Gil", "May 2, 1905", "June 8, 1907", "Bern")]}
+    pool = UnitPool(sk=sk, headers={"t": tuple("#NTLC")}, origins={"more": Origin("", "", made=made)})
+    release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
+    maker = RowMaker(release.instances[0], NoiseLibrary(release.pools["table"], tokenizer()))
+    lost, kept = maker.rows(configs()["rejection_control_table"])
+    assert lost["removed"] == ["sk:0"] and len(lost["sk_units"]) == len(kept["sk_units"])
+    assert [len(TERMS) in twin["sk_units"] for twin in (lost, kept)] == [is_shown] * 2
+
+
+@pytest.mark.parametrize(("city", "n_own", "n_shown"), [("Oslo", 6, 7), ("of 12 men", 6, None), ("of 12 men", 5, 6)])
+def test_rows_that_look_like_the_evidence_are_left_out_or_forbid_twins(city: str, n_own: int, n_shown: int) -> None:
+    rows = [*ROWS, ("Flo", city, "20"), ("Gil", "Bern", "21")]
+    asked = replace(LOOKUP, answers=("Ann",), program={"type": "lookup", "where": [[2, "12"]], "select": 0})
+    pool = UnitPool(sk={"t": rows[:n_own], "t#near": rows[n_own:]}, headers=TABLE.headers)
+    release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
+    maker = RowMaker(release.instances[0], NoiseLibrary(release.pools["table"], tokenizer()))
+    found = [len(row["sk_units"]) for row in maker.rows(configs()["rejection_table"])]
+    assert found == ([] if n_shown is None else [n_shown])
+
+
+@pytest.mark.parametrize(
+    ("title", "more", "shown"),
+    [
+        ("Up", ("Up", "has tags", "bell"), [1, 2]),
+        ("Up", ("Up", "has genre", "Drama"), [1, 2, 3]),
+        ("Up with Ann Bell", ("Up", "has genre", "Drama"), None),
+    ],
+)
+def test_no_tag_or_title_names_what_a_triple_named(title: str, more: tuple, shown: list | None) -> None:
+    films = [(title, "starred actors", "Ann Bell"), ("Oz", "starred actors", "Cy"), ("Oz", "has tags", "r"), more]
+    program = {"type": "match", "find": "?a", "where": [[title, "starred actors", "?a"]]}
+    asked = Instance("q", "kg", "Who starred?", ("Ann Bell",), "g", positive_sk=(0,), program=program)
+    rows = RowMaker(asked, NoiseLibrary(UnitPool(sk={"g": films}), tokenizer())).rows(configs()["rejection_kg"])
+    assert [sorted(row["sk_units"]) for row in rows] == ([] if shown is None else [shown])
+
+
 def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
     candidates = NoiseLibrary(TABLE, tokenizer()).context_units(total)
@@ -146,6 +200,20 @@ SET_ON = Instance(
             (("Hook Island", "set", "Up"),),
             (("Up", "A set of films."),),
             {"positive_sk": (3,), "positive_text": (1,)},
+            [],
+        ),
+        (
+            "a text that says in full what it abbreviates",
+            (),
+            (("Up (fullback)", "He is big."),),
+            {"answers": ("FB",), "positive_text": (1,)},
+            [(True, 1)],
+        ),
+        (
+            "nothing, if a text on the evidence names another thing of the kind",
+            (),
+            (("Films of Ann", "They are about Rook Island."),),
+            {},
             [],
         ),
         ("nothing, if too many units state it", (), [(str(n), ABOUT[1]) for n in range(6)], {}, []),
