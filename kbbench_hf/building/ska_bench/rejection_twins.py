@@ -209,12 +209,8 @@ class TwinMaker:
         shown = [*self._positives, *self._noise]
         text = {place: f" {normal_name(self._text(place))} " for place in shown}
         answers = self._answer_names()
-        naming = [
-            place
-            for place in shown
-            if any(mentions(text[place], name) for name in answers)
-            or any(abbreviates(answer, text[place]) for answer in self._instance.answers)
-        ]
+        naming = {place for place in shown if any(mentions(text[place], name) for name in answers)}
+        naming |= {place for place in shown if any(abbreviates(name, text[place]) for name in self._instance.answers)}
         words = {place: content_words(text[place]) for place in shown}
         weights = WordWeights(text.values())
         asked = content_words(self._instance.question) - content_words(" ".join(answers))
