@@ -4,7 +4,7 @@ import json
 import math
 import re
 from ast import literal_eval
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +52,18 @@ class ScoredRow(NamedTuple):
     task: str = ""
 
 
+def shown_example(scored: ScoredRow) -> dict[str, Any]:
+    """Return the question and the gold of an example as a page shows them; None where the log does not have them."""
+    question, gold = scored.content, scored.row.get("target")
+    text = question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, default=str)
+    golds = [(str(each), "") for each in (gold if isinstance(gold, list) else [gold])]
+    return {
+        "id": scored.example,
+        "question": None if question is None else [(text, False)],
+        "gold": None if gold is None else golds,
+    }
+
+
 def field_of(row: Row, path: str) -> object:
     """Return a plain value at a path, of the row or of the example in it.
 
@@ -86,13 +98,16 @@ def number_of(value: object) -> float | None:
     return None if math.isinf(number) else number
 
 
-def scored_rows(parsed: ParsedFile, judged: Judgments | None, value: Sequence[str]) -> Iterable[ScoredRow]:
+def scored_rows(
+    parsed: ParsedFile, judged: Judgments | None, value: Sequence[str], no_scores: Collection[str | None] = ()
+) -> Iterable[ScoredRow]:
     """Return the rows of a file with their scores, in the format that its first row shows.
 
     Args:
         parsed: the file, with the fields that it has.
         judged: the relevance of candidates, for rankings.
         value: the columns of the scores that the user named.
+        no_scores: the columns that the user named as something else.
 
     Raises:
         Unreadable: the file has no scores, or the column is not clear.
@@ -115,7 +130,7 @@ def scored_rows(parsed: ParsedFile, judged: Judgments | None, value: Sequence[st
         value = value or [key for key in shared if number_of(rows[0][key]) is not None]
     if "ids" in rows[0] or (keyed and not value):
         raise _RANKINGS
-    return _table(rows, value or [_score_column(rows)])
+    return _table(rows, value or [_score_column(rows, no_scores)])
 
 
 def _as_object(value: object, line: int | None) -> Row:
@@ -216,19 +231,21 @@ def _table(rows: Iterable[Row], value: Sequence[str]) -> Iterator[ScoredRow]:
         yield ScoredRow(next((row[name] for name in IDS if name in row), None), scores, row)
 
 
-def _score_column(rows: Sequence[Row]) -> str:
+def _score_column(rows: Sequence[Row], no_scores: Collection[str | None]) -> str:
     """Return the only column of a table that can be a score, or the only one at all.
 
     Raises:
         Unreadable: there are none or several.
     """
     some = rows[:100]
-    names = [name for name in dict.fromkeys(name for row in some for name in row) if not NO_SCORE.fullmatch(name)]
+    every = dict.fromkeys(name for row in some for name in row)
+    names = [name for name in every if name not in no_scores and not NO_SCORE.fullmatch(name)]
     numbers = {name: {number_of(row.get(name)) for row in some} for name in names}
     found = [name for name, values in numbers.items() if None not in values and any(v == v for v in values)]
     plain = [name for name in names if not isinstance(rows[0].get(name), dict | list)]
     if len(found) > 1:
-        raise Unreadable(f"it has {len(found)} columns of numbers", f"Choose the score: --value {' or '.join(found)}.")
+        remedy = f"Choose the score: --value {' or '.join(found)}. In one file of a column per system: --value A,B."
+        raise Unreadable(f"it has {len(found)} columns of numbers", remedy)
     if not found and len(plain) != 1:
         remedy = "Name it: --value COLUMN. For predictions of a benchmark: --benchmark NAME."
         raise Unreadable(f"it has no column of scores (columns {', '.join(map(str, rows[0]))})", remedy)
@@ -278,13 +295,20 @@ def trec_measures(ranking: Sequence[str], grades: Mapping[str, int]) -> dict[str
     }
 
 
+def _frame_rows(given: Any) -> Iterable[Row]:
+    """Return the rows of a DataFrame or Series of pandas, with its index unless that is the numbers of its rows."""
+    frame = given.to_frame("score") if hasattr(given, "to_frame") else given
+    numbered = frame.index.name is None and [*frame.index] == [*range(len(frame))]
+    rows: Iterable[Row] = (frame if numbered or frame.index.name in frame else frame.reset_index()).to_dict("records")
+    return rows
+
+
 def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
     """Yield the name and the rows of a file, of the logs in a folder, or of a table in memory."""
     if isinstance(given, Mapping):
         given = [{"id": key, "score": value} for key, value in given.items()]
     if not isinstance(given, str | Path):
-        rows = given.to_dict("records") if hasattr(given, "iloc") else given  # pandas, or rows
-        yield "the table", parsed_rows(list(rows))
+        yield "the table", parsed_rows(list(_frame_rows(given) if hasattr(given, "iloc") else given))
         return
     path = Path(given)
     if not path.exists() and str(path) != STDIN:

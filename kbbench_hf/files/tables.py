@@ -47,6 +47,8 @@ def parse_delimited(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     reader = csv.reader(texts, delimiter=delimiter, strict=True)
     csv.field_size_limit(OWN_LINE_BYTES)
     columns = [name.strip() for name in next(reader, [])]
+    if settings.whole_rows and columns and not columns[0] and "index" not in columns:
+        columns[0] = "index"  # of pandas, which writes it without a name
     for place, cell in enumerate(columns):  # a number is not a name: there is no header, and its cells are kept
         columns[place] += " " * columns[:place].count(cell) if _is_number(cell) else ""
     kind = {",": "csv", "\t": "tsv"}.get(delimiter, "csv")

@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.qrels import Judgments, read_qrels
 from kbbench_hf.files.rows import Unreadable, value_or_none
-from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows
+from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows, shown_example
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result, ScoreLog
@@ -107,7 +107,15 @@ def results_of_logs(
     _check_scales(logs, lowest, tops, options)
     unbounded = {metric for metric in metrics if lowest[metric] < 0 or max(tops[metric]) > 1}
     found = _benchmark(logs, metrics, frozenset(unbounded), options)
-    return [_result(log, ids, of, found, options) for log, of in zip(logs, values, strict=True)]
+    results = [_result(log, ids, of, found, options) for log, of in zip(logs, values, strict=True)]
+    clusters = [result.clusters for result in results if result.clusters]
+    clusterings = {tuple(map(dict[str, int]().setdefault, of, range(len(of)))) for of in clusters}
+    if len(clusterings) > 1:
+        raise DataError(
+            f"The logs have other clusters of examples by {options.cluster!r}. Expected the same clusters in each. "
+            "Name another field: --cluster COLUMN."
+        )
+    return results
 
 
 def _read(
@@ -115,10 +123,12 @@ def _read(
 ) -> list[_Log]:
     """Return the log of each system in a file, a folder of logs, or a table in memory."""
     logs: dict[str, _Log] = {}
+    where = (read and read.where) or {}
+    no_scores = {options.id, options.system, options.cluster, *options.slices, *where}
     for label, parsed in (files := list(log_files(given))):
         try:
-            for scored in scored_rows(parsed, judged, options.value):
-                if any(str(value_or_none(scored.row, key)) != of for key, of in ((read and read.where) or {}).items()):
+            for scored in scored_rows(parsed, judged, options.value, no_scores):
+                if any(str(value_or_none(scored.row, key)) != of for key, of in where.items()):
                     continue
                 system = str(field_of(scored.row, options.system)) if options.system else scored.system
                 log = logs.setdefault(system, _Log(system or name))
@@ -149,7 +159,7 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
     if example is None:
         columns = ", ".join(map(str, scored.row))
         raise Unreadable(f"a row has no id (columns {columns})", "Name the column of ids: --id COLUMN.")
-    key = re.sub(r"(?<=\d)\.0$", "", str(example))  # whole numbers that a table holds as fractions
+    key = re.sub(r"^(-?\d+)\.0$", r"\1", str(example))  # whole numbers that a table holds as fractions
     key = f"{scored.task}/{key}" if scored.task else key
     of_example = log.scores.setdefault(key, {})
     if not last and any(scored.repeat in of_example.get(metric, ()) for metric in scored.scores):
@@ -326,7 +336,7 @@ def _result(log: _Log, ids: Sequence[str], values: Values, found: Benchmark, opt
         warnings=[*log.warnings, *small],
         answered=np.full(len(ids), True),
         digests=[zlib.crc32(output.encode("utf-8", "surrogatepass")) if output else 0 for output in outputs],
-        log=ScoreLog(log.name, found, [_shown(row) for row in rows], outputs),
+        log=ScoreLog(log.name, found, [shown_example(row) for row in rows], outputs),
         clusters=clusters,
     )
 
@@ -343,18 +353,6 @@ def _scores(
         value, *ends = (low + (high - low) * number for number in (each.value, *each.ci95))
         found[metric] = each._replace(value=value, ci95=(ends[0], ends[1]))
     return found
-
-
-def _shown(scored: ScoredRow) -> dict[str, Any]:
-    """Return the question and the gold of an example as a page shows them; None where the log does not have them."""
-    question, gold = scored.content, scored.row.get("target")
-    text = question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, default=str)
-    golds = [(str(each), "") for each in (gold if isinstance(gold, list) else [gold])]
-    return {
-        "id": scored.example,
-        "question": None if question is None else [(text, False)],
-        "gold": None if gold is None else golds,
-    }
 
 
 def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:

@@ -262,7 +262,13 @@ WRONG: Mapping[str, tuple[Any, Any, LogOptions, str]] = {
     "repeated ids": (SCORES, SCORES + SCORES[:1], LogOptions(), r"'q0' occurs twice.*--system.*--duplicates"),
     "text": (SCORES, many(score=lambda n: "good"), LogOptions(), r"'good'; a score is a number.*--value"),
     "infinite": (SCORES, many(score=lambda n: float("inf")), LogOptions(), r"'inf'; a score is a number"),
-    "two columns": (many(f1=lambda n: 0.1, em=lambda n: 1), SCORES, LogOptions(), r"--value f1 or em"),
+    "two columns": (many(f1=lambda n: 0.1, em=lambda n: 1), SCORES, LogOptions(), r"--value f1 or em.*A,B"),
+    "other clusters": (
+        many(page=lambda n: n // 4, score=lambda n: n % 2),
+        many(page=lambda n: n // 5, score=lambda n: 1),
+        LogOptions(cluster="page"),
+        r"other clusters of examples by 'page'.*--cluster",
+    ),
     "no such column": (SCORES, SCORES, LogOptions(value=["f1"]), r"no 'f1'.*--value NAME, of id, score"),
     "percentages": (SCORES, many(score=lambda n: 4.0 * n), LogOptions(), r"shares and percentages.*Divide"),
     "no id": ([{"score": 1}] * 3, SCORES, LogOptions(), r"no id \(columns score\).*--id COLUMN"),
@@ -364,6 +370,31 @@ def test_values_of_scorers_of_every_kind_are_read(
 
 def test_ids_that_a_table_holds_as_fractions_are_whole_numbers() -> None:
     assert compare({"1": 1, "2": 0}, [{"id": 1.0, "score": 1}, {"id": 2.0, "score": 0}]).tests["score"].ties == 2
+    assert compare(versions := {"v1": 1, "v1.0": 0}, versions).tests["score"].ties == 2
+
+
+def test_the_index_of_pandas_is_the_id(tmp_path: Path) -> None:
+    """Where it is named, is no count of rows, or was written to a file, in which it has no name."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{"id": f"q{n}", "score": n % 2} for n in range(9)])
+    kept = frame[["score"]][frame.score == 1]  # its index still has the numbers of the whole table
+    (tmp_path / "a.csv").write_text(kept.to_csv())
+    assert (tmp_path / "a.csv").read_text().startswith(",score")
+    for table, ids in (
+        (frame.set_index("id"), [f"q{n}" for n in range(9)]),
+        (frame.set_index("id").score, [f"q{n}" for n in range(9)]),
+        (kept, ["1", "3", "5", "7"]),
+        (tmp_path / "a.csv", ["1", "3", "5", "7"]),
+    ):
+        assert compare(table, table).a.ids == ids
+    for counted in (frame[["score"]], frame.score):
+        with pytest.raises(DataError, match="has no id"):
+            compare(counted, counted)
+
+
+def test_a_column_of_numbers_that_has_another_use_is_no_score() -> None:
+    rows = [{"item": n, "page": n // 2, "score": 1} for n in range(8)]
+    assert compare(rows, rows, logs=LogOptions(id="item", cluster="page")).tests["score"].ties == 8
 
 
 def test_one_table_may_hold_several_systems_in_rows_or_in_columns() -> None:
