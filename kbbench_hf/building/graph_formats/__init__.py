@@ -57,7 +57,8 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
             except DataError as error:
                 if path == file:
                     raise
-                collector.skip("Files that cannot be read", f"{file.relative_to(path)} ({error})")
+                reason = str(error).removeprefix(str(file)).partition(". Expected")[0]
+                collector.skip("Files that cannot be read", f"{file.relative_to(path)}{reason}")
     for folder in filter(Path.is_dir, paths):  # such as GraphRAG's tables and its GraphML of the same graph
         kinds = sorted({name for path, _, name in probed if path == folder and name})
         if len(kinds) > 1:

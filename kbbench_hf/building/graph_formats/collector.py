@@ -24,7 +24,7 @@ NAMES = ("name", "title", "preferred_label", "preflabel", "display_name", "displ
 LABEL = ("label",)
 """A property that is a node's type where it has a name and no type, else its name."""
 TEXTS = ("text", "description", "definition", "def", "abstract", "summary", "content", "comment")
-RELATIONS = ("relation", "relationship", "relation_type", "rel_type", "predicate", "edge_type", "type", "label")
+RELATIONS = tuple("relation relationship relation_type rel_type predicate edge_type interaction type label".split())
 """Properties that hold the type, name and text of a node, and the relation of an edge, by precedence."""
 SEPARATOR = "<SEP>"
 """What LightRAG writes between the texts of one entity."""
@@ -105,6 +105,7 @@ class GraphCollector:
         if not all(ends):
             self.skip("Edges without a head or a tail", f"{ends[0]} -> {ends[1]}")
             return
+        details |= {"relations": relations} if len(relations) > 1 else {}
         named = relations[0] if relations else NO_RELATION
         self._edge_rows.append((ends[0], named, ends[1], json_text(details) if details else None))
         if len(self._edge_rows) >= CHUNK:

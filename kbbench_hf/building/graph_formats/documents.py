@@ -17,6 +17,8 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files.rows import Unreadable
 from kbbench_hf.files.table_files import file_errors
 
+_LINKS = ("links", "edges")
+"""Names of the list of edges in node-link JSON, before networkx 3.4 and since."""
 _ENDS = (("source", "target"), ("from", "to"), ("start", "end"), ("head", "tail"), ("subject", "object"))
 """Names of the ends of an edge in node-link JSON."""
 _SCALARS: dict[str, Callable[[str], Any]] = {
@@ -39,6 +41,7 @@ def read_apoc(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Source: APOC's manual, "Export to CSV" and "Export to JSON".
     """
+    ends: dict[str, Any] = {}
     for file in files:
         document = file.document
         if isinstance(document, dict) and "rels" in document:
@@ -46,14 +49,17 @@ def read_apoc(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         else:
             rows = file.rows()
         for row in rows:
-            _add_apoc_row(graph, row)
+            _add_apoc_row(graph, row, ends)
+    for node_id, row in ends.items():  # nodes that were exported with their relationships only
+        if node_id not in graph.row_of_id:
+            _add_apoc_row(graph, row, {})
 
 
 def _values(part: Any) -> list[Any]:
     return list(part.values()) if isinstance(part, dict) else part
 
 
-def _add_apoc_row(graph: GraphCollector, row: dict[str, Any]) -> None:
+def _add_apoc_row(graph: GraphCollector, row: dict[str, Any], ends: dict[str, Any]) -> None:
     if "_id" in row or "_start" in row:  # csv: all properties of all labels are columns
         node_id, labels, start, end, kind = (
             row.pop(f"_{name}", "") for name in ("id", "labels", "start", "end", "type")
@@ -64,7 +70,12 @@ def _add_apoc_row(graph: GraphCollector, row: dict[str, Any]) -> None:
         else:
             graph.add_node(node_id, properties, split_labels(labels, ":;"))
     elif "start" in row:
-        head, tail = (row[end].get("id") if isinstance(row[end], dict) else row[end] for end in ("start", "end"))
+        nodes = [row[end] if isinstance(row[end], dict) else {"id": row[end]} for end in ("start", "end")]
+        head, tail = (node.get("id") for node in nodes)
+        for node in nodes:
+            node_id = id_text(node.get("id"))
+            if node_id not in graph.row_of_id and (node.get("labels") or node.get("properties")):
+                ends[node_id] = ends.get(node_id, {}) | node
         graph.add_edge(head, tail, row.get("properties") or {}, row.get("label") or [])
     else:
         graph.add_node(row.get("id"), row.get("properties") or {}, row.get("labels") or [])
@@ -81,8 +92,7 @@ def _apoc_value(text: Any) -> Any:
 def is_node_link(file: GraphFile) -> bool:
     """Return whether a JSON document has lists of nodes and links, perhaps in cytoscape's `elements`."""
     document = _elements(file.document)
-    links = document.get("links", document.get("edges"))
-    return isinstance(document.get("nodes"), list) and isinstance(links, list)
+    return isinstance(document.get("nodes"), list) and any(isinstance(document.get(name), list) for name in _LINKS)
 
 
 def _elements(document: Any) -> Mapping[str, Any]:
@@ -98,7 +108,8 @@ def read_node_link(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     for file in files:
         document = _elements(file.document)
         nodes = [_unwrapped(node) for node in document["nodes"]]
-        links = [_unwrapped(link) for link in document.get("links", document.get("edges"))]
+        links, edges = (document.get(name) or [] for name in _LINKS)
+        links = [_unwrapped(link) for link in (links if links == edges else [*links, *edges])]
         names = ("id", "name", "key") if any("id" in node for node in nodes) else ("name", "key", "label")
         ids = [next((node[name] for name in names if node.get(name) is not None), None) for node in nodes]
         _refuse_equal_texts(file, ids)
@@ -241,6 +252,8 @@ class _GraphmlReader:
             if data.tag.endswith("data"):
                 key = data.get("key")
                 found[self._keys.get(key, (key, "", ""))[0] or "label"] = self._value(key, data)
+            elif data.tag.endswith("desc"):
+                found.setdefault("description", self._value("", data))
         if isinstance(labels := found.get("labels"), str):
             found["labels"] = split_labels(labels, ":")
         return found

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,9 @@ def _neo4j_table(file: GraphFile, files: Sequence[GraphFile]) -> pa.Table:
     table = file.table()
     if header := header_of(file, files):  # the first line, taken for names, is a row
         first = pa.table([[name] for name in table.column_names], names=list(header.columns))
-        return pa.concat_tables([first, table.rename_columns(list(header.columns))])
-    return table.rename_columns(list(file.columns))
+        table = pa.concat_tables([first, table.rename_columns(list(header.columns))])
+    columns = [pc.utf8_trim_whitespace(each) if pa.types.is_string(each.type) else each for each in table.columns]
+    return pa.table(columns, header.columns if header else file.columns)
 
 
 def _neo4j_ids(table: pa.Table, kind: str, spaces: Collection[str]) -> pa.ChunkedArray | None:
@@ -116,7 +118,7 @@ def _typed_columns(graph: GraphCollector, table: pa.Table) -> dict[str, pa.Chunk
             if column["array"]:
                 found[name] = pc.split_pattern(values, ";").cast(pa.list_(kind))
             elif not pa.types.is_string(kind):
-                found[name] = pc.utf8_trim_whitespace(values).cast(kind)
+                found[name] = values.cast(kind)
         except pa.ArrowInvalid as error:
             graph.skip(
                 f"Types of columns that do not fit, whose values are text (:{column['kind']})", f"{name}: {error}"
@@ -153,8 +155,8 @@ def read_primekg(files: Sequence[GraphFile], graph: GraphCollector) -> None:
             graph.add_edges(pa.table(columns))
 
 
-def _batches(file: GraphFile) -> Iterator[pa.Table]:
-    """Yield the rows of a table in blocks, cells of csv as text."""
+def _batches(file: GraphFile, unquoted: str = "") -> Iterator[pa.Table]:
+    """Yield the rows of a table in blocks, cells of csv as text; quotes are text where `unquoted` is the delimiter."""
     if file.kind != "csv":
         table = file.table()
         yield pa.table([column.cast(pa.string()) for column in table.columns], table.column_names)
@@ -163,7 +165,9 @@ def _batches(file: GraphFile) -> Iterator[pa.Table]:
 
     with file_errors(file.path, KNOWN), closing(file.open()) as opened:
         delimiter, names = csv_columns(opened, ())
-        reader = arrow_csv.open_csv(opened.stream, **csv_options(delimiter, names, _BLOCK))
+        reader = arrow_csv.open_csv(
+            opened.stream, **csv_options(delimiter, names, _BLOCK, quotes=delimiter != unquoted)
+        )
         for batch in reader:
             yield pa.Table.from_batches([batch]).rename_columns([name.strip() for name in names])
 
@@ -199,7 +203,7 @@ def is_kgx(file: GraphFile) -> bool:
 def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """Add KGX files, tab-separated or JSON; of several categories the first is the type.
 
-    Source: the KGX format specification of Biolink.
+    Source: the KGX format specification of Biolink, and kgx/source/tsv_source.py: quotes are text between tabs.
     """
     for file in files:
         if file.has("nodes", "edges"):
@@ -208,11 +212,12 @@ def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
             for row in file.document["edges"]:
                 _add_kgx_edge(graph, row)
         elif not file.has("subject"):
-            for row in file.rows():
+            batches = (batch.to_pylist() for batch in _batches(file, "\t")) if file.kind == "csv" else [file.rows()]
+            for row in chain.from_iterable(batches):
                 _add_kgx_node(graph, row)
         elif file.kind == "csv":
             names = {"subject": "head", "predicate": "relation", "object": "tail", "relation": "kgx_relation"}
-            for batch in _batches(file):
+            for batch in _batches(file, "\t"):
                 graph.add_edges(batch.rename_columns([names.get(name, name) for name in batch.column_names]))
         else:
             for row in file.rows():

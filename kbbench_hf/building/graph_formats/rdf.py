@@ -152,6 +152,8 @@ class _TripleCollector:
         names = self._short_names(named)
         for iri, number in self._ids.items():
             if iri in named and not linked[number]:
+                if self._texts(number)[1]:
+                    graph.skip("Classes and properties without edges, whose texts are left out", names[iri])
                 continue
             kinds = sorted(dict.fromkeys(self._types.get(number, ())), key=_NO_TYPES.__contains__)
             name, text = self._texts(number)

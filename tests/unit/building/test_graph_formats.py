@@ -76,6 +76,26 @@ CASES = {
         {("x", "R", "x")},
         [],
     ),
+    "neo4j: blanks around cells, as its importer trims them": (
+        {
+            "n.csv": ":ID, name, age:int, :LABEL\n1, Ada, 36, Person\n 2 , Bo, 40, Person\n",
+            "e.csv": ":START_ID, :END_ID, :TYPE\n1, 2, KNOWS\n",
+        },
+        {"Ada": "Person", "Bo": "Person"},
+        {("Ada", "KNOWS", "Bo")},
+        [],
+    ),
+    "apoc json of relationships, whose nodes are in them": (
+        {
+            "all.json": '{"id":"0","type":"relationship","label":"KNOWS","start":{"id":"0","labels":["User"],'
+            '"properties":{"name":"Ada"}},"end":{"id":"1","labels":["Book"],"properties":{"name":"On Ö"}}}\n'
+            '{"id":"1","type":"relationship","label":"LIKES","start":{"id":"1","labels":["Book"]},"end":{"id":"2"}}\n'
+            '{"type":"node","id":"2","labels":["User"],"properties":{"name":"Bo"}}\n'
+        },
+        {"Ada": "User", "On Ö": "Book", "Bo": "User"},
+        {("Ada", "KNOWS", "On Ö"), ("On Ö", "LIKES", "Bo")},
+        [],
+    ),
     "primekg without indices: one id in two types": (
         {
             "kg.csv": "relation,display_relation,x_id,x_type,x_name,x_source,y_id,y_type,y_name,y_source\n"
@@ -182,6 +202,25 @@ CASES = {
         {("b", "related to", "a")},
         [],
     ),
+    "node-link with two lists of edges, and a file that cannot be read": (
+        {
+            "g.json": '{"nodes": [{"id": "a"}, {"id": "b"}], "links": [{"source": "b", "target": "a"}],'
+            ' "edges": [{"source": "a", "target": "b", "interaction": "pp"}]}',
+            "lance/x.bin": "\0\1",
+        },
+        {"a": "node", "b": "node"},
+        {("b", "related to", "a"), ("a", "pp", "b")},
+        ["Files that cannot be read: 1 (lance/x.bin: UTF-16 without a byte-order mark)."],
+    ),
+    "n-triples whose class has a text and no edge": (
+        {
+            "g.nt": f'<http://x.org/a> {NT} <http://x.org/T> .\n<http://x.org/T> {LABEL} "T"@en .\n'
+            '<http://x.org/T> <http://www.w3.org/2000/01/rdf-schema#comment> "A type." .\n'
+        },
+        {"a": "T"},
+        set(),
+        ["Classes and properties without edges, whose texts are left out: 1 (T)."],
+    ),
     "n-triples with escapes, languages, blank nodes, comments, CRLF, a bad line, a class with a label": (
         {
             "g.nt": "# a comment\r\n"
@@ -277,6 +316,15 @@ CASES = {
         {"BRCA1": "biolink:Gene", "pain": "node"},
         {("BRCA1", "biolink:causes", "pain")},
         ["Nodes without an id: 1 ("],
+    ),
+    "kgx tables with quotes, which are text": (
+        {
+            "n.tsv": 'id\tcategory\tname\nX:1\tGene\t"5 prime\nX:2\tGene\t3"\nX:3\tGene\t"so"\n',
+            "e.tsv": 'subject\tpredicate\tobject\tnote\nX:1\tp\tX:2\t"a\nX:3\tp\tX:1\tb"\n',
+        },
+        {'"5 prime': "Gene", '3"': "Gene", '"so"': "Gene"},
+        {('"5 prime', "p", '3"'), ('"so"', "p", '"5 prime')},
+        [],
     ),
     "kgx json, and edges alone": (
         {
@@ -391,6 +439,16 @@ def test_a_graph_has_its_names_types_and_directions_and_counts_what_it_lacks(in_
     for sentence, expected in zip(sorted(said), sorted(left_out), strict=True):
         assert sentence.startswith(expected)
         assert f"- {sentence}" in card
+
+
+def test_descriptions_of_graphml_are_texts_and_further_relations_are_kept(in_tmp):
+    graphml = '<graphml><graph edgedefault="directed"><node id="a"><desc>About a.</desc></node></graph></graphml>'
+    edge = {"source": "a", "target": "a", "relation": ["p", "q"]}
+    write(in_tmp, {"g.graphml": graphml, "g.json": json.dumps({"nodes": [], "links": [edge]})})
+    folder, _ = build(in_tmp, in_tmp / "g.graphml", in_tmp / "g.json")
+    assert folder.rows("nodes", "full")[0]["text"] == "About a."
+    (row,) = folder.rows("edges", "full")
+    assert (row["relation"], row["details"]) == ("p", '{"relations": ["p", "q"]}')
 
 
 QUERIES = "id,query\nq1,who?\nq2,what?\nq3,where?\n"
