@@ -299,8 +299,7 @@ def _frame_rows(given: Any) -> Iterable[Row]:
     """Return the rows of a DataFrame or Series of pandas, with its index unless that is the numbers of its rows."""
     frame = given.to_frame("score") if hasattr(given, "to_frame") else given
     numbered = frame.index.name is None and [*frame.index] == [*range(len(frame))]
-    rows: Iterable[Row] = (frame if numbered or frame.index.name in frame else frame.reset_index()).to_dict("records")
-    return rows
+    return [*(frame if numbered or frame.index.name in frame else frame.reset_index()).to_dict("records")]
 
 
 def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:

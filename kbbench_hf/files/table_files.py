@@ -102,16 +102,14 @@ def csv_columns(opened: OpenedFile, known: Sequence[str]) -> tuple[str, list[str
     return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter))
 
 
-def csv_options(delimiter: str, texts: Iterable[str], block_size: int = 64 << 20, *, quotes: bool = True) -> Row:
+def csv_options(delimiter: str, texts: Iterable[str], block_size: int = 64 << 20, quote: Any = '"') -> Row:
     """Return the options of Arrow's csv readers, with columns that are text whatever they hold."""
     from pyarrow import csv as arrow_csv
 
     named = [name for text in texts for name in (text, text.removeprefix("\ufeff"))]  # Arrow drops a second mark
     return {
         "read_options": arrow_csv.ReadOptions(block_size=block_size, use_threads=False),
-        "parse_options": arrow_csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=quotes, quote_char=quotes and '"'
-        ),
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(column_types=dict.fromkeys(named, pa.string())),
     }
 

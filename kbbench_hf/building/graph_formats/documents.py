@@ -1,6 +1,7 @@
 """Graphs in documents: APOC csv and JSON, GraphML, node-link JSON of networkx, LlamaIndex property graphs."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
@@ -173,7 +174,7 @@ def read_llamaindex(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
 def is_graphml(file: GraphFile) -> bool:
     """Return whether XML is GraphML."""
-    return file.kind == "xml" and "<graphml" in file.head
+    return file.kind == "xml" and re.search(r"<(\w+:)?graphml\b", file.head) is not None
 
 
 def read_graphml(files: Sequence[GraphFile], graph: GraphCollector) -> None:
@@ -234,8 +235,7 @@ class _GraphmlReader:
         kind = element.get("attr.type", "string")
         drawn = "label" if "graphics" in element.get("yfiles.type", "") else key  # yEd keeps labels in its drawings
         self._keys[key] = (element.get("attr.name") or drawn, kind, domain)
-        default = next((each for each in element if each.tag.endswith("default")), None)
-        if default is not None:
+        for default in (each for each in element if each.tag.endswith("default")):
             self._defaults[key] = self._value(key, default)
 
     def _value(self, key: str, element: Any) -> Any:

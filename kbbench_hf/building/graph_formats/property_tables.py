@@ -165,10 +165,8 @@ def _batches(file: GraphFile, unquoted: str = "") -> Iterator[pa.Table]:
 
     with file_errors(file.path, KNOWN), closing(file.open()) as opened:
         delimiter, names = csv_columns(opened, ())
-        reader = arrow_csv.open_csv(
-            opened.stream, **csv_options(delimiter, names, _BLOCK, quotes=delimiter != unquoted)
-        )
-        for batch in reader:
+        options = csv_options(delimiter, names, _BLOCK, delimiter != unquoted and '"')
+        for batch in arrow_csv.open_csv(opened.stream, **options):
             yield pa.Table.from_batches([batch]).rename_columns([name.strip() for name in names])
 
 
@@ -293,10 +291,7 @@ def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
                 texts[id_text(node_id)] = id_text(text)
             else:
                 graph.add_node(node_id, row, "document", title or "", id_text(text))
-    for query in [
-        *(each for each in texts if each not in asked),
-        *(each for each in sorted(asked) if each not in texts),
-    ]:
+    for query in [*(each for each in texts if each not in asked), *sorted(asked - texts.keys())]:
         graph.skip("Queries without a judgment" if query in texts else "Judged queries without a text", query)
     columns = {"id": [*texts], "query": [*texts.values()]}
     table = pa.table({name: arrow_array(values, pa.string()) for name, values in columns.items()})

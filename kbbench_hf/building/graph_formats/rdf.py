@@ -217,10 +217,7 @@ def local_name(iri: str) -> str:
 
 def is_obo(file: GraphFile) -> bool:
     """Return whether a text is OBO: it has the version of the format, or a frame."""
-    return (
-        file.kind in ("text", "csv")
-        and re.search(r"(?m)^(format-version:|\[(Term|Typedef|Instance)\])", file.head) is not None
-    )
+    return file.kind in ("text", "csv") and _OBO.search(file.head) is not None
 
 
 def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
@@ -262,10 +259,8 @@ def _add_obo_frame(graph: GraphCollector, frame: Any, default: str) -> None:
             lines.append(clause.comment)
         elif tag == "namespace":
             kind = str(clause.namespace)
-        elif tag == "is_a":
-            graph.add_edge(node_id, str(clause.term), {}, tag)
-        elif tag == "relationship":
-            graph.add_edge(node_id, str(clause.term), {}, str(clause.typedef))
+        elif tag in ("is_a", "relationship"):
+            graph.add_edge(node_id, str(clause.term), {}, tag if tag == "is_a" else str(clause.typedef))
         elif tag == "synonym":
             details.setdefault("synonyms", []).append(clause.synonym.desc)
         else:

@@ -442,7 +442,7 @@ def test_a_graph_has_its_names_types_and_directions_and_counts_what_it_lacks(in_
 
 
 def test_descriptions_of_graphml_are_texts_and_further_relations_are_kept(in_tmp):
-    graphml = '<graphml><graph edgedefault="directed"><node id="a"><desc>About a.</desc></node></graph></graphml>'
+    graphml = '<g:graphml xmlns:g="u"><g:graph><g:node id="a"><g:desc>About a.</g:desc></g:node></g:graph></g:graphml>'
     edge = {"source": "a", "target": "a", "relation": ["p", "q"]}
     write(in_tmp, {"g.graphml": graphml, "g.json": json.dumps({"nodes": [], "links": [edge]})})
     folder, _ = build(in_tmp, in_tmp / "g.graphml", in_tmp / "g.json")
