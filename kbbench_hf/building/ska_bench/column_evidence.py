@@ -8,6 +8,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Program
 from kbbench_hf.building.ska_bench.name_matching import normal_name, normalize_cell
 from kbbench_hf.building.ska_bench.programs import Row, alternatives, execute, parse_number, split_condition
 from kbbench_hf.metrics.answers import wtq_number
+from kbbench_hf.text.dates import MONTHS
 from kbbench_hf.text.porter import stem
 from kbbench_hf.text.words import WORD
 
@@ -29,6 +30,10 @@ _FORMS = {"lost": "loss", "lose": "loss", "won": "win", "drawn": "draw", "drew":
 _YEARS = re.compile(r"\b(when|years?|dates?|earlier|later|sooner|old|older)\b")
 _HOW_MANY = re.compile(r"\b(how (?:many|much)|number of|amount of|total)\b")
 _NUMBER_OF = re.compile(r"\btotal (?:number|amount) of\b")
+_RESTRICTS = re.compile(
+    rf"\b(?:against|versus|vs\.?)(?: the)? (?!what\b|which\b|whom?\b)(\w+)|\b(?:in|during) ({'|'.join(MONTHS)})\b"
+)
+"""What a question restricts a number to: "goals against Chad", "wins in July"."""
 _UNIT = re.compile(r"[\d.,]+ ([^\W\d_]+)")
 
 
@@ -89,6 +94,7 @@ def _is_number(program: Program, rows: Sequence[Row]) -> bool:
 def reads_what_is_asked(program: Program, question: str, header: Row, rows: Sequence[Row]) -> bool:
     """Return whether a question speaks of the column that its number is from, and of those that hold its mere numbers.
 
+    Whom or which month it restricts the number to must be a condition: career goals are none "against Chad".
     "15 kilometres" is no "+3:15.0" in a column of deficits; "800 meters" is "800 m", and a year may be in any column.
 
     >>> rows = [("Ann", "+3:15.0")]
@@ -105,11 +111,14 @@ def reads_what_is_asked(program: Program, question: str, header: Row, rows: Sequ
         and _is_number(program, rows)
     ):
         return False
-    for where in alternatives(program):
-        for column, test, value in map(split_condition, where):
-            if test == "contains" and value.isdigit() and not 1000 <= int(value) < 2100 and column not in spoken:
-                return False
-    return True
+    conditions = [split_condition(each) for where in alternatives(program) for each in where]
+    held = f"{normalize_cell(' '.join(header))} {' '.join(value for *_, value in conditions)}".split()
+    if not all({*found, *(name[:3] for name in found)} & {*held} - {""} for found in _RESTRICTS.findall(question)):
+        return False
+    return not any(
+        test == "contains" and value.isdigit() and not 1000 <= int(value) < 2100 and column not in spoken
+        for column, test, value in conditions
+    )
 
 
 def is_tallied(program: Program, rows: Sequence[Row], positive: Sequence[int]) -> bool:

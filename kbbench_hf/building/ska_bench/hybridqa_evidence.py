@@ -47,6 +47,21 @@ _PLACES = re.compile(
     r"(?i)\b(?:city|town|capital|seat|location|country|county|province|region|hometown|stadium|venue)$"
 )
 _MEASURE = re.compile(r"(?i)\b(?:area|diameter|length|height|capacity|population|depth|elevation|weight|speed)\b")
+_ROLE = re.compile(
+    r"(?i)\b(?:manager|(?:head )?coach|captain|president|chair(?:man)?|owner|mayor|governor|principal|director|editor"
+    r"|minister|leader|commander|ceo)\b"
+)
+_NAME = r"[A-Z][\w'’-]+(?: (?:(?:of|de|van|von) )?[A-Z][\w'’-]+)*"
+_JOINS = rf"(?:, {_NAME})*,? (?:and|or|as well as)(?: (?:in|at|of|the|by|for|with|an?))* "
+_COMPASS = "(?:[A-Z][a-z]+-)?(?:North|South|East|West|Central|Middle)(?:east|west)?(?:ern)?"
+_RIVALS = (
+    (r"(?:which|what)(?: \w+){0,2} (?:region|part|area) of(?-i: [A-Z])", rf"\b{_COMPASS}[ -][A-Z]\w+"),
+    (r"(?:first|middle|last|full|birth|maiden|real|given) name|surname", rf"\b(?:born|née?) ({_NAME})(?=[;,)])"),
+    (r"nickname", rf"\b(?:nicknamed|dubbed|also known as)(?: the)? \"?({_NAME})"),
+)
+"""What a question may ask for: what a page says of the same kind."""
+_ONE_OF_CLASS = re.compile(r"\b([a-z]{4,}) (?:[A-Z][\w-]*|\d\S*)(?: \(.*\))?$")
+"""A title that is the name of one thing: "Dutch ship Eagle (1900)"."""
 _DANGLES = re.compile(r"\bthis\b", re.IGNORECASE)
 """What is meant is outside the question."""
 _COMPARES = re.compile(
@@ -173,9 +188,13 @@ def asks_for_another_column(question: hybridqa.HybridQuestion, table: hybridqa.L
 def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
     """Return whether a question cannot mean its answer: a date that is none, a person that is a thing, a guess.
 
-    Nor does it where the page of a place is a person's, or where nothing says which one it is, as in "When was the
-    public school established?"
+    Nor does it where the page of a place is a person's, where nothing says which one it is, as in "When was the public
+    school established?", or where it asks for the one thing that the table is about, and not for what a row is about.
     """
+    headers = " ".join([table.section, *table.header])
+    one = [noun for noun in _ONE_OF_CLASS.findall(table.title) if not mentions_name(headers, noun)]
+    if any(re.search(rf"(?i)\b(?:the|an?|which|what) {noun}\b", question.text) for noun in one):
+        return True
     if _DATE_ASKED.search(question.text) and not _DATED.search(question.answer):
         return True
     if question.answer in ("0", "-") or _GUESSED.search(question.text):
@@ -193,16 +212,42 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
 
 
 def states_otherwise(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
-    """Return whether a page of the row states another number than the answer's for the same column: its diameter."""
-    if not question.answer_in_table or not re.search(r"\d", question.answer):
-        return False
-    cells = zip(table.header, table.rows[question.row], strict=True)
-    measured = [header for header, cell in cells if mentions_name(cell, question.answer) and _MEASURE.search(header)]
-    asked = content_words(" ".join(measured)) & content_words(question.text)
-    pages = {link for linked in table.links[question.row] for link in linked}
-    sentences = [part for link in sorted(pages) for part in re.split(r"(?<=[.!?]) ", table.passages[link])]
-    near = [sentence for sentence in sentences if asked & content_words(sentence) and re.search(r"\d", sentence)]
-    return any(not _gives_answer(sentence, question.answer) for sentence in near)
+    """Return whether a page offers another answer: another number of its column, or holder of its office; a name."""
+    answer, cells = question.answer, [*zip(table.header, table.rows[question.row], strict=True)]
+    if not question.answer_in_table:
+        pages = [table.passages[link] for link in question.answer_passages if link in table.passages]
+        return any(_offers_another(page, question.text, answer) for page in pages)
+    own = {link for linked in table.links[question.row] for link in linked}
+    headers = [header for header, cell in cells if mentions_name(cell, answer)]
+    measured = " ".join(header for header in headers if _MEASURE.search(header) and re.search(r"\d", answer))
+    asked = content_words(measured) & content_words(question.text)
+    roles = {role.lower() for header in headers for role in _ROLE.findall(header)}
+    names = [cell for _, cell in cells if cell[:1].isalpha() and not mentions_name(cell, answer)]
+    shown = table.passages.items() if asked or roles else ()
+    told = [(link, each) for link, text in shown for each in re.split(r"(?<=[.!?]) ", text)]
+    near = [each for link, each in told if link in own and asked & content_words(each) and re.search(r"\d", each)]
+    for link, each in told:
+        if any(mentions_name(each, role) for role in roles) and not mentions_name(hybridqa.title_of(link), answer):
+            near += [each] if link in own or any(mentions_name(each, name) for name in names) else []
+    return any(not _gives_answer(sentence, answer) for sentence in near)
+
+
+def _offers_another(page: str, question: str, answer: str) -> bool:
+    """Return whether a page offers another answer of the kind that a question asks for, or the answer in a list.
+
+    >>> _offers_another("Mali is in West Africa, in the Sahel.", "In which region of Africa is Mali?", "Sahel")
+    True
+    """
+    for asks, states in _RIVALS if answer[:1].isupper() else ():
+        rivals = re.findall(states, page) if re.search(rf"(?i)\b(?:{asks})", question) else []
+        if any(not mentions_name(rival, answer) and not mentions_name(answer, rival) for rival in rivals):
+            return True
+    places = [*re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w| [A-Z])", page)] if answer[:1].isupper() else []
+    beside = [
+        re.match(rf"{_JOINS}({_NAME})", page[place.end() :]) or re.search(rf"({_NAME}){_JOINS}$", page[: place.start()])
+        for place in places
+    ]
+    return bool(places) and all(found and not mentions_name(question, found[1]) for found in beside)
 
 
 def _is_linked_elsewhere(row: int, links: Sequence[str], table: hybridqa.LinkedTable) -> bool:

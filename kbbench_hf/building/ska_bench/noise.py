@@ -7,15 +7,17 @@ Of passages: those of its own table or subgraph, then the rest by hash. No unit 
 *Decoys* are entities like those of the evidence. *Near rows* are real rows with one cell replaced by another value of
 its column: some meet a part of the question's conditions, some mention a named cell in another column. None meets all
 conditions, in a strict or in a generous reading, so no answer follows from them. From revision 2 on none keeps the key
-of a needed row with other values, which would contradict it: it has the key cells of another row.
+of a needed row with other values, which would contradict it: it has the key cells of another row. Nor does one
+contradict itself: where the table's rows have sums ("Total"), so has every made row.
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain, islice, product, zip_longest
+from itertools import chain, combinations, islice, product, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +49,15 @@ SWAPS = 8
 """Near rows per positive row that differ from it in one condition cell alone."""
 DISTINCT = 0.9
 """The share of a column's cells that differ, and that are names, from which on they identify rows."""
+ADD_UP = 0.8
+"""The share of a table's rows whose cells add up from which on those of every made row do."""
 MOST_OTHERS = 150
 """How many of the other rows are changed into near rows."""
 LEADING_ROWS = 24
 """Near rows at the front that mention what the question names, where there are enough."""
+
+
+_PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class DecoyIndex:
@@ -139,6 +146,31 @@ def contradicts_needed_row(made: Cells, needed: Cells, keys: Sequence[int]) -> b
     return made != needed and (made[:2] == needed[:2] or any(made[n] == needed[n] != "" for n in keys))
 
 
+def summed_columns(rows: Sequence[Cells]) -> list[tuple[int, slice]]:
+    """Return the columns that hold sums, each with the neighboring columns whose numbers it sums up.
+
+    >>> summed_columns([("A", "1", "2", "3"), ("B", "4", "0", "4"), ("C", "2", "2", "4"), ("D", "5", "1", "6")])
+    [(3, slice(1, 3, None))]
+    """
+    numbers = np.array([[programs.parse_number(cell) for cell in row] for row in rows], dtype=float)
+    found = []
+    for first, last in combinations(range(numbers.shape[1] + 1), 2):
+        sums, several = numbers[:, first:last].sum(axis=1), np.count_nonzero(numbers[:, first:last], axis=1) > 1
+        for column in {*range(numbers.shape[1])} - {*range(first, last)} if last - first > 1 else ():
+            stated = several & ~np.isnan(sums + numbers[:, column])
+            n_right = np.isclose(sums, numbers[:, column])[stated].sum()
+            if n_right > 2 and n_right >= ADD_UP * stated.sum() and 4 * stated.sum() >= len(rows):
+                found.append((column, slice(first, last)))
+    return found
+
+
+def _surplus(cells: Sequence[str], whole: int, parts: slice) -> float:
+    """Return how much the number of one cell exceeds the sum of others; 0 where one is no number."""
+    total, *numbers = (programs.parse_number(cell) for cell in (cells[whole], *cells[parts]))
+    known = [number for number in numbers if number is not None]
+    return 0.0 if total is None or len(known) < len(numbers) else round(total - sum(known), 6)
+
+
 def looks_like_evidence(program: Program, row: Cells) -> bool:
     """Return whether a row of noise meets some of a program's conditions, or names the value of a single one elsewhere.
 
@@ -173,6 +205,7 @@ class NearRowMaker:
         self._name, self._program, self._positives, self._keys = name, program, positives, keys
         self._leaves_answer = programs.leaves_answer(program)
         self._real = {*positives, *others}
+        self._sums = [] if keys is None else summed_columns(sorted(self._real))
         self._others = self._in_order(row for row in dict.fromkeys(others) if row not in set(positives))
         self._values = [sorted(set(column)) for column in zip(*positives, *others, strict=True)]
         self._named = [
@@ -190,9 +223,24 @@ class NearRowMaker:
         """Yield each row with the value in the column, where the row changes and becomes a near row."""
         for row, column, value in changes:
             made = self._with_another_key((*row[:column], value, *row[column + 1 :]), column)
+            made = self._balanced(made, column)
             is_new = value != row[column] and made not in self._real and self._leaves_answer(made)
-            if is_new and not self._is_contradiction(made):
+            if is_new and not self._is_contradiction(made) and not any(_surplus(made, *each) for each in self._sums):
                 yield made
+
+    def _balanced(self, made: Cells, kept: int) -> Cells:
+        """Return a row whose sums are right: with another sum, or another number in it where the sum is kept."""
+        cells = [*made]
+        for whole, parts in self._sums:
+            if surplus := _surplus(cells, whole, parts):
+                columns = [whole] if whole != kept else range(parts.start, parts.stop)
+                for column in columns:
+                    number = (programs.parse_number(cells[column]) or 0) + surplus * (1 if whole == kept else -1)
+                    if number >= 0 and _PLAIN.fullmatch(cells[column]):
+                        written = f"{number:,.{len(cells[column].partition('.')[2])}f}"
+                        cells[column] = written if "," in cells[column] else written.replace(",", "")
+                        break
+        return tuple(cells)
 
     def _is_contradiction(self, made: Cells) -> bool:
         return self._keys is not None and any(contradicts_needed_row(made, row, self._keys) for row in self._positives)

@@ -131,7 +131,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """
     sources = [wikitablequestions.read_tables(folder, revision), tatqa.read_tables(folder)]
     candidates = [each for source in sources for each in make_candidates(source, revision)]
-    chosen = select_candidates(candidates)
+    chosen = select_candidates(candidates, revision)
     sk: dict[str, list[Cells]] = {}
     headers: dict[str, Cells] = {}
     origins: dict[str, Origin] = {}
@@ -206,13 +206,14 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
         yield TableCandidate(question, source, real, found)
 
 
-def select_candidates(candidates: Iterable[TableCandidate]) -> list[TableCandidate]:
+def select_candidates(candidates: Iterable[TableCandidate], revision: int = NEWEST) -> list[TableCandidate]:
     """Return as many candidates as keep every quota and the length cue, in the order of their ids.
 
     The candidate that breaks most is removed until nothing is broken: a quota weighs by how many must go for it, and
-    while lengths tell, so do long positive rows and short noise.
+    while lengths tell, so do long positive rows and short noise. From revision 2 of the construction on those removed
+    that break nothing in the end are taken again, also for one that goes for several.
     """
-    kept = _limit_repeats(candidates)
+    kept, removed = _limit_repeats(candidates), list[TableCandidate]()
     lengths = np.sum([each.lengths for each in kept], axis=0) if kept else np.zeros((2, _LONGEST))
     while kept:
         over = [(q, sum(map(q.counts, kept)) - q.share * len(kept)) for q in QUOTAS.values()]
@@ -226,8 +227,26 @@ def select_candidates(candidates: Iterable[TableCandidate]) -> list[TableCandida
             (sum(q.counts(each) * weight for q, weight in broken) + float((each.lengths * weights).sum()), each.key)
             for each in kept
         ]
-        lengths -= kept.pop(harm.index(max(harm))).lengths
+        removed.append(kept.pop(harm.index(max(harm))))
+        lengths -= removed[-1].lengths
+    if revision > 1 and kept:
+        kept = _refill(kept, removed)
+        for each in sorted(kept, key=lambda each: each.key):
+            more = _refill([other for other in kept if other is not each], removed)
+            kept = more if len(more) > len(kept) else kept
     return sorted(kept, key=lambda each: each.question.id)
+
+
+def _refill(kept: Sequence[TableCandidate], removed: Iterable[TableCandidate]) -> list[TableCandidate]:
+    """Return the candidates with those removed ones, one after the other, that keep every quota and the length cue."""
+    found, counted = [*kept], [sum(map(quota.counts, kept)) for quota in QUOTAS.values()]
+    lengths = np.sum([each.lengths for each in kept], axis=0)
+    for each in sorted(removed, key=lambda each: (each.found_by_cells, -each.fill, each.key)):
+        more = [n + quota.counts(each) for n, quota in zip(counted, QUOTAS.values(), strict=True)]
+        fits = all(n <= quota.share * (len(found) + 1) for n, quota in zip(more, QUOTAS.values(), strict=True))
+        if fits and each not in found and length_cue(lengths + each.lengths) <= LENGTH_CUE:
+            found, counted, lengths = [*found, each], more, lengths + each.lengths
+    return found
 
 
 def length_cue(lengths: NDArray[np.float64]) -> float:

@@ -226,6 +226,27 @@ def test_a_second_question_on_a_table_is_on_other_rows() -> None:
         ({**IN_TABLE, "question": "Who is the captain from Lund ?", "answer": "Bo Dahl"}, {"is_ship": True}),
         (BRIDGED, {"header": ("Club", "Home town", "Captain", "Points")}),  # a port whose page is a person's
         (IN_TABLE, {"told": "Lund is a harbour with a famous windmill and a depth of 9 points."}),
+        (IN_PASSAGE, {"page": "Cy Falk", "says": "Cy Falk was taught by Baker and Una Moe."}),
+        (
+            {**IN_PASSAGE, "question": "Which part of Europe is the captain of Castor from?"},
+            {"page": "Cy Falk", "says": "Cy Falk is from Northern Europe, near the Baker Coast."},
+        ),
+        (
+            {**IN_PASSAGE, "question": "What middle name has the captain of Castor?"},
+            {"page": "Cy Falk", "says": "Cy Baker Falk (born Cy Una Moe) sails."},
+        ),
+        (
+            {
+                **IN_TABLE,
+                "question": "Who is the captain of the crew from the harbour with a windmill?",
+                "answer": "Bo Dahl",
+            },
+            {"page": "Eli Lind", "says": "Eli Lind became captain of Bravo in 2016."},
+        ),
+        (
+            {**IN_TABLE, "question": "How many points has the submarine from the harbour with a windmill ?"},
+            {"title": "Dutch submarine O-1 (1930)"},
+        ),
     ],
 )
 def test_an_answer_of_another_kind_or_with_a_rival_is_left_out(asked: dict, changes: dict, tmp_path: Path) -> None:
@@ -238,7 +259,10 @@ def test_an_answer_of_another_kind_or_with_a_rival_is_left_out(asked: dict, chan
         questions = [questions[0]._replace(text="What depth points has the crew from the harbour with a windmill?")]
     if changes.get("is_ship"):
         table = table._replace(passages={**table.passages, link("Bo Dahl"): "Bo Dahl is a ship. It was built in Lund."})
-    table = table._replace(header=changes.get("header", table.header))
+    if page := changes.get("page"):
+        table = table._replace(passages={**table.passages, link(page): changes["says"]})
+        questions = [questions[0]._replace(answer=questions[0].answer.replace("baker", "Baker"))]
+    table = table._replace(header=changes.get("header", table.header), title=changes.get("title", table.title))
     is_left_out = [
         hybridqa_evidence.is_of_another_kind(questions[0], table)
         or hybridqa_evidence.states_otherwise(questions[0], table)
