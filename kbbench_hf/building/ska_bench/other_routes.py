@@ -5,12 +5,14 @@ A title or a tag says what a removed triple says. A text may say an answer in fu
 another thing of the kind that is asked for.
 """
 
+import datetime
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells
 from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name, normalize_cell
+from kbbench_hf.text.dates import Date, find_dates, parse_date
 
 USUAL = 0.05
 """A cell in more than this share of the rows of its table, and in more than two, is not rare."""
@@ -86,6 +88,24 @@ def abbreviates(answer: str, text: str) -> bool:
     """
     letters = r"(?:\w*|\w* )".join(normal_name(answer))
     return bool(_ABBREVIATION.fullmatch(answer) and re.search(rf"\b{letters}", normal_name(text)))
+
+
+def is_next_day(answer: str, text: str) -> bool:
+    """Return whether a text has the day before or after a date: an office ends where the next holder's begins.
+
+    >>> is_next_day("December 31, 1849", "Bronson took office January 1, 1850."), is_next_day("1849", "In 1850.")
+    (True, False)
+    """
+    days = [_day(date) for date in parse_date(answer) if date.day]
+    return bool(days) and any(abs(_day(date) - day) == 1 for date in find_dates(text) if date.day for day in days)
+
+
+def _day(date: Date) -> int:
+    """Return the number of a day since the year 1, 0 where there is no such day."""
+    try:
+        return datetime.date(date.year, date.month, date.day).toordinal()
+    except ValueError:
+        return 0
 
 
 def names_another(text: str, question: str, answers: Collection[str]) -> bool:

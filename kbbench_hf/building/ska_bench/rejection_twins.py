@@ -36,7 +36,14 @@ from kbbench_hf.building.ska_bench.name_matching import (
     normal_name,
 )
 from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
-from kbbench_hf.building.ska_bench.other_routes import EmptiedRow, abbreviates, names, names_another, tells_triple
+from kbbench_hf.building.ska_bench.other_routes import (
+    EmptiedRow,
+    abbreviates,
+    is_next_day,
+    names,
+    names_another,
+    tells_triple,
+)
 from kbbench_hf.building.ska_bench.unit_orders import Units
 
 FEWEST_OF_TOPIC = 3
@@ -234,6 +241,7 @@ class TwinMaker:
         """Return a cut, or none of it where rows that lose a cell still name an answer, or anything else gives one."""
         answers = self._answer_names()
         rows = [place for place in cut if self._instance.is_table and not place[0]]
+        left_units = {*self._positives, *self._noise} - set(cut)
         left = [normal_name(" ".join(self._cells[self._stand_ins[n]])) for _, n in rows if n in self._stand_ins]
         if (
             len(left) < len(rows)
@@ -243,6 +251,7 @@ class TwinMaker:
             or self._leaks(cut)
             or self._suggests_another(cut)
             or self._is_dated()
+            or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
             or not set(cut) & set(self._positives)
         ):
             return []

@@ -216,6 +216,20 @@ SET_ON = Instance(
             {},
             [],
         ),
+        (
+            "nothing, if the next holder's first day is in a text that stays",
+            (),
+            (("Up", "Up lasted until December 31, 1849."), ("Oz", "Oz began on January 1, 1850.")),
+            {"answers": ("December 31, 1849",), "positive_text": (1,)},
+            [],
+        ),
+        (
+            "a text with a date of which no other day is near",
+            (),
+            (("Up", "Up lasted until December 31, 1849."), ("Oz", "Oz began on January 3, 1850.")),
+            {"answers": ("December 31, 1849",), "positive_text": (1,)},
+            [(True, 1)],
+        ),
         ("nothing, if too many units state it", (), [(str(n), ABOUT[1]) for n in range(6)], {}, []),
     ],
 )
