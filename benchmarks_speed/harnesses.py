@@ -6,7 +6,7 @@
 
 VENVS is a folder with a virtual environment for each peer. The harnesses take turns, in another order each round. The
 server's log has the times at which a slot begins and ends a request: requests per second and occupancy follow from it.
-CPU time is that of the whole process tree; the time of a run of one prompt is shown as start-up and taken off.
+CPU time is that of the whole process tree, and beside it that of a run of one prompt, the cost of the start.
 """
 
 import argparse
@@ -190,10 +190,10 @@ def measure(name: str, server: llama_cpp.LlamaServer, venvs: Path, n: int, slots
     return Measurement(len(times) / span, occupancy, wall, cpu, n - len(replies), len(times) - n)
 
 
-def table(found: Mapping[str, list[Measurement]], startup: Mapping[str, float], n: int) -> str:
+def table(found: Mapping[str, list[Measurement]], startup: Mapping[str, float]) -> str:
     """Return the table in Markdown, best throughput first."""
     lines = [
-        "| harness | requests/s | slots busy | command | CPU per request | CPU at start | lost | doubled | lines |",
+        "| harness | requests/s | slots busy | command | CPU | CPU for one prompt | lost | doubled | lines |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     speeds = {name: median(each.requests_per_s for each in runs) for name, runs in found.items()}
@@ -201,11 +201,10 @@ def table(found: Mapping[str, list[Measurement]], startup: Mapping[str, float], 
         runs = found[name]
         low, high = min(each.requests_per_s for each in runs), max(each.requests_per_s for each in runs)
         busy = median(each.occupancy for each in runs)
-        cpu = (median(each.cpu_s for each in runs) - startup[name]) / max(n - 1, 1)
         n_lines = sum(bool(line.strip()) for line in HARNESSES[name].text.splitlines())
         lost, doubled = sum(each.lost for each in runs), sum(each.doubled for each in runs)
         speed = f"{speeds[name]:.3f} ({low:.3f} to {high:.3f})"
-        used = f"{1000 * cpu:.1f} ms | {startup[name]:.1f} s"
+        used = f"{median(each.cpu_s for each in runs):.1f} s | {startup[name]:.1f} s"
         wall = median(each.wall_s for each in runs)
         lines.append(f"| {name} | {speed} | {busy:.1%} | {wall:.0f} s | {used} | {lost} | {doubled} | {n_lines} |")
     return "\n".join(lines) + "\n"
@@ -235,7 +234,7 @@ def main() -> None:
             for name in names[number % 3 :] + names[: number % 3]:
                 found[name].append(measure(name, server, venvs, options.prompts, options.slots))
                 print(f"round {number + 1}, {name}: {found[name][-1]}", flush=True)
-    text = table(found, startup, options.prompts)
+    text = table(found, startup)
     print(text)
     if options.markdown:
         options.markdown.write_text(text)
