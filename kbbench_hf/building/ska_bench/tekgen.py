@@ -9,7 +9,7 @@ never shown.
 import hashlib
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -38,6 +38,7 @@ DOUBTED = re.compile(
     r"\b(?:alternate|backup|not|never|planned|unreleased|cancell?ed|declined|rejected|instead|would have)\b"
 )
 """Words of sentences whose facts are skipped: an alternate member of a mission did not fly."""
+MOSTLY = 0.8
 NEAR = 80
 """How many characters there may be between the word of a relation and its object."""
 PHRASES = {
@@ -132,6 +133,11 @@ class _StatedFacts:
         self._normal = [normal_name(text) for text in self._texts]
         self._stating: defaultdict[int, list[int]] = defaultdict(list)
         """Number of a fact -> the passages that are linked to it."""
+        self._n_tails = Counter(fact[:2] for fact in facts)
+        n_heads = Counter(relation for _, relation in self._n_tails)
+        n_single = Counter(relation for (_, relation), n in self._n_tails.items() if n == 1)
+        self._single = {relation for relation, n in n_heads.items() if n_single[relation] > MOSTLY * n}
+        """Relations of which most entities have one fact: another fact of the same entity casts doubt on the first."""
         for passage, links in sorted(pool.links.items()):
             for link in links:
                 self._stating[link].append(passage)
@@ -193,10 +199,14 @@ class _StatedFacts:
     def _find_passage(self, fact: Cells, others: Iterable[str]) -> int | None:
         """Return the first passage that states a fact in its words, and names none of some others.
 
+        From revision 2 on there is none for one of two directors: a triple with the other one would contradict it.
+
         The word of the relation precedes the object closely: "an album by Ann, produced by Bo" does not say that Ann
         produced it.
         """
         head, relation, tail = fact
+        if self._revision > 1 and relation in self._single and self._n_tails[head, relation] > 1:
+            return None
         whole = re.compile(rf"{re.escape(head)}(?! [A-Z])")  # "Heat Productions" is not Heat
         words, name = PHRASES[relation][2], re.escape(normal_name(tail))
         states = re.compile(rf"(?:{words})(?:.{{0,{NEAR}}} | ){name}(?!\w)")

@@ -58,6 +58,15 @@ def test_all_that_meet_a_condition_are_asked_for_some_by_triples_and_some_by_sen
     assert Evidence(pool).problems(instance) == []
 
 
+def test_a_sentence_is_no_evidence_if_a_triple_of_a_usually_single_relation_says_otherwise(tmp_path: Path) -> None:
+    other = ("Ada", "director", "Zoe Zinn", "Zoe Zinn is known.")
+    rest = [(f"Film {n}", "director", f"Person {n}", "It is long.") for n in range(5)]
+    for revision, has_text in ((1, True), (2, False)):
+        release = make_instances(write(tmp_path / str(revision), [*STATED, other, *rest]), revision)
+        withheld = {release.pools["kg_text"].sk["tekgen"][n] for each in release.instances for n in each.withheld_sk}
+        assert (("Ada", "director", "Ann Ash") in withheld) is has_text
+
+
 def test_people_are_who_and_games_no_programs(tmp_path: Path) -> None:
     flown = [
         ("Ann", "astronaut mission", "STS-9", "Ann flew on STS-9."),
