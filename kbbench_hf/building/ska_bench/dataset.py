@@ -81,18 +81,20 @@ def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = No
     build(_card("ska-open"), instances, out, wanted, revision=revision)
     write_text(out / REMOVED.name, REMOVED.read_text(encoding="utf-8"))
     if wanted is None:
-        write_audit(DatasetFolder(out))
+        write_audit(DatasetFolder(out), revision)
 
 
-def write_audit(folder: DatasetFolder) -> None:
+def write_audit(folder: DatasetFolder, revision: int = NEWEST) -> None:
     """Write the audit of a whole build into its card.
 
     Raises:
-        KBBenchError: a score is above its limit that the card does not waive.
+        KBBenchError: a score is above its limit that the card does not waive, in the newest revision; an earlier one
+            keeps the faults that a later audit finds.
     """
     findings = waived(folder, audit(folder))
     write_into_card(folder, findings)
-    refuse_unwaived(findings)
+    if revision == NEWEST:
+        refuse_unwaived(findings)
 
 
 def build_official(source: Path | None, out: Path, wanted: Sequence[str] | None = None) -> None:
@@ -134,7 +136,7 @@ def build_private(
     counted = "".join(f"- {n:,} instances: {why}\n" for why, n in Counter(left_out.values()).most_common())
     build(_card("private").replace("LEFT OUT", counted or "- none\n"), instances, out, wanted, revision=revision)
     if wanted is None:
-        write_audit(DatasetFolder(out))
+        write_audit(DatasetFolder(out), revision)
 
 
 def build(

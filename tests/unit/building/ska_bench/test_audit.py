@@ -20,6 +20,7 @@ from kbbench_hf.building.ska_bench.audit_features import (
     question_features,
     regression_accuracy,
 )
+from kbbench_hf.building.ska_bench.dataset import write_audit
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
 
@@ -198,6 +199,17 @@ def test_a_figure_above_its_limit_is_refused_unless_the_card_says_why() -> None:
     refuse_unwaived([replace(OVER, waiver=said["kg.first_unit"])])
     refuse_unwaived([replace(OVER, n=audits.FEWEST - 1)])
     assert waivers("- `kg.first_unit`: so.") == {}  # no sentence
+
+
+def test_an_earlier_revision_keeps_the_faults_that_a_later_audit_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("# Card\n", encoding="utf-8")
+    monkeypatch.setattr("kbbench_hf.building.ska_bench.dataset.audit", lambda folder: [OVER])
+    write_audit(DatasetFolder(tmp_path), revision=1)
+    assert OVER.name in read_card(DatasetFolder(tmp_path))
+    with pytest.raises(KBBenchError, match="above their limits"):
+        write_audit(DatasetFolder(tmp_path))
 
 
 def test_the_table_stands_once_on_the_card_and_waives_nothing_itself(tmp_path: Path) -> None:
