@@ -47,7 +47,7 @@ def board_tab(boards: Boards) -> BoardTab:
     outputs = [*head, sort, page, shown, table, more, plot]
 
     def find(
-        task_key: str,
+        place: str,
         search: str | None = None,
         origin: str = ALL,
         sort: str | None = None,
@@ -57,10 +57,10 @@ def board_tab(boards: Boards) -> BoardTab:
         type: str = ALL,
     ) -> tuple[object, ...]:
         """Return a board as HTML; programs read /api/board?place=PLACE, and all places at /api/boards."""
-        if not task_key:  # the page was not filled yet
+        if not place:  # the page was not filled yet
             return gr.skip(), gr.skip()
         try:
-            where, page = as_task_key(task_key), int(page or 1)
+            where, page = as_task_key(place), int(page or 1)
             view = View((search or "")[:MAX_SEARCH], origin, sort or "", page, size, type)
             return table_html(boards.board(where), where, view, shown or []), page
         except KBBenchError as error:

@@ -72,15 +72,13 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     def describe(task_key: str) -> tuple[str, object]:
         return _format(task_key), gr.File(label=ANNOTATED if _takes_annotations(task_key) else PREDICTIONS)
 
-    async def check(
-        task_key: str, files: list[str] | None, request: gr.Request, profile: gr.OAuthProfile | None
-    ) -> str:
+    async def check(place: str, files: list[str] | None, request: gr.Request, profile: gr.OAuthProfile | None) -> str:
         """Check and score one file of predictions, with its annotations if any; nothing is stored."""
         if not files:
             return ""
         try:
             who = profile.username if profile else f"session {request.session_hash}"
-            upload = _upload(task_key, files)
+            upload = _upload(place, files)
             remedy = SIGN_IN
             if no_login:
                 command = _command("validate", upload)
@@ -91,7 +89,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
 
     async def submit(
         profile: gr.OAuthProfile | None,
-        task_key: str,
+        place: str,
         files: list[str] | None,
         name: str,
         link: str | None = None,
@@ -108,12 +106,12 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
             return "**Not stored:** there is no file. Choose one above."
         try:
             if profile is None:
-                command = _command("submit", _upload(task_key, files), name or "SYSTEM")
+                command = _command("submit", _upload(place, files), name or "SYSTEM")
                 raise UsageError(
                     f"Sign-in is not available here: {no_login}.\n"
                     f"To store the file on a board of your own and show it:\n  {command}\n  kbbench serve"
                 )
-            system, upload = described_system(name, link, licence, size, latency, cost, notes), _upload(task_key, files)
+            system, upload = described_system(name, link, licence, size, latency, cost, notes), _upload(place, files)
             with quotas.storing(profile.username):
                 read = await checks.check(upload, profile.username, logged_in=True)
                 stored = await asyncio.to_thread(
