@@ -22,6 +22,8 @@ NO_SCORE = re.compile(
     r"(?i)unnamed.*|index|idx|.*_?ids?|epoch|seed|fold|run|rank|year|length|cost|n_.*|num_.*|.*tokens?|.*time|.*_ms"
 )
 """Columns of numbers that are scores only where they are named."""
+_AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
+"""A comma that may separate thousands or decimals."""
 WORDS = {"true": 1, "yes": 1, "correct": 1, "pass": 1, "false": 0, "no": 0, "incorrect": 0, "fail": 0}
 LETTERS = {"C": 1, "I": 0, "P": 0.5, "N": 0}
 """Values of inspect_ai's scorers: correct, incorrect, partial, no answer."""
@@ -85,10 +87,14 @@ def number_of(value: object) -> float | None:
 
     >>> number_of(True), number_of(" 0,5"), number_of("yes"), number_of(None), number_of("good"), number_of([1])
     (1.0, 0.5, 1.0, nan, None, None)
+    >>> number_of("1,234") is None  # 1234 or 1.234
+    True
     """
     text = str(value).strip().lower() if value is None or isinstance(value, str) else value
     if text in ("", "nan", "na", "n/a", "none", "null"):
         return math.nan
+    if isinstance(text, str) and _AMBIGUOUS.fullmatch(text):
+        return None
     if isinstance(text, str):
         text = WORDS.get(text, text.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", text) else text)
     try:

@@ -106,8 +106,8 @@ def results_of_logs(
     tops = {metric: [float(np.nanmax(of[metric])) for of in values] for metric in metrics}
     _check_scales(logs, lowest, tops, options)
     unbounded = {metric for metric in metrics if lowest[metric] < 0 or max(tops[metric]) > 1}
-    found = _benchmark(logs, metrics, frozenset(unbounded), options)
-    results = [_result(log, ids, of, found, options) for log, of in zip(logs, values, strict=True)]
+    bench = _benchmark(logs, metrics, frozenset(unbounded), options)
+    results = [_result(log, ids, of, bench, options) for log, of in zip(logs, values, strict=True)]
     clusters = [result.clusters for result in results if result.clusters]
     clusterings = {tuple(map(dict[str, int]().setdefault, of, range(len(of)))) for of in clusters}
     if len(clusterings) > 1:
@@ -307,25 +307,25 @@ def _refuse(*_: object) -> Any:
     raise UsageError("A log has scores and no benchmark; expected predictions. Score them with --benchmark NAME.")
 
 
-def _result(log: _Log, ids: Sequence[str], values: Values, found: Benchmark, options: LogOptions) -> Result:
+def _result(log: _Log, ids: Sequence[str], values: Values, bench: Benchmark, options: LogOptions) -> Result:
     rows = [log.rows[key] for key in ids]
     clusters = _fields(log, rows, options.cluster) if options.cluster else None
     slices = {name: _fields(log, rows, name) for name in options.slices if name not in ("all", "task")}
     if len(log.tasks) > 1:
         slices = {"task": [row.task for row in rows], **slices}
-    _warn(log, rows, values[found.headline], found, clusters)
+    _warn(log, rows, values[bench.headline], bench, clusters)
     small = small_warning(len(ids)) if clusters is None else small_warning(len(set(clusters)), " clusters")
     outputs = [None if row.output is None else str(row.output) for row in rows]
     text = json.dumps([*ids, {metric: column.tolist() for metric, column in values.items()}])
     return Result(
-        found.dataset,
+        bench.dataset,
         "default",
         LOGGED,
         LOGGED,
         dataset_revision=sha256("\n".join(ids).encode()).hexdigest(),
-        scores=_scores(values, clusters, found.scoring.unbounded, options.scale),
+        scores=_scores(values, clusters, bench.scoring.unbounded, options.scale),
         slices={},
-        counters={"n_examples": len(ids), "n_missing": int(np.isnan(values[found.headline]).sum())},
+        counters={"n_examples": len(ids), "n_missing": int(np.isnan(values[bench.headline]).sum())},
         versions={"format": log.format},
         predictions_sha256=sha256(text.encode()).hexdigest(),
         ids=list(ids),
@@ -336,7 +336,7 @@ def _result(log: _Log, ids: Sequence[str], values: Values, found: Benchmark, opt
         warnings=[*log.warnings, *small],
         answered=np.full(len(ids), True),
         digests=[zlib.crc32(output.encode("utf-8", "surrogatepass")) if output else 0 for output in outputs],
-        log=ScoreLog(log.name, found, [shown_example(row) for row in rows], outputs),
+        log=ScoreLog(log.name, bench, [shown_example(row) for row in rows], outputs),
         clusters=clusters,
     )
 
@@ -369,16 +369,16 @@ def _warn(
     log: _Log,
     rows: Sequence[ScoredRow],
     headline: NDArray[np.float64],
-    found: Benchmark,
+    bench: Benchmark,
     clusters: Sequence[str] | None,
 ) -> None:
     """Warn of what weakens the scores of one log: missing scores, repeats, dependent examples."""
     with_scores = {row.task for row, score in zip(rows, headline, strict=True) if not math.isnan(score)}
     n = sum(math.isnan(score) and row.task in with_scores for row, score in zip(rows, headline, strict=True))
     if n or log.n_failed:
-        message = f"{n:,} of {len(rows):,} examples have no {found.metrics[found.headline]}, and are left out."
+        message = f"{n:,} of {len(rows):,} examples have no {bench.metrics[bench.headline]}, and are left out."
         message += f" {log.n_failed:,} samples failed." if log.n_failed else ""
-        if n and found.headline not in found.scoring.unbounded | found.scoring.lower_is_better:
+        if n and bench.headline not in bench.scoring.unbounded | bench.scoring.lower_is_better:
             message += f" With 0 for them its mean is {np.nan_to_num(headline).mean():.4f}."
         log.note("missing_scores", message, "Run them again.", n)
     n_repeats = max(len(each) for of in log.scores.values() for each in of.values())

@@ -51,6 +51,8 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
         if not path.exists():
             raise UsageError(f"{path} does not exist; expected a file or folder of a graph. Check the path.")
         for file in _files(path):
+            if any(file.samefile(each.path) for _, each, _ in probed):
+                continue  # named twice, perhaps in a folder too
             try:
                 graph_file = probe(file, encoding)
                 probed.append((path, graph_file, _detect(graph_file, form)))

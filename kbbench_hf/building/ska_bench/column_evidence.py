@@ -55,7 +55,7 @@ def _share(header: str, asked: str) -> bool:
     return header == asked or (len(header) > 3 < len(asked) and (header.startswith(asked) or header[:5] == asked[:5]))
 
 
-def columns_spoken_of(question: str, header: Row, rows: Sequence[Row], among: Sequence[int]) -> list[int]:
+def mentioned_columns(question: str, header: Row, rows: Sequence[Row], among: Sequence[int]) -> list[int]:
     """Return the columns that a question speaks of most, of those given; none where it speaks of none.
 
     Words of the header count twice. A dimension, a unit in the cells ("3 acts"), and years that are asked for count
@@ -64,7 +64,7 @@ def columns_spoken_of(question: str, header: Row, rows: Sequence[Row], among: Se
 
     >>> rows = [("Ann", "170", "3 acts", "1900"), ("Bo", "180", "2 acts", "1950")]
     >>> header = ("Name", "Height (cm)", "Parts", "Active since")
-    >>> [columns_spoken_of(f"{asked}, ann or bo", header, rows, (1, 2, 3)) for asked in
+    >>> [mentioned_columns(f"{asked}, ann or bo", header, rows, (1, 2, 3)) for asked in
     ...  ("who is taller", "who has more acts", "who came earlier", "who has more fans")]
     [[1], [2], [3], []]
     """
@@ -91,7 +91,7 @@ def _is_number(program: Program, rows: Sequence[Row]) -> bool:
     return all(wtq_number(answer) is not None for answer in execute(program, rows))
 
 
-def reads_what_is_asked(program: Program, question: str, header: Row, rows: Sequence[Row]) -> bool:
+def uses_mentioned_columns(program: Program, question: str, header: Row, rows: Sequence[Row]) -> bool:
     """Return whether a question speaks of the column that its number is from, and of those that hold its mere numbers.
 
     Whom or which month it restricts the number to must be a condition: career goals are none "against Chad".
@@ -99,11 +99,11 @@ def reads_what_is_asked(program: Program, question: str, header: Row, rows: Sequ
 
     >>> rows = [("Ann", "+3:15.0")]
     >>> program = {"type": "count", "where": [[1, "contains", "15"]]}
-    >>> reads_what_is_asked(program, "how many skiers ran 15 kilometres", ("Name", "Deficit"), rows)
+    >>> uses_mentioned_columns(program, "how many skiers ran 15 kilometres", ("Name", "Deficit"), rows)
     False
     """
     columns = range(len(header))
-    spoken = [column for column in columns if columns_spoken_of(question, header, rows, [column])]
+    spoken = [column for column in columns if mentioned_columns(question, header, rows, [column])]
     if (
         "select" in program
         and program["select"] not in spoken

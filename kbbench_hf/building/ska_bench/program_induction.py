@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Program
-from kbbench_hf.building.ska_bench.column_evidence import columns_spoken_of, is_tallied, reads_what_is_asked
+from kbbench_hf.building.ska_bench.column_evidence import is_tallied, mentioned_columns, uses_mentioned_columns
 from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
 from kbbench_hf.building.ska_bench.programs import (
     COMPARISONS,
@@ -211,7 +211,7 @@ class _ProgramSearch:
 
     def is_evidenced(self, program: Program) -> bool:
         """Return whether the question speaks of what a program reads; always in revision 1."""
-        return self._revision < 2 or reads_what_is_asked(program, self._question, self._header, self._rows)
+        return self._revision < 2 or uses_mentioned_columns(program, self._question, self._header, self._rows)
 
     def _whole_cells(self, bounded: set[str]) -> list[NamedCells]:
         """Return the longest whole cells that the question names."""
@@ -303,7 +303,7 @@ class _ProgramSearch:
         if self._revision > 1:
             percent = [n for n in numeric if any("%" in row[n] for row in self._rows)]
             numeric = percent if re.search(r"\d ?%", self._question) else numeric
-            named = columns_spoken_of(self._question, self._header, self._rows, numeric)
+            named = mentioned_columns(self._question, self._header, self._rows, numeric)
         for column in numeric:
             years = [1500 <= (parse_number(row[column]) or 0) < 2100 for row in self._rows]
             columns += [column] * (all(years) if is_year else column in named)
@@ -352,7 +352,7 @@ class _ProgramSearch:
             for by in range(len(self._header))
             if by != read["key"] and execute(program := {**read, "by": by}, self._rows)
         ]
-        spoken = columns_spoken_of(rest, self._header, self._rows, [program["by"] for program in able])
+        spoken = mentioned_columns(rest, self._header, self._rows, [program["by"] for program in able])
         chosen = [program for program in able if program["by"] in spoken]
         if len({tuple(execute(program, self._rows)) for program in chosen}) == 1:
             yield chosen[0]

@@ -9,7 +9,7 @@ the answer. So the question cannot be answered although all its words are there.
 From revision 2 on, the unanswerable twin is proven to be so as a generous reader would try it. Where there are texts,
 it loses every unit that states an answer: the positives that name one, and all other units that name it beside an
 entity or most words of the question. A cell is emptied only if its value does not follow from others
-(`cell_inference`). Neither twin shows noise from which a reader learns what one of them lost (`other_routes`).
+(`cell_inference`). Neither twin shows noise from which a reader learns what one of them lost (`leaks`).
 Questions for which this is not possible have no twins.
 """
 
@@ -29,6 +29,14 @@ from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Prog
 from kbbench_hf.building.ska_bench.cell_inference import cell_follows, facts_as_table, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
+from kbbench_hf.building.ska_bench.leaks import (
+    EmptiedRow,
+    abbreviates,
+    has_name,
+    is_next_day,
+    leaks_triple,
+    mentions_rival,
+)
 from kbbench_hf.building.ska_bench.name_matching import (
     WordWeights,
     content_words,
@@ -36,14 +44,6 @@ from kbbench_hf.building.ska_bench.name_matching import (
     normal_name,
 )
 from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
-from kbbench_hf.building.ska_bench.other_routes import (
-    EmptiedRow,
-    abbreviates,
-    is_next_day,
-    names,
-    names_another,
-    tells_triple,
-)
 from kbbench_hf.building.ska_bench.unit_orders import Units
 
 FEWEST_OF_TOPIC = 3
@@ -153,13 +153,13 @@ class TwinMaker:
     def _is_told(self, lost: Place, row: Cells, made: bool = False) -> bool:
         """Return whether a row or a triple says what a context without a unit lacks."""
         if self._instance.subset == "kg":
-            return tells_triple(row, self._unit(lost))
-        return self._instance.is_table and not lost[0] and self._emptied_row(lost[1]).is_told_by(row, made)
+            return leaks_triple(row, self._unit(lost))
+        return self._instance.is_table and not lost[0] and self._emptied_row(lost[1]).is_leaked_by(row, made)
 
     def _leaks(self, cut: Sequence[Place]) -> bool:
         """Return whether positives that stay tell what a cut takes, or the title of a triple does."""
         left = [self._unit(unit) for unit in self._positives if unit not in cut and not unit[0]]
-        titled = self._instance.subset == "kg" and any(names(*self._unit(unit)[::2]) for unit in cut)
+        titled = self._instance.subset == "kg" and any(has_name(*self._unit(unit)[::2]) for unit in cut)
         return titled or any(self._is_told(lost, row) for lost in cut for row in left)
 
     def find_cut(self) -> list[Place]:
@@ -299,7 +299,7 @@ class TwinMaker:
             return True
         answers, evidence = self._answer_names(), self._evidence_names()
         left += [place for place in self._noise if place[0] and place not in cut and self._is_on(place, evidence)]
-        return any(names_another(self._text(place), self._instance.question, answers) for place in left)
+        return any(mentions_rival(self._text(place), self._instance.question, answers) for place in left)
 
     def _is_on(self, place: Place, evidence: Iterable[str]) -> bool:
         """Return whether the title of a text is in the evidence."""

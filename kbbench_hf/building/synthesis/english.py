@@ -20,10 +20,10 @@ _ALTERNATIVES = re.compile(r"\[([^][|]*)\|([^][|]*)\]")
 _VOWEL = "aeiou"
 
 
-def spoken(name: str) -> str:
+def name_words(name: str) -> str:
     """Return the words of a name in a schema.
 
-    >>> [spoken(name) for name in ("in_district", "parentTaxon", "DNA test", "has-part", "ACTED_IN")]
+    >>> [name_words(name) for name in ("in_district", "parentTaxon", "DNA test", "has-part", "ACTED_IN")]
     ['in district', 'parent taxon', 'DNA test', 'has part', 'acted in']
     """
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\s-]+", " ", name)).split()

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from kbbench_hf.building.lexical_match import ranks_by_words
 from kbbench_hf.building.own_extraction.splits import connected_groups
-from kbbench_hf.building.synthesis.english import spoken
+from kbbench_hf.building.synthesis.english import name_words
 from kbbench_hf.building.synthesis.instances import EntityNames, TopicDraws, Usage
 from kbbench_hf.building.synthesis.node_phrases import NodeTexts, is_named
 from kbbench_hf.building.synthesis.requirements import Requirement, Requirements
@@ -220,7 +220,7 @@ class _QuestionMaker:
         size = self._size(rng)
         if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
             raise RejectedAttempt("fewer candidates than the number of answers that was drawn")
-        said = {word for name in (*self._kb.names(topics), *words_of(path)) for word in list_words(spoken(name))}
+        said = {word for name in (*self._kb.names(topics), *words_of(path)) for word in list_words(name_words(name))}
         gold, requirements, answers = self._narrowed(candidates, n_wanted, size, rng, said)
         if reason := self._usage.refusal_of_answers(answers):
             raise RejectedAttempt(reason)

@@ -69,7 +69,7 @@ def clauses_of(relation: str, direction: str, ends: RelationEnds = RelationEnds(
         to = is_role
     if form in ("noun", "role"):
         form = f"the_{form}" if ends.one_tail or english.head_of(slots["noun"]) in WORDS["places"] else f"a_{form}"
-    slots = {"r": english.spoken(relation) or relation} | slots
+    slots = {"r": english.name_words(relation) or relation} | slots
     return [fill(variant, slots) for variant in GRAMMAR["forms"][form]["to" if to else "from"]]
 
 
@@ -79,7 +79,7 @@ def _relation_words(relation: str, ends: RelationEnds) -> list[str]:
     The types only tell which ends it joins: `paper___cites___paper`, `lives in town`, `film_director`.
     """
     parts = relation.split("___")
-    words = english.spoken(parts[1] if len(parts) == 3 else relation).split()
+    words = english.name_words(parts[1] if len(parts) == 3 else relation).split()
     while len(words) > 1 and words[0] in ("has", "have", "is", "are", "was", "were", "been"):
         words = words[1:]
     head, tail = ends.head.split(), ends.tail.split()

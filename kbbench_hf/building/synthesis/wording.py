@@ -151,7 +151,7 @@ class Wording:
     def type(self, kind: str) -> str:
         """Return the words for a type, in the singular."""
         given = self._words.types.get(kind)
-        return given or english.singular(_ARTICLE.sub("", english.spoken(kind.replace("/", " or "))))
+        return given or english.singular(_ARTICLE.sub("", english.name_words(kind.replace("/", " or "))))
 
     def clauses(self, step: RelationStep) -> list[str]:
         """Return the relative clauses about the node that a step leads to: the spec's, or those for its relation."""
@@ -176,7 +176,7 @@ class Wording:
 
     def _is_single(self, step: RelationStep) -> bool:
         """Return whether a step leads to one node as a rule, or to a place, which is one in what is said of it."""
-        is_place = english.head_of(english.spoken(step.hop.relation)) in WORDS["places"]
+        is_place = english.head_of(english.name_words(step.hop.relation)) in WORDS["places"]
         return step in self._schema.single or (is_place and step.hop.direction != "in")
 
     def reads_well(self, path: Metapath) -> bool:
@@ -359,7 +359,7 @@ def _is_mass(noun: str) -> bool:
 
 def _requirement(requirement: Requirement, choice: Choice, place: int, where: str) -> str:
     kind = "phrase" if requirement["kind"] == "phrase" else _OPERATORS[requirement["op"]]
-    value, field = requirement["value"], english.spoken(str(requirement.get("field", "value")))
+    value, field = requirement["value"], english.name_words(str(requirement.get("field", "value")))
     shown = str(value) if isinstance(value, str | int) else f"{value:g}"
     if english.verb_form(field)[1] in ("past", "participle") and kind != "equal":
         kind = f"{kind}_event"

@@ -569,6 +569,13 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(in_tmp):
     assert left_out == ["Files of no known format: 1 (graph.graphml)."]
 
 
+def test_a_file_that_is_named_twice_counts_once(in_tmp):
+    files = {"people.csv": ":ID,name,:LABEL\n1,Ann,P\n2,Bo,P\n", "rels.csv": ":START_ID,:END_ID,:TYPE\n1,2,knows\n"}
+    write(in_tmp / "graph", files)
+    folder, _ = build(in_tmp, in_tmp / "graph", in_tmp / "graph" / "rels.csv")
+    assert len(list(folder.rows("edges", "full"))) == 1
+
+
 @pytest.mark.parametrize(
     ("package", "text"),
     [("rdflib", "@prefix a: <http://a.org/> .\na:x a:y a:z .\n"), ("fastobo", "[Term]\nid: X:1\n")],

@@ -1,4 +1,4 @@
-"""Other routes to what a twin lost: units that tell an emptied cell or a removed triple, and answers in other words.
+"""Units that leak what a rejection twin lost: an emptied cell, a removed triple, an answer in other words.
 
 A reader finds an emptied cell in a copy of its row, and in any row that names its value beside another rare cell of it.
 A title or a tag says what a removed triple says. A text may say an answer in full that a table abbreviates, or name
@@ -35,7 +35,7 @@ class EmptiedRow:
         self._lost = {column: cells[column] for column in columns}
         self._rare = {n: cell for n, cell in enumerate(cells) if len(cell) > SHORT and usual[n][cell] <= most}
 
-    def is_told_by(self, row: Cells, made: bool) -> bool:
+    def is_leaked_by(self, row: Cells, made: bool) -> bool:
         """Return whether another row tells a lost cell.
 
         A made row does if it is a copy, or names the cell. A real one does if it names the cell and has a rare cell of
@@ -43,10 +43,10 @@ class EmptiedRow:
 
         >>> table = [("Ann", "May 1, 1861", "Oslo"), ("Bo", "June 2, 1870", "Oslo")]
         >>> emptied = EmptiedRow(table[0], [0], table)
-        >>> [emptied.is_told_by(("Cy", date, "with Ann"), made=False) for date in ("May 1, 1861", "")]
+        >>> [emptied.is_leaked_by(("Cy", date, "with Ann"), made=False) for date in ("May 1, 1861", "")]
         [True, False]
         >>> common = EmptiedRow(("Ann", "Oslo"), [1], [(name, "Oslo") for name in ("Ann", "Bo", "Cy")])
-        >>> common.is_told_by(("Di", "Oslo"), made=True), common.is_told_by(("Di", "Oslo"), made=False)
+        >>> common.is_leaked_by(("Di", "Oslo"), made=True), common.is_leaked_by(("Di", "Oslo"), made=False)
         (True, False)
         """
         cells = [*map(normalize_cell, row)]
@@ -57,22 +57,22 @@ class EmptiedRow:
         return any(named) and (made or any(cell in cells for cell in self._rare.values()))
 
 
-def tells_triple(triple: Cells, lost: Cells) -> bool:
+def leaks_triple(triple: Cells, lost: Cells) -> bool:
     """Return whether a triple joins the ends of a lost one, or says one end of its head by name or last name.
 
-    >>> tells_triple(("Imagine", "has tags", "lennon"), ("Imagine", "starred actors", "John Lennon"))
+    >>> leaks_triple(("Imagine", "has tags", "lennon"), ("Imagine", "starred actors", "John Lennon"))
     True
     """
-    return (triple[0] == lost[0] and names(triple[2], lost[2])) or any(
+    return (triple[0] == lost[0] and has_name(triple[2], lost[2])) or any(
         near in triple[::2] and mentions(normal_name(" ".join(triple[::2])), normal_name(far))
         for near, far in (lost[::2], lost[::-2])
     )
 
 
-def names(text: str, name: str) -> bool:
+def has_name(text: str, name: str) -> bool:
     """Return whether a text has a name or its last word, if that has four letters.
 
-    >>> names("The U.S. vs. John Lennon", "John Lennon"), names("Ed Wood", "Tim Burton")
+    >>> has_name("The U.S. vs. John Lennon", "John Lennon"), has_name("Ed Wood", "Tim Burton")
     (True, False)
     """
     text, name = normal_name(text), normal_name(name)
@@ -108,7 +108,7 @@ def _day(date: Date) -> int:
         return 0
 
 
-def names_another(text: str, question: str, answers: Collection[str]) -> bool:
+def mentions_rival(text: str, question: str, answers: Collection[str]) -> bool:
     """Return whether a text names something of the kind that is asked for, and none of the answers.
 
     Args:
@@ -116,7 +116,7 @@ def names_another(text: str, question: str, answers: Collection[str]) -> bool:
         question: its kind follows "which" or "what", or is a word of an answer, too.
         answers: their names in normal form.
 
-    >>> names_another("It is on the Olympic Peninsula.", "Which peninsula is it on?", ["kitsap peninsula"])
+    >>> mentions_rival("It is on the Olympic Peninsula.", "Which peninsula is it on?", ["kitsap peninsula"])
     True
     """
     shared = set(normal_name(question).split()) & set(" ".join(answers).split())
