@@ -1,4 +1,4 @@
-"""Knowledge benchmarks for the Hugging Face world: load, run, score, compare.
+"""Knowledge benchmarks for the Hugging Face world: load, run, score, compare, build.
 
 >>> import kbbench_hf
 >>> kbbench_hf.benchmark("mini-stark").scoring.answer.field
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kbbench_hf.benchmarks.load import KnowledgeBase, load
     from kbbench_hf.benchmarks.plugged_metrics import Metric
     from kbbench_hf.benchmarks.warnings import ScoreWarning
+    from kbbench_hf.building.build import BuildOptions, build
+    from kbbench_hf.building.synthesis.synthesize import synthesize
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
     from kbbench_hf.files.datasets import DatasetFolder, write_dataset
     from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
@@ -50,6 +52,8 @@ _NAMES = {
     "benchmarks.load": "KnowledgeBase load",
     "benchmarks.plugged_metrics": "Metric",
     "benchmarks.warnings": "ScoreWarning",
+    "building.build": "BuildOptions build",
+    "building.synthesis.synthesize": "synthesize",
     "errors": "BusyError DataError KBBenchError UsageError",
     "files.datasets": "DatasetFolder write_dataset",
     "parsing.parsed_reply": "ParsedReply ParseError",
@@ -70,6 +74,7 @@ __all__ = [
     "AnswerKind",
     "Asking",
     "Benchmark",
+    "BuildOptions",
     "BusyError",
     "Comparison",
     "Data",
@@ -95,11 +100,13 @@ __all__ = [
     "UsageError",
     "benchmark",
     "benchmark_names",
+    "build",
     "compare",
     "load",
     "of_text",
     "run",
     "score",
+    "synthesize",
     "train",
     "trainer_metrics",
     "write_dataset",

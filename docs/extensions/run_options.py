@@ -1,4 +1,4 @@
-"""Directive `run-options`: a table of the options of `kbbench_hf.run` for each kind of model, from `RunOptions`."""
+"""Directives `run-options` and `build-options`: tables of the options of `kbbench_hf.run` and `kbbench_hf.build`."""
 
 import re
 from typing import Any, Literal, get_args, get_origin
@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from extensions.published import markdown_table
+from kbbench_hf.building.build import BuildOptions
 from kbbench_hf.runners.run_options import OPTIONS, RunOptions
 
 TITLES = {
@@ -45,7 +46,15 @@ class _RunOptions(SphinxDirective):
         return self.parse_text_to_nodes("\n\n".join(sections))
 
 
+class _BuildOptions(SphinxDirective):
+    def run(self) -> list[nodes.Node]:
+        hints = {name: get_args(hint) for name, hint in BuildOptions.__annotations__.items()}
+        rows = [(f"`{name}`", f"`{type_name(kind)}`", text) for name, (kind, text) in hints.items()]
+        return self.parse_text_to_nodes(markdown_table(("option", "type", "meaning"), rows, 3))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("run-options", _RunOptions)
+    app.add_directive("build-options", _BuildOptions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
