@@ -117,14 +117,16 @@ def _released(name: str, task_key: TaskKey) -> System:
 
 
 def _of_run(run: Row, name: str | None) -> System:
-    summary = run.get("summary") or {}
-    took = run.get("latency") or summary
+    summary, settings = run.get("summary") or {}, run["settings"]
+    is_reranked = "rerank" in settings  # its summary counts candidates, not queries
+    took = run.get("latency") or ({} if is_reranked else summary)
     cost = summary.get("cost") if summary.get("currency") == "USD" else None
+    n = settings["n_examples"] if is_reranked else summary.get("n_prompts")
     return System(
-        name or run["settings"]["model"],
+        name or settings["model"],
         latency_p50_s=took.get("latency_p50_s"),
         latency_p95_s=took.get("latency_p95_s"),
-        cost_per_1000_usd=cost and 1000 * cost / summary["n_prompts"],
+        cost_per_1000_usd=cost and 1000 * cost / n,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples, Prompt
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.writing import write_json_lines
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -18,6 +19,7 @@ from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reorder
 from kbbench_hf.runners.generate import Generation, check_read, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling
+from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, FEWEST_REPLIES
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,18 @@ class Reranked:
     n_unread: int
     structured: bool
     rows: list[Row]
+    n_tied: int
+    """Queries with several judged candidates that all have the same score: they keep the first ranking."""
+
+    @property
+    def warnings(self) -> list[ScoreWarning]:
+        """The warnings on the replies; equal ones are a fault only if nearly all queries keep the first ranking."""
+        n, found = len(self.rows), [each for each in self.generation.warnings if each.code != EQUAL]
+        if n >= FEWEST_REPLIES and self.n_tied >= ALMOST_ALL * n:
+            message = f"{self.n_tied:,} of {n:,} queries keep the first ranking: their candidates have the same score."
+            remedy = "Read some replies; use another model, or a higher --depth."
+            found.append(ScoreWarning(EQUAL, message, remedy, self.n_tied))
+        return found
 
 
 def rerank_run(
@@ -87,16 +101,17 @@ def rerank_run(
     answered = [key for key, text in replies.items() if text is not None]
     n_unread = sum(scores[key] is None for key in answered)
     check_read(n_unread, len(answered), "score")
-    reranked: list[Row] = []
+    n_tied, reranked = 0, list[Row]()
     for query, (row, names) in enumerate(zip(examples.rows, ids, strict=True)):
         judged = {name: scores[f"{query}/{place}"] for name, place in zip(names, rows[query], strict=False)}
         if asking.whole and None in judged.values():
             judged = dict.fromkeys(judged)
+        n_tied += len(judged) > 1 and len(set(judged.values())) == 1
         order = reorder(names, judged, weight)
         scored = {"ids": [name for name, _ in order], "scores": [score for _, score in order]}
         reranked.append({"id": row["id"], **scored})
     write_json_lines(folder / "predictions.jsonl", reranked)
-    return Reranked(generation, n_unread, by_schema, reranked)
+    return Reranked(generation, n_unread, by_schema, reranked, n_tied)
 
 
 def _score(text: str, asking: RerankMethod) -> float | None:

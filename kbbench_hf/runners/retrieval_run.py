@@ -209,7 +209,7 @@ def rerank(
         "forms": Forms(asking.documents),
     }
     done = rerank_run(task.examples, knowledge_base(task), first, model, folder, **how)
-    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
+    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.warnings]
     facts = {"n_unread": done.n_unread, "structured": done.structured, **_base_facts(of_first, warnings)}
     add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
     return SecondStage(folder, summary, done.rows, done.n_unread)

@@ -193,6 +193,32 @@ def test_the_package_keeps_its_architecture() -> None:
     assert not found, "\n".join(found)
 
 
+def test_scripts_outside_the_package_import_names_that_exist() -> None:
+    folders = ("benchmarks_speed", "dataset_scripts", "examples", "metrics", "spaces")
+    by_module, found = {source.module: source for source in sources().values()}, []
+    for file in (file for folder in folders for file in sorted((PACKAGE.parent / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            source = by_module.get(getattr(node, "module", None) or "") if isinstance(node, ast.ImportFrom) else None
+            if source is None or source.module == "kbbench_hf":  # the public interface is lazy
+                continue
+            missing = {alias.name for alias in node.names} - defined_names(source)
+            found += [f"{file.relative_to(PACKAGE.parent)}: {source.module} has no {name}" for name in sorted(missing)]
+    assert not found, "\n".join(found)
+
+
+def defined_names(source: SourceFile) -> set[str]:
+    """Return the names that a module defines, imports or has as submodules."""
+    found = {module.rpartition(".")[2] for module in modules() if module.rpartition(".")[0] == source.module}
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
 def test_importing_the_package_and_the_help_import_nothing_heavy() -> None:
     steps = (
         "import kbbench_hf",

@@ -89,6 +89,13 @@ def test_a_run_is_seeded_with_its_latency_and_a_part_of_one_is_refused(tmp_path:
     seed = run_seed(tmp_path)
     assert seed == Seed(PLACE, tmp_path / "predictions.jsonl", System("mine", latency_p95_s=0.5), "own")
     assert len(list(sow(store, [seed], "kbbench"))) == 1
+    of_candidates = {"n_prompts": 240, "latency_p95_s": 0.5, "cost": 0.48, "currency": "USD"}
+    (tmp_path / "run.json").write_text(
+        json.dumps({"settings": run["settings"] | {"rerank": "m"}, "summary": of_candidates})
+    )
+    assert run_seed(tmp_path).system == System(
+        "mine", cost_per_1000_usd=10
+    )  # by query; a candidate's latency is no query's
     run["settings"]["n_examples"] = 20
     (tmp_path / "run.json").write_text(json.dumps(run))
     with pytest.raises(UsageError, match=r"20 of 48 examples.*without --limit"):

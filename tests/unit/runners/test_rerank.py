@@ -13,7 +13,7 @@ from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.retrieval.reranker import RERANK_METHODS
 from kbbench_hf.runners.generate import UnreadError
 from kbbench_hf.runners.rerank import rerank_run
-from kbbench_hf.runners.retrieval_run import knowledge_base, rank
+from kbbench_hf.runners.retrieval_run import knowledge_base, rank, rerank
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.score import score_predictions
@@ -56,7 +56,7 @@ def test_an_oracle_lifts_hits_and_leaves_recall_at_the_depth(tmp_path: Path) -> 
     before, after = (score_predictions(asked, read_predictions([each], asked.benchmark, examples)) for each in folders)
     assert after.scores["hit_at_1"].value > before.scores["hit_at_1"].value
     assert after.scores["recall_at_20"] == before.scores["recall_at_20"]
-    assert done.n_unread > 0 and done.generation.summary.n_failed == 0
+    assert done.n_unread > 0 and done.generation.summary.n_failed == 0 and done.warnings == []
     lines = [json.loads(line) for line in (tmp_path / "again" / "predictions.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == [row["id"] for row in examples.rows]
 
@@ -72,6 +72,20 @@ def test_a_run_of_which_too_much_is_unread_has_no_ranking_and_keeps_its_answers(
                 rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", depth=10, show=False)
         assert len(server.requests) <= 30 + 4  # with canaries: nothing is asked twice
     assert not (tmp_path / "again" / "predictions.jsonl").exists()
+
+
+def test_a_run_whose_candidates_all_get_one_score_warns_that_the_ranking_is_the_first(tmp_path: Path) -> None:
+    asked = load_examples("mini-stark", limit=6)
+    rank(asked, "bm25", tmp_path / "first", top_k=20, show=False)
+    replies = {True: '{"score": 0.0}', False: '{\n  "score": 0.0\n}'}  # one score in two forms
+    answer = lambda payload: replies[len(str(payload)) % 2 == 0]  # noqa: E731
+    with ScriptedServer(answer=answer) as server:
+        how: dict[str, Any] = {"name": "scripted-model", "depth": 4, "show": False}
+        stage = rerank(asked, tmp_path / "first", Endpoint(server.url, "scripted-model"), **how)
+    (warning,) = json.loads((stage.folder / "run.json").read_text())["warnings"]
+    assert warning["code"] == "equal_replies" and warning["message"].startswith("6 of 6 queries keep the first ranking")
+    firsts = [json.loads(line)["ids"] for line in (tmp_path / "first" / "predictions.jsonl").read_text().splitlines()]
+    assert [row["ids"] for row in stage.rows] == firsts
 
 
 def test_upstream_asks_three_times_and_keeps_the_first_ranking_of_a_query_with_one_failure(tmp_path: Path) -> None:
