@@ -1,6 +1,5 @@
 """`kbbench export`: write the scores, rankings or conversations of a run in formats of other tools."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,11 +12,12 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.connection import check_name
 from kbbench_hf.hub.publish import open_pull_request
-from kbbench_hf.reports.exports import RANKING_FILES, RELATIONSHIPS, eval_record, eval_results_yaml
+from kbbench_hf.reports.every_eval_ever import CHOICES, Evaluator, schema_versions, write_record
+from kbbench_hf.reports.exports import RANKING_FILES, eval_results_yaml
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.eval_task import RUN, resolve_task, system_name
 from kbbench_hf.scoring.predictions import read_predictions
-from kbbench_hf.scoring.result import read_result
+from kbbench_hf.scoring.result import PlainResult, read_result
 
 TRAJECTORIES = "trajectories"
 
@@ -30,7 +30,7 @@ TRAJECTORIES = "trajectories"
     type=click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES]),
     default="hub",
     show_default=True,
-    help="hub: .eval_results of a model on the Hub; eee: JSON of Every Eval Ever; trec: run and qrels for trec_eval "
+    help="hub: .eval_results of a model on the Hub; eee: record of Every Eval Ever; trec: run and qrels for trec_eval "
     "and ir_measures; ranx: run and qrels for ranx; trajectories: conversations of an agent, to train on with TRL.",
 )
 @click.option(
@@ -52,11 +52,27 @@ TRAJECTORIES = "trajectories"
 )
 @click.option(
     "--relationship",
-    type=click.Choice(RELATIONSHIPS),
+    type=click.Choice(CHOICES["evaluator_relationship"]),
     default="other",
     show_default=True,
     help="eee: relationship of the evaluator to the model developer.",
 )
+@click.option("--model", type=NAME, metavar="DEVELOPER/MODEL", help="eee: id of the model, if the run has no such id.")
+@click.option(
+    "--deployment",
+    type=click.Choice(CHOICES["deployment_type"]),
+    default="unknown",
+    show_default=True,
+    help="eee: who deployed the model.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(CHOICES["model_availability"]),
+    default="unknown",
+    show_default=True,
+    help="eee: availability of the weights.",
+)
+@click.option("--schema", type=NAME, metavar="VERSION", help="eee: version of the schema.  [default: the newest]")
 def command(
     run: Path,
     target: str,
@@ -65,6 +81,10 @@ def command(
     pull_request: str | None,
     organization: str,
     relationship: str,
+    model: str | None,
+    deployment: str,
+    weights: str,
+    schema: str | None,
 ) -> None:
     """Write the scores of RUN, a run folder or a result.json, in the format of another tool, next to the run.
 
@@ -73,10 +93,12 @@ def command(
 
     --as trajectories writes the conversations of an agent on the training split, as messages with tool calls.
 
+    --as eee writes a record and its samples into RUN/every_eval_ever/data, in the layout of the datastore.
+
     Examples:
       kbbench export runs/my-run --as trec
       kbbench export runs/my-run --as hub --pull-request my-org/my-model
-      kbbench export runs/my-run --as eee --organization my-org
+      kbbench export runs/my-run --as eee --organization my-org --model my-org/my-model
     """
     if pull_request:
         check_name(pull_request)
@@ -94,14 +116,8 @@ def command(
     result = read_result(file)
     scored = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     if target == "eee":
-        of_run = read_json(file.parent / RUN) if (file.parent / RUN).is_file() else {}
-        examples = file.parent / "scores.jsonl"
-        record = eval_record(
-            result, of_run, scored, organization, relationship, examples if examples.is_file() else None
-        )
-        place = file.parent / "every_eval_ever.json"
-        write_text(place, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-        echo(f"{place}")
+        evaluator = Evaluator(organization, relationship, model, deployment, weights)
+        _export_record(file.parent, result, scored, evaluator, schema)
         return
     text = eval_results_yaml(result, scored.date().isoformat(), source_url)
     place = file.parent / ".eval_results" / f"{result['benchmark']}.yaml"
@@ -110,6 +126,22 @@ def command(
     echo(f"{place}")
     if pull_request:
         echo(open_pull_request(pull_request, result["benchmark"], text))
+
+
+def _export_record(
+    folder: Path, result: PlainResult, scored: datetime, evaluator: Evaluator, schema: str | None
+) -> None:
+    """Write the Every Eval Ever record of a run, with the conversations of an agent."""
+    from kbbench_hf.runners.replay import replay
+
+    run = read_json(folder / RUN) if (folder / RUN).is_file() else {}
+    agent = "agent" in run.get("settings", {})
+    conversations = {each.walk.id: each.messages for each in replay(folder)} if agent else {}
+    wanted = schema or schema_versions()[0]
+    place, notes = write_record(folder, result, run, scored, evaluator, wanted, conversations)
+    echo(f"{place}")
+    for note in notes:
+        echo(note)
 
 
 def _export_rankings(run: Path, target: str) -> None:

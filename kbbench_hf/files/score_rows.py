@@ -1,4 +1,4 @@
-"""Importers of scores per example: lm-evaluation-harness, inspect_ai, lighteval, promptfoo, runs with qrels, tables."""
+"""Importers of scores per example: lm-evaluation-harness, inspect_ai, Every Eval Ever, tables, runs with qrels, ..."""
 
 import json
 import math
@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import STDIN, shown_name
+from kbbench_hf.files import STDIN, file_sha256, shown_name
+from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.formats import parsed_rows, read_file
 from kbbench_hf.files.qrels import Judgments
-from kbbench_hf.files.rows import KeyedAnswer, ParsedFile, Problem, ReadSettings, Unreadable, value_at, value_or_none
+from kbbench_hf.files.rows import (
+    KeyedAnswer,
+    Note,
+    ParsedFile,
+    Problem,
+    ReadSettings,
+    StatedMetric,
+    Unreadable,
+    value_at,
+    value_or_none,
+)
 from kbbench_hf.files.tables import is_saved_dataset
 
 Row = Mapping[str, Any]
@@ -27,7 +38,9 @@ _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 WORDS = {"true": 1, "yes": 1, "correct": 1, "pass": 1, "false": 0, "no": 0, "incorrect": 0, "fail": 0}
 LETTERS = {"C": 1, "I": 0, "P": 0.5, "N": 0}
 """Values of inspect_ai's scorers: correct, incorrect, partial, no answer."""
-_LOG_FILES = ("samples_*.jsonl", "*.eval", "details_*.parquet", "*_predictions.json")
+SAMPLES = "_samples.jsonl"
+"""End of the name of a file of samples of Every Eval Ever; its record has the same name with `.json`."""
+_LOG_FILES = ("samples_*.jsonl", "*.eval", "details_*.parquet", "*_predictions.json", f"*{SAMPLES}")
 """The files of a log folder: the first pattern that matches counts."""
 _LM_EVAL_KEYS = frozenset(
     "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
@@ -129,7 +142,11 @@ def scored_rows(
     for name, keys, read in _LOGS:
         if keys <= rows[0].keys():
             parsed.format = name
+            parsed.title = parsed.title or str(rows[0].get("evaluation_name", ""))
             return read(rows)
+    if keyed and {"schema_version", "evaluation_results"} <= {row["id"] for row in rows}:
+        remedy = f"Put its samples in the same folder, under the same name with {SAMPLES}, or name a record that has samples."
+        raise Unreadable("an Every Eval Ever record with averages only", remedy)
     if keyed:
         rows = _mteb_queries(rows) if {"task_name", "scores"} <= {row["id"] for row in rows} else rows
         shared = [key for key in rows[0] if key != "id" and all(key in row for row in rows)]
@@ -201,9 +218,46 @@ def _lighteval(rows: Iterable[Row]) -> Iterator[ScoredRow]:
         yield ScoredRow(example or number, given, row, content, output)
 
 
+def _every_eval(rows: Sequence[Row]) -> Iterator[ScoredRow]:
+    """Yield samples of Every Eval Ever; the metric is the result that a sample belongs to, or its evaluation.
+
+    Samples are told apart by their evaluations where these share ids, as the subjects of a test do.
+    """
+    evaluations: dict[tuple[object, object], set[str]] = {}
+    for row in rows:
+        evaluations.setdefault((row["sample_id"], row.get("evaluation_result_id")), set()).add(row["evaluation_name"])
+    several = "evaluation_result_id" in rows[0] and any(len(names) > 1 for names in evaluations.values())
+    for row in rows:
+        metric = str(row.get("evaluation_result_id") or row["evaluation_name"])
+        shown = {**row, "target": value_or_none(row, "input.reference")}
+        output = value_or_none(row, "output.raw.0") or value_or_none(row, "messages.-1.content")
+        content, repeat = value_or_none(row, "input.raw") or None, value_or_none(row, "metadata.epoch")
+        task = row["evaluation_name"] if several else ""
+        scores = {metric: value_at(row, "evaluation.score")}
+        yield ScoredRow(row["sample_id"], scores, shown, content, output, row["model_id"], repeat, task)
+
+
+def _stated_in_record(samples: Path, parsed: ParsedFile) -> None:
+    """Take what the record beside a file of samples says of its metrics; note samples that it does not describe."""
+    file = samples.with_name(samples.name.removesuffix(SAMPLES) + ".json")
+    record = read_json(file) if file.is_file() else {}
+    checksum = value_or_none(record, "detailed_evaluation_results.checksum")
+    by_sha256 = value_or_none(record, "detailed_evaluation_results.hash_algorithm") == "sha256"
+    if checksum and by_sha256 and checksum != file_sha256(samples):
+        message = f"{samples.name} is not the file that {file.name} describes: its checksum differs."
+        parsed.notes.append(Note("checksum", message, "Get both files again."))
+    for each in record.get("evaluation_results", ()):
+        metric = str(each.get("evaluation_result_id") or each.get("evaluation_name"))
+        known = value_or_none(each, "metric_config.additional_details.polarity") != "unknown"
+        lower = value_or_none(each, "metric_config.lower_is_better") if known else None
+        score = number_of(value_or_none(each, "score_details.score"))
+        parsed.stated = {**parsed.stated, metric: StatedMetric(score, None if lower is None else bool(lower))}
+
+
 _LOGS: Sequence[tuple[str, frozenset[str], Callable[[Sequence[Row]], Iterator[ScoredRow]]]] = (
     ("lm-evaluation-harness samples", frozenset({"doc_id", "doc", "resps"}), _lm_eval),
     ("an inspect_ai log", frozenset({"input", "target", "metadata", "scores"}), _inspect),
+    ("Every Eval Ever samples", frozenset({"evaluation_id", "sample_id", "evaluation"}), _every_eval),
     ("promptfoo results", frozenset({"vars", "success"}), _promptfoo),
     ("lighteval details", frozenset({"doc", "metric", "model_response"}), _lighteval),
     ("lighteval details", frozenset({"example", "full_prompt", "metrics"}), _lighteval),
@@ -318,7 +372,8 @@ def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
     path = Path(given)
     if not path.exists() and str(path) != STDIN:
         raise UsageError(f"{path} does not exist; expected a log, a table or a folder of logs. Check the path.")
-    paths = [path]
+    samples = path.with_name(f"{path.stem}{SAMPLES}")
+    paths = [samples if path.suffix == ".json" and samples.is_file() else path]
     if path.is_dir() and not is_saved_dataset(path):
         paths = next((found for each in _LOG_FILES if (found := sorted(path.rglob(each)))), [])
         if not paths:
@@ -327,4 +382,6 @@ def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
         parsed = read_file(file, ReadSettings(whole_rows=True))
         dated = re.fullmatch(r"(?:samples|details)_(.+)_\d{4}-\d\d-\d\dT[\d.-]+", file.stem)
         parsed.title = parsed.title or (dated[1] if dated else "")
+        if file.name.endswith(SAMPLES):
+            _stated_in_record(file, parsed)
         yield shown_name(file), parsed

@@ -1,6 +1,7 @@
 """Several systems side by side, others' published ones too: figures, paired tests, and who cannot be told apart."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -177,7 +178,7 @@ def results_table(
 
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
-    """Return a system with its name: the one given before `=`, its run's model, or its file's name."""
+    """Return a system with its name: the one given before `=`, its run's or record's model, or its file's name."""
     if isinstance(given, Result) and given.log:
         return given.log.name, given
     if isinstance(given, Result):
@@ -193,6 +194,8 @@ def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
     if equals and file and not Path(text).exists():
         return name, user_path(file)
     path = user_path(text)
+    if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(_samples)?", path.stem):  # of the EEE datastore
+        return "/".join(path.absolute().parts[-3:-1]), path
     return _name_of_run(path) or path.name.partition(".")[0], path
 
 

@@ -19,7 +19,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Data, Facts, Scoring
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.qrels import Judgments, read_qrels
-from kbbench_hf.files.rows import Unreadable, value_or_none
+from kbbench_hf.files.rows import StatedMetric, Unreadable, value_or_none
 from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows, shown_example
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
@@ -50,6 +50,8 @@ class _Log:
     no_numbers: set[str] = field(default_factory=set)
     """Metrics without a number for each example."""
     n_failed: int = 0
+    stated: dict[str, StatedMetric] = field(default_factory=dict)
+    """What the log itself says of its metrics."""
     warnings: list[ScoreWarning] = field(default_factory=list)
 
     @property
@@ -132,8 +134,9 @@ def _read(
                     continue
                 system = str(field_of(scored.row, options.system)) if options.system else scored.system
                 log = logs.setdefault(system, _Log(system or name))
-                log.tasks[parsed.title] = None
-                task = parsed.title if len(files) > 1 else ""
+                task = scored.task or parsed.title
+                log.tasks[task] = None
+                task = task if len(files) > 1 else scored.task
                 _add(log, scored._replace(task=task), options, last=bool(read and read.duplicates == "last"))
         except KeyError as error:
             raise DataError(
@@ -144,6 +147,7 @@ def _read(
             raise DataError(f"{place}: {error.message}. Expected a score for each example. {remedy}") from None
         for log in logs.values():
             log.format = parsed.format
+            log.stated.update(parsed.stated)
             for each in parsed.notes:
                 log.note(each.code, each.message, each.remedy, each.n_examples, each.severity)
     if not logs:
@@ -289,8 +293,12 @@ def _benchmark(
         raise unknown_name("metric of these logs", absent[0], metrics)
     names = {metric: metric.lower().partition("/")[0] for metric in metrics}
     by_name = {metric for metric, name in names.items() if _LOWER.search(name) and not _HIGHER.search(name)}
-    lower = {*options.lower_is_better} if options.lower_is_better else by_name
-    unknown = [metric for metric, name in names.items() if metric not in lower and not _HIGHER.search(name)]
+    each_stated = [(metric, each.lower_is_better) for log in logs for metric, each in log.stated.items()]
+    stated = {metric: lower for metric, lower in each_stated if lower is not None}
+    inferred = {metric for metric in metrics if stated.get(metric, metric in by_name)}
+    lower = {*options.lower_is_better} if options.lower_is_better else inferred
+    known = {*lower, *stated}
+    unknown = [metric for metric, name in names.items() if metric not in known and not _HIGHER.search(name)]
     if unknown and not options.lower_is_better:
         message = f"Higher is taken to be better in {', '.join(unknown)}."
         logs[0].note("direction", message, f"If lower is: --lower-is-better {unknown[0]}.", severity="note")
@@ -381,6 +389,13 @@ def _warn(
         if n and bench.headline not in bench.scoring.unbounded | bench.scoring.lower_is_better:
             message += f" With 0 for them its mean is {np.nan_to_num(headline).mean():.4f}."
         log.note("missing_scores", message, "Run them again.", n)
+    for metric, own in log.stated.items():
+        if own.score is None or metric not in log.metrics:
+            continue
+        mean = float(np.nanmean(_column(log, [*log.scores], metric)))
+        if not math.isclose(mean, own.score, rel_tol=1e-6, abs_tol=1e-6):
+            message = f"The record has {metric} {own.score:.4f}; the mean of its samples is {mean:.4f}."
+            log.note("other_average", message, "The record may average groups of examples.", severity="note")
     n_repeats = max(len(each) for of in log.scores.values() for each in of.values())
     if n_repeats > 1:
         message = f"Scores are the mean of up to {n_repeats} repeats of each example."

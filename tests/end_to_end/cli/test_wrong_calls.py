@@ -180,6 +180,8 @@ USAGE = [
     ("export absent", "does not exist"),
     ("export folder", "has no result.json"),
     ("export result --as excel", "'hub'"),
+    ("export result --as eee", "--model DEVELOPER/unknown"),
+    ("export result --as eee --model org/m --schema 0.3.9", "'0.3.0'"),
     ("export result --pull-request 'no model'", "OWNER/NAME"),
     ("audit", "Missing argument 'DATASET'"),
     ("audit mini-strak", "Did you mean 'mini-stark'?"),
