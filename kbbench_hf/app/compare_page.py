@@ -76,7 +76,8 @@ def test_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
          test_words(p), f"{test.wins:,} / {test.ties:,} / {test.losses:,}"]
         for (a, b), (test, p, _) in zip(pairs.values(), shown.values(), strict=True)
     ]  # fmt: skip
-    smallest = minimum_detectable_effect(values[rows[0].id] - values[rows[1].id])
+    differences = values[rows[0].id] - values[rows[1].id]
+    smallest = minimum_detectable_effect(differences, groups=_groups(store, board, rows[0]))
     note = (
         f"Minimum detectable difference between the first two on {len(values[rows[0].id]):,} examples (80 % power): "
         f"{smallest:.4f}."
@@ -183,9 +184,13 @@ def disagreements(store: Store, board: Board, rows: Sequence[Row], n: int) -> di
 
 
 def _paired(store: Store, board: Board, metric: str, a: Row, b: Row, level: float = ALPHA) -> PairedTest:
+    return paired_test(store.values(a.id, metric), store.values(b.id, metric), _groups(store, board, a), level=level)
+
+
+def _groups(store: Store, board: Board, row: Row) -> Sequence[str] | None:
+    """Return the key of each example, where scores are means of the keys' means."""
     group_by = board.benchmark.scoring.group_by
-    groups = store.slices(a.id).get(group_by) if group_by else None
-    return paired_test(store.values(a.id, metric), store.values(b.id, metric), groups, level=level)
+    return store.slices(row.id).get(group_by) if group_by else None
 
 
 def _bars(tests: Sequence[PairedTest]) -> list[ChartBar | None]:

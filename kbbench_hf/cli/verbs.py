@@ -23,6 +23,7 @@ GROUPS = {
     "Data": {
         "build": "Build a dataset from its authors' release, or from your own tables.",
         "list": "List the benchmarks, or the configs, prompts, metrics and modes of one.",
+        "power": "Plan a comparison: how many examples a difference needs.",
         "audit": "Check a dataset for shortcuts with trivial baselines.",
         "review": "Review the examples of a dataset on a local page, and measure agreement.",
         "synthesize": "Generate questions for your knowledge base.",

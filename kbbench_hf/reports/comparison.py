@@ -64,7 +64,8 @@ def print_comparison(
     headline = benchmark.headline
     if headline in tests:
         differences = first.compared[headline] - second.compared[headline]
-        smallest = minimum_detectable_effect(differences, clusters=first.clusters)
+        groups = first.example_slices.get(first.group_by) if first.group_by else None
+        smallest = minimum_detectable_effect(differences, clusters=first.clusters, groups=groups)
         if smallest > 0:
             name = label(benchmark, headline)
             console.print(f"[dim]Minimum detectable difference in {name} (80 % power): {number(smallest)}.[/dim]")

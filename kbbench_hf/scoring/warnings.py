@@ -80,7 +80,11 @@ def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:
     if n_examples >= n_available:
         return []
     message = f"Partial run: {n_examples:,} of {n_available:,} examples. Do not report it as the score of the split."
-    return [ScoreWarning("limit", message, "Run without --limit.", n_available - n_examples)]
+    return [
+        ScoreWarning(
+            "limit", message, "Run without --limit; what a subset can show: kbbench power.", n_available - n_examples
+        )
+    ]
 
 
 def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
