@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
     from kbbench_hf.files.datasets import DatasetFolder, write_dataset
     from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+    from kbbench_hf.retrieval.ir_tools import ir_dataset, mteb_task
     from kbbench_hf.runners.run import run
     from kbbench_hf.runners.run_options import RunOptions
     from kbbench_hf.scoring.comparison import Comparison, compare
@@ -57,6 +58,7 @@ _NAMES = {
     "errors": "BusyError DataError KBBenchError UsageError",
     "files.datasets": "DatasetFolder write_dataset",
     "parsing.parsed_reply": "ParsedReply ParseError",
+    "retrieval.ir_tools": "ir_dataset mteb_task",
     "runners.run": "run",
     "runners.run_options": "RunOptions",
     "scoring.comparison": "Comparison compare",
@@ -102,7 +104,9 @@ __all__ = [
     "benchmark_names",
     "build",
     "compare",
+    "ir_dataset",
     "load",
+    "mteb_task",
     "of_text",
     "run",
     "score",

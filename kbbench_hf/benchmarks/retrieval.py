@@ -153,7 +153,7 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
     released = [row["answer_ids"] for row in examples.rows]
     reference = mode == "reference"
     gold = [[name for name in each if name in candidates.ids] for each in released] if reference else released
-    grades = [_grades(row) for row in examples.rows]
+    grades = [grades_of(row) for row in examples.rows]
     steps = sorted({grade for each in grades for grade in each.values()}) or [1]
     levels = [
         [[name for name in each if of[name] >= step] for each, of in zip(gold, grades, strict=True)] for step in steps
@@ -183,7 +183,7 @@ def _score(examples: Examples, answers: Sequence[Sequence[Id] | None], mode: str
     )
 
 
-def _grades(row: Mapping[str, Any]) -> dict[Id, int]:
+def grades_of(row: Mapping[str, Any]) -> dict[Id, int]:
     """Return the grade of relevance of each gold node, 1 where the queries have none."""
     gold: list[Id] = row["answer_ids"]
     grades = row.get(RELEVANCE)
@@ -221,7 +221,7 @@ def _warn(
         remedy = "See 'Left out' on the card of the dataset."
         message = f"Left out of the knowledge base: {' '.join(left_out)}"
         found.append(ScoreWarning("left_out", message, remedy, severity="note"))
-    if any(grade != 1 for row in examples.rows for grade in _grades(row).values()):
+    if any(grade != 1 for row in examples.rows for grade in grades_of(row).values()):
         message = "The gold has grades: nDCG@10 uses them (linear gain), all other metrics count grade 1 and above."
         found.append(ScoreWarning("graded", message, severity="note"))
     trivial = [

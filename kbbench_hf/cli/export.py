@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks.answers import IDS
+from kbbench_hf.benchmarks.retrieval import grades_of
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
@@ -155,7 +156,7 @@ def _export_rankings(run: Path, target: str) -> None:
     read = read_predictions([run if run.is_dir() else run.parent], task.benchmark, task.examples)
     pairs = zip(task.examples.rows, read.answers, strict=True)
     rankings = {row["id"]: answer for row, answer in pairs if answer}
-    gold = {row["id"]: row["answer_ids"] for row in task.examples.rows}
+    gold = {row["id"]: grades_of(row) for row in task.examples.rows}
     folder = (run if run.is_dir() else run.parent) / target
     files = RANKING_FILES[target](rankings, gold, str(system_name(read_json(folder.parent / RUN)["settings"])))
     folder.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
-"""Importers of sample logs of evaluation harnesses: lm-evaluation-harness and inspect_ai.
+"""Importers of sample logs of evaluation harnesses: lm-evaluation-harness, inspect_ai and mteb.
 
-Source: lm-evaluation-harness, commit 4e7e0d4, and inspect_ai, commit 499e615, which write these files.
+Source: lm-evaluation-harness, commit 4e7e0d4, inspect_ai, commit 499e615, and mteb 2.26, which write these files.
 """
 
 import json
@@ -61,6 +61,26 @@ def refuse_summary(document: Mapping[str, object]) -> None:
             "these are results of lm-evaluation-harness: scores, no predictions",
             "Send its samples_*.jsonl, which it writes with --log_samples.",
         )
+
+
+def parse_mteb(document: Mapping[str, object], *, any_splits: bool) -> ParsedFile | None:
+    """Return the rankings in predictions of mteb, subset -> split -> query -> document -> score; None where it is none.
+
+    Raises:
+        Unreadable: they are of several splits without `any_splits`; or these are results, which are scores.
+    """
+    if not any_splits and {"task_name", "mteb_version", "scores"} <= document.keys():
+        remedy = "Save the rankings, mteb.evaluate(..., prediction_folder=FOLDER), and send FOLDER/*_predictions.json."
+        raise Unreadable("these are results of mteb: scores, no predictions", remedy)
+    if "mteb_model_meta" not in document:
+        return None
+    subsets = {name: each for name, each in document.items() if name != "mteb_model_meta" and isinstance(each, dict)}
+    named = {f"{subset}/{split}": run for subset, splits in subsets.items() for split, run in splits.items()}
+    runs = {name: run for name, run in named.items() if isinstance(run, dict)}
+    if len(runs) > 1 and not any_splits:
+        raise Unreadable(f"mteb predictions of {len(runs)} splits: {', '.join(runs)}", "Send a file of one split.")
+    rows = ({"id": query, "ids": ranking} for run in runs.values() for query, ranking in run.items())
+    return ParsedFile("mteb predictions", numbered(rows), judgments="no", empty="it has no rankings")
 
 
 def is_inspect_log(document: Mapping[str, object]) -> bool:

@@ -42,6 +42,8 @@ def parse_document(
     harness.refuse_summary(document)
     if harness.is_inspect_log(document):
         return harness.parse_inspect_log(document)
+    if predictions := harness.parse_mteb(document, any_splits=settings.whole_rows):
+        return predictions
     if tool_output := tool_outputs.parse_tool_document(document):
         return tool_output
     if settings.id_field in document and not isinstance(document[settings.id_field], list | dict):

@@ -327,9 +327,7 @@ def _rankings(rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
         ids = row.get("ids", {key: value for key, value in row.items() if key != "id"})
         if isinstance(ids, list):
             yield str(row["id"]), list(map(str, ids))
-        elif any(isinstance(each, dict) for each in ids.values()):  # a subset or a split of mteb
-            yield from _rankings({"id": key, "ids": value} for key, value in ids.items())
-        elif row["id"] != "mteb_model_meta":
+        else:
             yield str(row["id"]), [name for _, name in sorted(((s, str(c)) for c, s in ids.items()), reverse=True)]
 
 

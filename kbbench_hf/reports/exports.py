@@ -78,9 +78,11 @@ def task_id(default_config: str, config: str, metric: str) -> str:
 Id = str | int
 Lists = Mapping[Id, Sequence[Id]]
 """Query -> candidates."""
+Grades = Mapping[Id, Mapping[Id, int]]
+"""Query -> gold candidate -> its grade of relevance."""
 
 
-def trec_files(rankings: Lists, gold: Lists, tag: str) -> dict[str, str]:
+def trec_files(rankings: Lists, gold: Grades, tag: str) -> dict[str, str]:
     r"""Return `run.trec` (`query Q0 candidate rank score tag`) and `qrels.trec` (`query 0 candidate relevance`).
 
     A query without candidates has no line in a run; `trec_eval -c` counts it as 0 all the same.
@@ -88,7 +90,7 @@ def trec_files(rankings: Lists, gold: Lists, tag: str) -> dict[str, str]:
     Raises:
         DataError: an id is empty or holds white space, which separates the columns.
 
-    >>> trec_files({7: [3, 9]}, {7: [9]}, "bm25")["run.trec"]
+    >>> trec_files({7: [3, 9]}, {7: {9: 1}}, "bm25")["run.trec"]
     '7 Q0 3 1 2 bm25\n7 Q0 9 2 1 bm25\n'
     """
     names = {each for lists in (rankings, gold) for query, ids in lists.items() for each in (query, *ids)}
@@ -102,22 +104,22 @@ def trec_files(rankings: Lists, gold: Lists, tag: str) -> dict[str, str]:
         for query, ids in rankings.items()
         for rank, candidate in enumerate(ids, start=1)
     ]
-    qrels = [f"{query} 0 {candidate} 1\n" for query, ids in gold.items() for candidate in dict.fromkeys(ids)]
+    qrels = [f"{query} 0 {candidate} {grade}\n" for query, of in gold.items() for candidate, grade in of.items()]
     return {"run.trec": "".join(run), "qrels.trec": "".join(qrels)}
 
 
-def ranx_files(rankings: Lists, gold: Lists, tag: str) -> dict[str, str]:
+def ranx_files(rankings: Lists, gold: Grades, tag: str) -> dict[str, str]:
     r"""Return `run.json` and `qrels.json`, query -> candidate -> score, for `Run.from_file` and `Qrels.from_file`.
 
-    >>> ranx_files({7: [3, 9]}, {7: [9]}, "bm25")["run.json"]
+    >>> ranx_files({7: [3, 9]}, {7: {9: 1}}, "bm25")["run.json"]
     '{"7": {"3": 2, "9": 1}}\n'
     """
     run = {str(query): {str(each): len(ids) - rank for rank, each in enumerate(ids)} for query, ids in rankings.items()}
-    qrels = {str(query): {str(each): 1 for each in ids} for query, ids in gold.items()}
+    qrels = {str(query): {str(each): grade for each, grade in of.items()} for query, of in gold.items()}
     return {
         f"{name}.json": json.dumps(each, ensure_ascii=False) + "\n" for name, each in (("run", run), ("qrels", qrels))
     }
 
 
-RANKING_FILES: Mapping[str, Callable[[Lists, Lists, str], dict[str, str]]] = {"trec": trec_files, "ranx": ranx_files}
+RANKING_FILES: Mapping[str, Callable[[Lists, Grades, str], dict[str, str]]] = {"trec": trec_files, "ranx": ranx_files}
 """Name of the format -> what makes its files: file name -> content."""

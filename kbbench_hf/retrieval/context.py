@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.examples import Examples
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Option, Options, Spec, yes_or_no
@@ -25,6 +26,14 @@ Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextManager[Callable[[int], None]]:
     """Show nothing."""
     return nullcontext(lambda steps: None)
+
+
+def candidate_rows(examples: Examples, kb: KnowledgeBase) -> NDArray[np.int64] | None:
+    """Return the rows that may be ranked, ascending; None where these are all."""
+    candidates = getattr(examples.context, "candidates", None)
+    if candidates is None or len(candidates.ids) == len(kb):
+        return None
+    return np.sort(kb.rows(candidates.ids))
 
 
 class RunQuery(NamedTuple):

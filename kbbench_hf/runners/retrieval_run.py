@@ -9,8 +9,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import numpy as np
-
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Asking, Examples
 from kbbench_hf.errors import UsageError, unknown_name
@@ -18,7 +16,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
-from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
+from kbbench_hf.retrieval.context import RetrieverContext, RunQuery, candidate_rows
 from kbbench_hf.retrieval.node_texts import Forms, Text
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, NodeSearch, retriever
 from kbbench_hf.runners.process_group import shared_cache
@@ -111,7 +109,7 @@ def rank_nodes(
         place = replace(
             general,
             cache=shared_cache(site.share, general.cache, folder),
-            candidates=_candidates(examples, kb),
+            candidates=candidate_rows(examples, kb),
             processes=site.share,
             progress=site.progress,
             revisions=site.revisions,
@@ -144,7 +142,7 @@ def agent_tools(task: EvalTask, base: "str | Searcher") -> "AgentTools":
 
     kb = knowledge_base(task)
     search: Search = NodeSearch(base, kb) if not isinstance(base, str) else _search(task, kb, base)
-    return AgentTools(kb, search, _candidates(task.examples, kb))
+    return AgentTools(kb, search, candidate_rows(task.examples, kb))
 
 
 def _search(task: EvalTask, kb: KnowledgeBase, base: str) -> "Search":
@@ -301,11 +299,3 @@ def _training(task: EvalTask, spec: Spec) -> Examples | None:
 def _model_names(spec: Spec) -> Sequence[str]:
     """Return what a model is made of: its own name and its parts'."""
     return [spec.name, *(name for part in spec.parts for name in _model_names(part))]
-
-
-def _candidates(examples: Examples, kb: KnowledgeBase) -> "np.ndarray[Any, np.dtype[np.int64]] | None":
-    """Return the rows that may be ranked, or None where these are all."""
-    candidates = getattr(examples.context, "candidates", None)
-    if candidates is None or len(candidates.ids) == len(kb):
-        return None
-    return np.sort(kb.rows(candidates.ids))

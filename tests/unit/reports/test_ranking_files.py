@@ -39,7 +39,8 @@ def tied():
 
 
 def written(folder: Path, name: str, tied) -> Path:
-    for file, content in RANKING_FILES[name](tied[0], tied[1], "a model").items():
+    gold = {query: dict.fromkeys(ids, 1) for query, ids in tied[1].items()}
+    for file, content in RANKING_FILES[name](tied[0], gold, "a model").items():
         (folder / file).write_text(content, encoding="utf-8")
     return folder
 
@@ -117,9 +118,9 @@ def test_ties_by_their_own_rule_would_give_other_figures(tied):
 
 def test_an_id_that_a_trec_file_cannot_hold_is_refused():
     with pytest.raises(DataError, match="The id 'a b' cannot be written to a TREC file"):
-        trec_files({"q": ["a b"]}, {"q": ["c"]}, "m")
+        trec_files({"q": ["a b"]}, {"q": {"c": 1}}, "m")
     with pytest.raises(DataError, match="The id ''"):
-        trec_files({"q": ["c"]}, {"q": [""]}, "m")
+        trec_files({"q": ["c"]}, {"q": {"": 1}}, "m")
 
 
 def test_a_run_is_exported_with_its_gold(in_tmp, monkeypatch, capsys):

@@ -1,0 +1,286 @@
+"""Retrieval benchmarks as tasks of mteb and datasets of ir_datasets."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
+
+import numpy as np
+
+from kbbench_hf.benchmarks import find_dataset, name_of_path
+from kbbench_hf.benchmarks.answers import IDS
+from kbbench_hf.benchmarks.retrieval import grades_of
+from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.files.datasets import NAMESPACE
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.retrieval.context import RetrieverContext, candidate_rows
+from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.scoring.eval_task import EvalTask, load_examples
+
+if TYPE_CHECKING:
+    from ir_datasets import Dataset
+    from mteb.abstasks import AbsTaskRetrieval
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+MTEB_CUTOFFS = (1, 3, 5, 10, 20, 50, 100, 1000)
+"""The cutoffs of mteb, and 50, at which our metrics have values too."""
+_MTEB_NAMES = {"ndcg_cut": "ndcg", "map_cut": "map", "recall": "recall", "P": "precision", "success": "hit_rate"}
+"""Measure of trec_eval -> its name in results of mteb."""
+_BLOCK = 1_000
+"""Documents rendered at a time."""
+
+
+class NodeDocument(NamedTuple):
+    """A node as a document of an IR tool."""
+
+    doc_id: str
+    text: str
+    name: str
+    type: str
+
+    def default_text(self) -> str:
+        """Return the text to index; `text` has the name and the type already."""
+        return self.text
+
+
+@dataclass(frozen=True)
+class RetrievalCollection:
+    """Documents, queries and relevance judgments of a retrieval benchmark; ids are strings, as IR tools need them."""
+
+    task: EvalTask
+    context: RetrieverContext
+    text: Text
+
+    @classmethod
+    def open(cls, name: str, split: str | None, text: str | None, relations: bool | None) -> Self:
+        """Open a benchmark by its name or folder.
+
+        Raises:
+            UsageError: there is none, its answers are no nodes, or it has no such split or text.
+        """
+        task = load_examples(name_of_path(name), split=split)
+        if task.benchmark.scoring.answer is not IDS:
+            raise UsageError(
+                f"The answers of {task.task_key.benchmark} are {task.benchmark.scoring.answer.field}; expected a "
+                "benchmark whose answers are nodes, such as 'mini-stark'. Choose another name."
+            )
+        kb, asking = KnowledgeBase.open(find_dataset(task.task_key.benchmark).path), task.benchmark.asking
+        forms = Forms(asking.documents, asking.own_documents)
+        context = RetrieverContext(kb, Path(), candidate_rows(task.examples, kb), forms=forms)
+        return cls(task, context, context.text({"text": text, "relations": relations}, relations=True))
+
+    @cached_property
+    def rows(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """The rows of the candidates in the knowledge base."""
+        return np.arange(len(self.context.kb)) if self.context.candidates is None else self.context.candidates
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Id of a document -> its place among `rows`."""
+        return {str(each): place for place, each in enumerate(self.context.kb.ids(self.rows))}
+
+    def documents(self, places: Sequence[int]) -> Iterator[NodeDocument]:
+        """Yield the documents at these places, rendered in blocks."""
+        kb = self.context.kb
+        for start in range(0, len(places), _BLOCK):
+            rows = self.rows[np.array(places[start : start + _BLOCK], np.int64)]
+            texts = render(kb, self.text, rows, self.context.forms)
+            yield from map(NodeDocument, map(str, kb.ids(rows)), texts, kb.names(rows), kb.types(rows))
+
+    @property
+    def queries(self) -> dict[str, str]:
+        """Id -> query."""
+        return {str(row["id"]): row["query"] for row in self.task.examples.rows}
+
+    @property
+    def qrels(self) -> dict[str, dict[str, int]]:
+        """Id of a query -> id of a gold node -> its grade of relevance, 1 where the benchmark has none."""
+        rows = self.task.examples.rows
+        return {str(row["id"]): {str(node): grade for node, grade in grades_of(row).items()} for row in rows}
+
+
+def mteb_task(
+    name: str,
+    split: str | None = None,
+    *,
+    text: str | None = None,
+    relations: bool | None = None,
+    languages: Sequence[str] = ("eng-Latn",),
+) -> "AbsTaskRetrieval":
+    """Return a retrieval benchmark, or a knowledge base of one's own, as a task for `mteb.evaluate`.
+
+    The documents are the candidates, in the texts that `dense:MODEL` reads by default. Means are those of trec_eval's
+    measures, which mteb rounds to five digits. The name of the task contains the text and the revision of the data,
+    because mteb takes cached results of the same name for results on the same data.
+
+    Args:
+        name: the benchmark's name, or the folder of a built one.
+        split: the split; where None the one that the benchmark scores.
+        text: see the option `text` of retrievers.
+        relations: whether documents have the names of neighbors.
+        languages: the languages of the texts, ISO 639-3 code and script; some models of mteb depend on them.
+
+    Raises:
+        UsageError: no such benchmark, split or text; or mteb is not installed.
+
+    >>> mteb_task("mini-stark").metadata.main_score  # doctest: +SKIP
+    'hit_rate_at_1'
+    """
+    try:
+        from datasets import Dataset
+        from mteb.abstasks import AbsTaskRetrieval
+    except ImportError:
+        raise missing_extra("mteb", "harnesses") from None
+    collection = RetrievalCollection.open(name, split, text, relations)
+
+    class KnowledgeBaseRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
+        metadata = _mteb_metadata(collection, languages)
+        k_values = MTEB_CUTOFFS
+        data_loaded = False
+
+        def load_data(self, num_proc: int | None = None, **options: Any) -> None:
+            if self.data_loaded:
+                return
+            documents = list(collection.documents(range(len(collection.rows))))
+            corpus = {"id": [each.doc_id for each in documents], "text": [each.text for each in documents]}
+            queries = {"id": [*collection.queries], "text": [*collection.queries.values()]}
+            parts = {"corpus": Dataset.from_dict(corpus), "queries": Dataset.from_dict(queries)}
+            of_split = {**parts, "relevant_docs": collection.qrels, "top_ranked": None}
+            self.dataset = {"default": {collection.task.task_key.split: of_split}}
+            self.data_loaded = True
+
+        def task_specific_scores(self, scores: Mapping[str, Mapping[str, float]], *rest: Any, **of: Any) -> Any:
+            return {
+                f"{ours}_at_{k}": fmean(each[f"{theirs}_{k}"] for each in scores.values())
+                for theirs, ours in _MTEB_NAMES.items()
+                for k in self.k_values
+            }
+
+    return KnowledgeBaseRetrieval()
+
+
+def _mteb_metadata(collection: RetrievalCollection, languages: Sequence[str]) -> "TaskMetadata":
+    """Return what mteb stores of a task, and checks."""
+    from mteb.abstasks.task_metadata import TaskMetadata
+    from mteb.languages import check_language_code
+    from mteb.types import Licenses
+
+    for language in languages:
+        try:
+            check_language_code(language)
+        except ValueError:
+            raise UsageError(
+                f"The language {language!r} is not known to mteb; expected codes of language and script. Write them "
+                "like languages=['deu-Latn']."
+            ) from None
+    task, facts, text = collection.task, collection.task.benchmark.facts, collection.text
+    form = f"{text.form}-relations" if text.relations else text.form
+    license_name = facts.license.partition(" ")[0]
+    return TaskMetadata(
+        name=f"{NAMESPACE}-{facts.dataset}-{form}-{task.revision[:8]}",
+        description=f"{facts.title}: retrieve the nodes of a knowledge base that answer a question.",
+        dataset={"path": f"{NAMESPACE}/{facts.dataset}", "revision": task.revision},
+        type="Retrieval",
+        category="t2t",
+        reference=facts.paper or facts.homepage or None,
+        eval_splits=[task.task_key.split],
+        eval_langs=[*languages],
+        main_score="hit_rate_at_1",
+        license=license_name if license_name in get_args(Licenses) else None,
+        bibtex_citation=facts.citation,
+    )
+
+
+def ir_dataset(
+    name: str, split: str | None = None, *, text: str | None = None, relations: bool | None = None
+) -> "Dataset":
+    """Return a retrieval benchmark, or a knowledge base of one's own, as a dataset of ir_datasets.
+
+    It is also registered as `kbbench/NAME/SPLIT`, for tools that take an id; the last call with an id counts. Each
+    document has `text` (which `default_text` returns), `name` and `type`; the judgments are TREC's.
+
+    Args:
+        name: see `mteb_task`, as for all others.
+        split: its split.
+        text: its form of texts.
+        relations: whether documents have the names of neighbors.
+
+    Raises:
+        UsageError: no such benchmark, split or text; or ir_datasets is not installed.
+
+    >>> dataset = ir_dataset("mini-stark")
+    >>> dataset
+    Dataset(id='kbbench/mini-stark/test', provides=['docs', 'queries', 'qrels'])
+    >>> dataset.docs_store().get("0").name, dataset.queries_count(), len(dataset.qrels_dict())
+    ('Aldermouth', 99, 99)
+    """
+    try:
+        import ir_datasets
+        from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQuery, TrecQrel
+        from ir_datasets.indices import Docstore
+    except ImportError:
+        raise missing_extra("ir-datasets", "harnesses") from None
+    collection = RetrievalCollection.open(name, split, text, relations)
+
+    class NodeIterator:
+        """Documents in order, which can be sliced; bounds may be shares, as in `[:1/3]`."""
+
+        def __init__(self, places: range) -> None:
+            self._places, self._documents = places, collection.documents(places)
+
+        def __iter__(self) -> Iterator[NodeDocument]:
+            return self
+
+        def __next__(self) -> NodeDocument:
+            return next(self._documents)
+
+        def __getitem__(self, key: Any) -> Any:
+            if not isinstance(key, slice):
+                return next(collection.documents([self._places[key]]))
+            n = len(self._places)
+            start, stop = (int(each * n) if isinstance(each, float) else each for each in (key.start, key.stop))
+            return NodeIterator(self._places[start : stop : key.step])
+
+    class NodeStore(Docstore):  # type: ignore[misc]
+        def get_many_iter(self, doc_ids: Sequence[str]) -> Iterator[NodeDocument]:
+            return collection.documents([collection.places[each] for each in doc_ids if each in collection.places])
+
+    class Nodes(BaseDocs):  # type: ignore[misc]
+        def docs_iter(self) -> NodeIterator:
+            return NodeIterator(range(len(collection.rows)))
+
+        def docs_cls(self) -> type[NodeDocument]:
+            return NodeDocument
+
+        def docs_count(self) -> int:
+            return len(collection.rows)
+
+        def docs_store(self, options: Any = None) -> NodeStore:
+            return NodeStore(NodeDocument)
+
+    class Queries(BaseQueries):  # type: ignore[misc]
+        def queries_iter(self) -> Iterator[Any]:
+            return (GenericQuery(*each) for each in collection.queries.items())
+
+        def queries_count(self) -> int:
+            return len(collection.queries)
+
+    class Qrels(BaseQrels):  # type: ignore[misc]
+        def qrels_iter(self) -> Iterator[Any]:
+            pairs = collection.qrels.items()
+            return (TrecQrel(query, node, grade, "0") for query, of in pairs for node, grade in of.items())
+
+        def qrels_cls(self) -> Any:
+            return TrecQrel
+
+        def qrels_defs(self) -> dict[int, str]:
+            grades = sorted({grade for of in collection.qrels.values() for grade in of.values()})
+            return {grade: f"grade {grade}" for grade in grades}
+
+    key = collection.task.task_key
+    dataset_id = f"{NAMESPACE}/{key.benchmark}/{key.split}"
+    ir_datasets.registry._registered.pop(dataset_id, None)  # a dataset that was built again replaces its old rows
+    ir_datasets.registry.register(dataset_id, ir_datasets.Dataset(Nodes(), Queries(), Qrels()))
+    return ir_datasets.load(dataset_id)
