@@ -10,12 +10,18 @@ from tests.end_to_end.pages import ROOT, Reader, answer, blocks, commands, pages
 from tests.servers.scripted import ScriptedServer
 
 PAGES = pages()
+SLOW = {"ir_tools.md"}
+"""Pages that import packages which take long: those run in `make test-all` only."""
 FENCE = re.compile(r"^```(\{?\w+\}?)", re.M)
 SHOWN = {"json", "bibtex", "text", "toml", "yaml", "csv"}
 """Languages of blocks that show data."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.full] if page.name in SLOW else []) for page in PAGES],
+    ids=[str(page.relative_to(ROOT)) for page in PAGES],
+)
 def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Path(os.environ.get("KBBENCH_SHARED", ROOT.parent / "shared"))
     monkeypatch.setenv("KBBENCH_SHARED", str(shared))
