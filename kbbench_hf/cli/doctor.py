@@ -26,6 +26,8 @@ PACKAGES = {
     "space": ["gradio"],
     "mcp": ["mcp"],
     "ontology": ["rdflib", "fastobo"],
+    "harnesses": ["inspect-ai", "ir-datasets", "lm-eval", "mteb"],
+    "tracking": ["trackio"],
 }
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kbbench_hf import runners
 from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.own_data import has_questions
@@ -26,12 +27,18 @@ _HEADINGS = {"answer": "task", "headline": "main metrics"}
 @click.command()
 @click.argument("name", required=False, type=BENCHMARK)
 @click.option("--published", is_flag=True, help="List the published results on NAME[/CONFIG], with sources.")
+@click.option("--lm-eval", is_flag=True, help="Print the --include_path of our tasks for lm-evaluation-harness.")
 @JSON
-def command(name: str | None, published: bool, json_output: bool) -> None:
+def command(name: str | None, published: bool, lm_eval: bool, json_output: bool) -> None:
     """List the benchmarks; or the configs, metrics, modes, prompts, parsers, testbeds and slices of NAME.
 
     Example: kbbench list mini-stark
     """
+    if lm_eval:
+        if name or published or json_output:
+            raise UsageError("--lm-eval prints a folder; expected no other argument. Leave the others out.")
+        terminal.echo(str(Path(runners.__file__).parent / "lm_eval_tasks"))
+        return
     if published:
         _list_published(name, json_output)
         return

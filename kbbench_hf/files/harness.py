@@ -6,8 +6,10 @@ Source: lm-evaluation-harness, commit 4e7e0d4, inspect_ai, commit 499e615, and m
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
-from zipfile import ZipFile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+from zipfile import BadZipFile, ZipFile
 
 from kbbench_hf.files.json_lines import unique_keys
 from kbbench_hf.files.packing import read_member
@@ -16,6 +18,8 @@ from kbbench_hf.files.rows import Note, ParsedFile, ParsedRow, Unreadable, numbe
 Log = Mapping[str, object]
 LM_EVAL = {"id": "doc.id", "response": "filtered_resps.0"}
 """Field -> its path; `doc_id` is an index in a split, not an id."""
+SETTINGS = "kbbench"
+"""Field of a log's metadata with the settings of the run, in logs of our tasks."""
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+(?:\.json|/sample\.json)")
 _CHUNK = re.compile(r"(samples/.+_epoch_\d+)/(\w+/)?(\w+)\.json")
 """A member of a sample in chunks: `attachments/0.json` has its attachments from number 0."""
@@ -127,7 +131,7 @@ def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
         texts = [text for _, part in sorted(parts.items()) for text in cast("list[str]", member(part))]
         return {**content, **metadata, "attachments": {str(number): text for number, text in enumerate(texts)}}
 
-    start = "header.json" if "header.json" in names else "_journal/start.json"
+    start = _start_of(names)
     log = member(start)
     if not isinstance(log, dict):
         raise Unreadable(f"the member {start!r} is not an object")
@@ -135,12 +139,53 @@ def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
     return _parse_samples(log, map(sample, samples), status)
 
 
+def _start_of(names: Iterable[str]) -> str:
+    """Return the member of an `.eval` log with its settings."""
+    return "header.json" if "header.json" in names else "_journal/start.json"
+
+
+def read_inspect_settings(path: Path) -> dict[str, Any]:
+    """Return the settings of a run in an `.eval` log of one of our tasks, as in `run.json`; empty for other files.
+
+    They have the model, and with a limit on the samples their number.
+    """
+    if path.suffix != ".eval":
+        return {}
+    with suppress(OSError, BadZipFile, KeyError, ValueError, Unreadable), ZipFile(path) as archive:
+        log = json.loads(read_member(archive, _start_of(archive.namelist())))
+        settings: object = value_or_none(log, f"eval.metadata.{SETTINGS}")
+        if isinstance(settings, dict):
+            limit = value_or_none(log, "eval.config.limit")
+            n_examples = min(limit, settings["n_examples"]) if isinstance(limit, int) else settings["n_examples"]
+            return {**settings, "model": value_or_none(log, "eval.model"), "n_examples": n_examples}
+    return {}
+
+
+def find_inspect_failure(output: object) -> str | None:
+    """Return why the output of a sample of inspect_ai is no answer of the model, as in journals; None if it is one.
+
+    >>> find_inspect_failure({"choices": [{"stop_reason": "content_filter"}]})
+    'content_filter'
+    """
+    choices = value_or_none(output, "choices") if isinstance(output, dict) else None
+    if not isinstance(choices, list) or not choices:
+        return None
+    if value_or_none(choices[0], "stop_reason") == "content_filter":
+        return "content_filter"
+    content = value_or_none(choices[0], "message.content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    if any(part.get("refusal") for part in parts):
+        return "refusal"
+    is_empty = not any(str(part.get("text") or "").strip() for part in parts)
+    return "reasoning_only" if is_empty and any(part.get("type") == "reasoning" for part in parts) else None
+
+
 def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFile:
     """Return one row per sample; `error` is that of a failed one."""
     parsed = ParsedFile(
         "an inspect_ai log",
         numbered(map(_row, samples)),
-        fields={"id": "id", "response": "response", "error": "error"},
+        fields={"id": "id", "response": "response", "error": lambda row: row.get("error", row.get("failure"))},
         one_of="epoch",
         empty="the log has no samples",
     )
@@ -166,4 +211,8 @@ def _row(sample: object) -> object:
     completion, attachments = value_or_none(sample, "output.completion"), sample.get("attachments")
     if isinstance(completion, str) and completion.startswith("attachment://") and isinstance(attachments, dict):
         completion = attachments.get(completion.removeprefix("attachment://"), completion)
-    return row if completion is None else {**row, "response": completion}
+    return (
+        row
+        if completion is None
+        else {**row, "response": completion, "failure": find_inspect_failure(sample.get("output"))}
+    )

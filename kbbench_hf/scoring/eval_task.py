@@ -12,6 +12,7 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import STDIN
 from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.files.harness import read_inspect_settings
 from kbbench_hf.scoring.result import read_result
 
 RUN = "run.json"
@@ -126,9 +127,14 @@ def task_key_of_run(paths: Sequence[Path]) -> TaskKey | None:
 
 
 def run_settings(paths: Sequence[Path]) -> Row:
-    """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's."""
+    """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's.
+
+    A log of inspect_ai is one if it is of a task of ours.
+    """
     if len(paths) != 1 or is_published(paths[0]):
         return {}
+    if of_log := read_inspect_settings(paths[0]):
+        return of_log
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
     if not (folder / RUN).is_file():
         return {}

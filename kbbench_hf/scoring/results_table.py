@@ -27,7 +27,7 @@ from kbbench_hf.scoring.comparison import (
     refuse_incomparable,
     repeat_notes,
 )
-from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, system_name, task_key_of_run
+from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, run_settings, system_name, task_key_of_run
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -235,6 +235,8 @@ def logged_results(
 
 
 def _name_of_run(folder: Path) -> str | None:
+    if folder.suffix == ".eval":
+        return system_name(run_settings([folder]))
     file = folder / RUN
     return system_name(read_json(file).get("settings", {})) if file.is_file() else None
 

@@ -62,6 +62,8 @@ METRICS: Mapping[str, str] = {
     "recall": "R",
     "f1": "F1",
 }
+HARD_MATCH = frozenset({"precision", "recall", "f1"})
+"""Metrics that need no annotations, and may still have no value for all other documents."""
 Column = NDArray[np.float64]
 Gold = tuple[str, str, str]
 Triples = list[list[Triple]]
@@ -112,7 +114,8 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
     }
     missing = np.array([answer is None for answer in answers], dtype=bool)
     for metric, column in values.items():
-        if metric != "tokens_per_triple" and not np.isnan(column).all():
+        is_scored = metric in HARD_MATCH or not np.isnan(column).all()
+        if metric != "tokens_per_triple" and is_scored:
             column[missing] = 0.0
     by_topic_model = _topical_similarities(examples, predicted, missing, mode)
     if len(by_topic_model):
