@@ -7,6 +7,7 @@ share most of its words. GenRES has no train split: the 20 sentences of `genres_
 Open extraction words relations freely, so F1 of GenRES is here that of the pairs of subject and object.
 
 Run: python benchmarks_speed/prompt_variants.py URL MODEL [--benchmark mini-text2kg] [--limit 22] [--only "a;b"]
+A server without the model's chat template needs --stop "<|im_end|>", the mark with which its turns end.
 """
 
 import argparse
@@ -136,7 +137,9 @@ def main() -> None:
     parser.add_argument("--benchmark", default="mini-text2kg")
     parser.add_argument("--limit", type=int, default=22)
     parser.add_argument("--only", help="Names of variants with semicolons between them.")
+    parser.add_argument("--stop", help="A text that ends a reply.")
     said = parser.parse_args()
+    sampling = Sampling(max_tokens=256, extra={"stop": [said.stop]} if said.stop else {})
     genres = said.benchmark.endswith("genres") or said.benchmark.startswith("genres")
     task = (genres_task if genres else text2kg_task)(said.benchmark, said.limit)
     variants, how = GENRES if genres else TEXT2KG, {"show": False, "canary": False, "concurrency": 1}
@@ -149,7 +152,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
             _, summary, result = run_language_model(
-                prompted, server, said.model, run, sampling=Sampling(max_tokens=256), structured=structured, **how
+                prompted, server, said.model, run, sampling=sampling, structured=structured, **how
             )
             f1 = pair_f1(task, run / "predictions.jsonl") if genres else result.scores["f1"].value
         n = summary.n_answered

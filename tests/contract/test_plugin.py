@@ -83,7 +83,7 @@ def test_it_is_built_scored_compared_validated_and_submitted(kbbench: Kbbench, s
     assert "12 of 12 examples have predictions" in kbbench("validate", str(mine), "--benchmark", "mini-capitals").stdout
     assert "Stored" in kbbench("submit", str(mine), "--benchmark", "mini-capitals", "--name", "Bern").stdout
     assert "mini-capitals/questions/test/reference: largest-city" in kbbench("leaderboard", "seed").stdout
-    assert "12 of 12 identical" in kbbench("leaderboard", "rescore", "--all").stdout
+    assert "15 of 15 identical" in kbbench("leaderboard", "rescore", "--all").stdout
 
 
 def test_a_served_model_runs_on_it_and_the_run_is_reported(kbbench: Kbbench, tmp_path: Path) -> None:
