@@ -8,6 +8,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
 
 _NAME = r"(?:(?:[A-Z]|St|Mt|Ft)\.|[A-Z][\w'’&-]*)"
 _HEAD = re.compile(rf"(?: {_NAME})+(?: (?:for|of|de|del|von|van) (?:the )?{_NAME}(?: {_NAME})*)?")
+_PRIZE, _FIELD = re.compile(r" (?:Award|Prize|Medal)$"), re.compile(rf" for (?:the )?{_NAME}(?: {_NAME})*")
 _CONTAINER = rf", {_NAME}(?: {_NAME}){{0,3}}"
 _END = r"(?=$|[.;:)]|, (?!and |or )[^A-Z]| (?:in|on|at|with|by|since|from|until|during|where|that|which)\b| and [^A-Z])"
 _PLACE = re.compile(rf"({_CONTAINER}?)((?:{_CONTAINER}?)*?){_END}")
@@ -15,7 +16,9 @@ _LOCATED = re.compile(r"\b(?:in|at|near|from|of|to)(?: the)? $")
 _INSIDE_NAME = re.compile(rf"(?:^|[^.!?] )(?!The |A |An |In |At |On ){_NAME} $|^(?!The |A |An |In |At |On ){_NAME} $")
 _MODIFIED = re.compile(r"\ban? (?:[a-z-]+ )*$")
 """Before a word that only describes: "an American Football player"."""
-_TITLE = re.compile(r"^(?:Dr|Mr|Mrs|Ms|Sir|Dame|Prof|Professor|Rev|President|Senator|Captain|General)\.? (?=[A-Z])")
+_TITLE = re.compile(
+    rf"^(?:Dr|Mr|Mrs|Ms|Sir|Dame|Prof|Professor|Rev|President|Senator|Captain|General)\.? (?={_NAME}(?: {_NAME})*$)"
+)
 
 
 def add_longer_names(instance: Instance, pool: UnitPool) -> Instance:
@@ -35,6 +38,7 @@ def longer_names(answer: str, question: str, evidence: Iterable[str]) -> list[st
 
     - the rest of its name, where all the evidence writes it, or where the question says what it is: "Marrow Strait"
       for "Which strait ...?". A middle name is no such name.
+    - the field of a prize: "Booker Prize for Fiction".
     - the places that contain it: "in Johnson City, Tennessee". A list of names is no such chain.
 
     A person's name without the title is one too: "Laila Ghannam" for "Dr Laila Ghannam".
@@ -55,6 +59,7 @@ def longer_names(answer: str, question: str, evidence: Iterable[str]) -> list[st
         for found in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", text)
     ]
     found = [*_whole_names(question, places), *_containers(places)]
+    found += [field[0] for _, after in places if _PRIZE.search(answer) and (field := _FIELD.match(after))]
     return [*untitled, *dict.fromkeys(f"{answer}{rest}" for rest in found)]
 
 

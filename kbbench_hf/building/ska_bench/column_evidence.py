@@ -29,6 +29,7 @@ _DIMENSIONS = (
 _FORMS = {"lost": "loss", "lose": "loss", "won": "win", "drawn": "draw", "drew": "draw", "led": "lead"}
 _YEARS = re.compile(r"\b(when|years?|dates?|earlier|later|sooner|old|older)\b")
 _HOW_MANY = re.compile(r"\b(how (?:many|much)|number of|amount of|total)\b")
+_COUNTED = re.compile(r"\b(?:how many|(?:number|amount) of)((?: \w+){1,2})")
 _NUMBER_OF = re.compile(r"\btotal (?:number|amount) of\b")
 _RESTRICTS = re.compile(
     rf"\b(?:against|versus|vs\.?)(?: the)? (?!what\b|which\b|whom?\b)(\w+)|\b(?:in|during) ({'|'.join(MONTHS)})\b"
@@ -111,6 +112,11 @@ def uses_mentioned_columns(program: Program, question: str, header: Row, rows: S
         and _is_number(program, rows)
     ):
         return False
+    counted = [_stems(word) for words in _COUNTED.findall(question)[:1] for word in words.split() if word[-1] == "s"]
+    if "select" in program and any(
+        _stems(name) == words and not words <= _stems(header[program["select"]]) for name in header for words in counted
+    ):
+        return False  # rows are counted: "how many storm events" asks for no number of storms beside "Event"
     conditions = [split_condition(each) for where in alternatives(program) for each in where]
     held = f"{normalize_cell(' '.join(header))} {' '.join(value for *_, value in conditions)}".split()
     if not all({*found, *(name[:3] for name in found)} & {*held} - {""} for found in _RESTRICTS.findall(question)):

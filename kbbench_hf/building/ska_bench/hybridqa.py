@@ -261,7 +261,7 @@ def spoken_header(header: str, words: Collection[str]) -> str:
 def spoken_noun(header: str, kind: NumberKind, words: Collection[str]) -> str:
     """Return what a question calls the entities of a column that have a number; empty where it has no word for them."""
     noun = spoken_header(header_noun(header, kind.noun), {*words, kind.noun})
-    return "" if re.search(r"\b(?:war|battle|conflict|event|match|game)$", noun) else noun
+    return "" if re.search(r"\b(?:war|battle|conflict|event|match|game|body)$", noun) else noun
 
 
 def stated_numbers(table: LinkedTable) -> dict[tuple[NumberKind, int], list[StatedNumber]]:

@@ -57,9 +57,27 @@ _COMPASS = "(?:[A-Z][a-z]+-)?(?:North|South|East|West|Central|Middle)(?:east|wes
 _RIVALS = (
     (r"(?:which|what)(?: \w+){0,2} (?:region|part|area) of(?-i: [A-Z])", rf"\b{_COMPASS}[ -][A-Z]\w+"),
     (r"(?:first|middle|last|full|birth|maiden|real|given) name|surname", rf"\b(?:born|née?) ({_NAME})(?=[;,)])"),
-    (r"nickname", rf"\b(?:nicknamed|dubbed|also known as)(?: the)? \"?({_NAME})"),
+    (r"(?:which|what) (?:school|college)", rf"({_NAME} (?:College|University|School))"),
+    (r"nickname", rf"\b(?:nicknamed|dubbed|(?:also known|referred to) as)(?: simply)?(?: the)? \"?({_NAME})"),
 )
 """What a question may ask for: what a page says of the same kind."""
+_PERIOD, _YEAR = re.compile(r"(?i)^(?:years?|seasons?|dates?)$"), re.compile(r"\b(?:1\d|20)\d\d\b")
+_YOUNGEST = 10
+"""The least age in years of a person in a list: whom a page has as younger is a namesake."""
+_CUT_OFF = re.compile(r"(?:[A-Z]\.)+[A-Z]")
+_ASKED = r"(?i)\b(?:which|what)(?: (?:is|was|are|were))?(?: the)?(?: (?:title|name)s? of(?: the)?)?"
+_HOW_MANY = re.compile(r"(?i)\bhow many (\w{4,})")
+_SETTING = re.compile(r"\bsetting\b"), re.compile(r"\b(?:set|setting|takes? place|follows?|lives?|living)\b")
+_WORK = r"films?|movies?|songs?|albums?|books?|novels?"
+_WORKS = (
+    re.compile(rf"{_ASKED} (?:work|{_WORK})\b"),
+    re.compile(rf"\b(?:directorial|performances in|for|{_WORK}) {_NAME}|\(\d{{4}}\)"),
+)
+_MEMBERS = (
+    re.compile(rf"{_ASKED} (?:person|player|student|graduate|alumn\w+)\b"),
+    re.compile(r"\balumn\w+ (?:is|are|includ\w+) "),
+)
+"""Each of these pairs: what asks for others of a kind, and what a page says that lists them."""
 _ONE_OF_CLASS = re.compile(r"\b([a-z]{4,}) (?:[A-Z][\w-]*|\d\S*)(?: \(.*\))?$")
 """A title that is the name of one thing: "Dutch ship Eagle (1900)"."""
 _DANGLES = re.compile(r"\bthis\b", re.IGNORECASE)
@@ -203,6 +221,11 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
         return True
     cells = [*zip(table.header, table.rows[question.row], table.links[question.row], strict=True)]
     needed = {*question.answer_passages}
+    pages = [table.passages[link] for link in {*needed, *question.bridges} & table.passages.keys()]
+    born = [int(year) for page in pages for year in hybridqa.BORN.stated.findall(page)]
+    years = [int(year) for header, cell, _ in cells if _PERIOD.search(header) for year in _YEAR.findall(cell)]
+    if _CUT_OFF.fullmatch(question.answer) or any(n < year + _YOUNGEST for n in years for year in born):
+        return True
     places = [
         table.passages[link] for header, _, links in cells if _PLACES.search(header) for link in needed & {*links}
     ]
@@ -214,17 +237,27 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
 def states_otherwise(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
     """Return whether a page offers another answer: another number of its column, or holder of its office; a name."""
     answer, cells = question.answer, [*zip(table.header, table.rows[question.row], strict=True)]
-    if not question.answer_in_table:
-        pages = [table.passages[link] for link in question.answer_passages if link in table.passages]
-        return any(_offers_another(page, question.text, answer) for page in pages)
     own = {link for linked in table.links[question.row] for link in linked}
+    if not question.answer_in_table:
+        needed = {link: table.passages[link] for link in question.answer_passages if link in table.passages}
+        others = [table.passages[link] for link in own - needed.keys()]
+        others = [told for page in others if not hybridqa.BORN.stated.search(page) for told in _sentences(page)]
+        if _DATE_ASKED.search(question.text) and any(
+            mentions_name(told, hybridqa.name_of(link)) and {*_YEAR.findall(told)} - {*_YEAR.findall(answer)}
+            for told in others
+            for link in needed
+        ):
+            return True
+        return any(_offers_another(page, question.text, answer) for page in needed.values())
+    if any(_lists_others(table.passages[link], question.text) for link in own):
+        return True
     headers = [header for header, cell in cells if mentions_name(cell, answer)]
     measured = " ".join(header for header in headers if _MEASURE.search(header) and re.search(r"\d", answer))
-    asked = content_words(measured) & content_words(question.text)
+    asked = {word for word in content_words(measured) if not word.isdigit()}
     roles = {role.lower() for header in headers for role in _ROLE.findall(header)}
     names = [cell for _, cell in cells if cell[:1].isalpha() and not mentions_name(cell, answer)]
     shown = table.passages.items() if asked or roles else ()
-    told = [(link, each) for link, text in shown for each in re.split(r"(?<=[.!?]) ", text)]
+    told = [(link, each) for link, text in shown for each in _sentences(text)]
     near = [each for link, each in told if link in own and asked & content_words(each) and re.search(r"\d", each)]
     for link, each in told:
         if any(mentions_name(each, role) for role in roles) and not mentions_name(hybridqa.title_of(link), answer):
@@ -242,12 +275,36 @@ def _offers_another(page: str, question: str, answer: str) -> bool:
         rivals = re.findall(states, page) if re.search(rf"(?i)\b(?:{asks})", question) else []
         if any(not mentions_name(rival, answer) and not mentions_name(answer, rival) for rival in rivals):
             return True
+    sentences = _sentences(page)
+    for noun in _HOW_MANY.findall(question):
+        number = rf"\b{noun[:5]}\w* (?:\w+ )?\d|\b\d[\d,.]*(?: \w+)? {noun[:5]}"
+        if any(re.search(number, each) and not _gives_answer(each, answer) for each in sentences):
+            return True
+    asks, states = _SETTING
+    if asks.search(question) and not any(states.search(each) for each in sentences if mentions_name(each, answer)):
+        return True
     places = [*re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w| [A-Z])", page)] if answer[:1].isupper() else []
     beside = [
         re.match(rf"{_JOINS}({_NAME})", page[place.end() :]) or re.search(rf"({_NAME}){_JOINS}$", page[: place.start()])
         for place in places
     ]
     return bool(places) and all(found and not mentions_name(question, found[1]) for found in beside)
+
+
+def _lists_others(page: str, question: str) -> bool:
+    """Return whether a page lists others that a question may ask for: works of a person, former students of a school.
+
+    >>> _lists_others("Bo (born 2 May 1950) directed the film Rain.", "What is the film by the director born in 1950?")
+    True
+    """
+    if not capitalized_words(question) & content_words(page):
+        return False
+    works, members = (asks.search(question) and states.search(page) for asks, states in (_WORKS, _MEMBERS))
+    return bool(members or (works and re.search(r"\bborn\b", page)))
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?]) ", text)
 
 
 def _is_linked_elsewhere(row: int, links: Sequence[str], table: hybridqa.LinkedTable) -> bool:

@@ -40,6 +40,8 @@ _ALL_ROWS = re.compile(r"\b(both|either|neither|same|different|former|latter|tot
 """The evidence of what compares these is more than one row."""
 _DANGLES = re.compile(r"\b(this|these|those|his|her|he|she|they|their|its|it|him)\b")
 """What is meant is outside the question."""
+_REFERS = re.compile(r"\b(?:total (?=episodes|points|number)|(?:his|her|he|she|they|their|him)\b)")
+"""Words that are taken out of a question before the two are looked for, because they refer to what it names."""
 _OF_EVENT = re.compile(r"(?:winner|champion|finalist|opponent|runner-up)s?")
 """What a row says beside these is about the event, not about them."""
 COVERED = 0.65
@@ -48,8 +50,12 @@ LEAST_WEIGHT = 8.0
 """The least weight (summed idf) of the words by which a page is found."""
 RIVAL = 0.6
 """No other page of the table's holds this share of that weight."""
+MOST_NAME_WORDS = 12
+"""The most words of a row's name: a longer one is a description."""
 CHAINED = 0.15
 """The share of questions that are composed."""
+MOST_CHAINS = 4
+"""The most composed questions on one table."""
 
 
 def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
@@ -78,13 +84,15 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revision: int = NEWEST) -> Instance | None:
     """Return a question as the instance whose evidence passes every check, or None."""
     text, answer = normal_name(question.text), normal_name(question.answer)
+    open_text = text if revision < 2 else _REFERS.sub("", text)
     graph = graphs.graphs.get(question.table)
     if (
         graph is None
-        or _ALL_ROWS.search(text)
-        or _DANGLES.search(text)
+        or _ALL_ROWS.search(open_text)
+        or _DANGLES.search(open_text)
         or not 0 < len(answer.split()) <= MOST_WORDS
         or mentions(text, answer)
+        or (revision > 1 and len(graph.names[question.row].split()) > MOST_NAME_WORDS)
         or (revision > 1 and (is_of_another_kind(question, graph.table) or states_otherwise(question, graph.table)))
         or (question.answer_in_table and asks_for_another_column(question, graph.table))
     ):
@@ -262,17 +270,25 @@ def _instance(
 
 
 def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -> Iterator[Instance]:
-    """Yield at most one composed question on each table, in the order of the hashes of their names.
+    """Yield one composed question on each table, in the order of the hashes of their names, then others on other rows.
 
-    They are worded by `hybridqa.common_words`; where there are none, as in revision 1.
+    They are worded by `hybridqa.common_words`; where there are none, as in revision 1, with no others.
     """
+    others = []
     for graph in sorted(graphs.graphs.values(), key=lambda each: seeded_hash(f"chain|{each.table.name}")):
+        rows = set[int]()
         for pair in hybridqa.number_pairs(graph.table):
-            if graph.key in (pair[1].column, pair[3].column):
+            if graph.key in (pair[1].column, pair[3].column) and pair[1].row not in rows:
                 instance = _chain(graph, graphs, *pair, common)
                 if instance and not graphs.evidence.problems(instance):
-                    yield instance
-                    break
+                    if not rows:
+                        yield instance
+                    elif len(rows) < MOST_CHAINS:
+                        others.append(instance)
+                    rows.add(pair[1].row)
+                    if common is None:
+                        break
+    yield from others
 
 
 def _chain(

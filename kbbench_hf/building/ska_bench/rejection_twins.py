@@ -214,8 +214,8 @@ class TwinMaker:
         if not self._instance.subset.endswith("_text"):
             return []
         shown = [*self._positives, *self._noise]
-        text = {place: f" {normal_name(self._text(place))} " for place in shown}
-        answers = self._answer_names()
+        text = {place: f" {_join_initials(normal_name(self._text(place)))} " for place in shown}
+        answers = {*map(_join_initials, self._answer_names())}
         naming = {place for place in shown if any(mentions(text[place], name) for name in answers)}
         naming |= {place for place in shown if any(abbreviates(name, text[place]) for name in self._instance.answers)}
         words = {place: content_words(text[place]) for place in shown}
@@ -223,7 +223,7 @@ class TwinMaker:
         asked = content_words(self._instance.question) - content_words(" ".join(answers))
         entities = [
             name
-            for name in self._evidence_names()
+            for name in map(_join_initials, self._evidence_names())
             if not any(mentions(name, answer) or mentions(answer, name) for answer in answers)
             and sum(mentions(each, name) for each in text.values()) <= MOST_NAMING
         ]
@@ -243,8 +243,10 @@ class TwinMaker:
         rows = [place for place in cut if self._instance.is_table and not place[0]]
         left_units = {*self._positives, *self._noise} - set(cut)
         left = [normal_name(" ".join(self._cells[self._stand_ins[n]])) for _, n in rows if n in self._stand_ins]
+        stay = [normal_name(self._text(place)) for place in self._positives if place not in cut]
         if (
             len(left) < len(rows)
+            or any(mentions(f" {text} ", word) for text in (*left, *stay) for word in self._telling_words())
             or any(mentions(f" {row} ", name) for row in left for name in answers)
             or any(self._follows(place) for place in cut if not place[0])
             or len(cut) > MOST_REMOVED
@@ -263,6 +265,12 @@ class TwinMaker:
         names = [*instance.answers, *(name for names in instance.answer_aliases for name in names)]
         names += [number for name in names for number in _QUANTITY.findall(name)]
         return {normal_name(re.sub(r"^(?:the|an?) ", "", name, flags=re.IGNORECASE)) for name in names} - {""}
+
+    def _telling_words(self) -> set[str]:
+        """Return the words of names that are answers without those of the question: a reader guesses the rest."""
+        asked, kind = normal_name(self._instance.question).split(), self._instance.answer_type
+        names = self._answer_names() if kind == "entity" else ()
+        return {word for name in names for word in name.split() if len(word) > 3 and word not in asked}
 
     def _evidence_names(self) -> set[str]:
         """Return the names in the evidence, in normal form: topics, cells of rows, ends of triples, titles of texts."""
@@ -364,6 +372,11 @@ class TwinMaker:
 
     def _text(self, place: Place) -> str:
         return " ".join(self._unit(place))
+
+
+def _join_initials(name: str) -> str:
+    """Return a name in normal form with initials as one word: "csd municipal" for "c s d municipal"."""
+    return re.sub(r"\b([^\W\d]) (?=[^\W\d]\b)", r"\1", name)
 
 
 def _words(text: str) -> set[str]:

@@ -150,7 +150,8 @@ class _StatedFacts:
         for entity, by_relation in sorted(of_entity.items()):
             facts = list({fact[2]: fact for fact in by_relation.values()}.values())
             nouns = {PHRASES[fact[1]][0] for fact in facts} - {"work"}
-            if any(map(self._is_doubted, facts)):
+            rivals = self._revision > 1 and any(map(self._has_rival, facts))
+            if rivals or any(map(self._is_doubted, facts)):
                 continue
             in_text: dict[Cells, int] = {}
             for fact in facts:
@@ -196,6 +197,10 @@ class _StatedFacts:
         """Return whether a passage that is linked to a fact may deny it."""
         return any(DOUBTED.search(self._normal[n]) for n in self._stating.get(self._number[fact], ()))
 
+    def _has_rival(self, fact: Cells) -> bool:
+        """Return whether a relation of which most entities have one fact has another one of the same entity."""
+        return fact[1] in self._single and self._n_tails[fact[:2]] > 1
+
     def _find_passage(self, fact: Cells, others: Iterable[str]) -> int | None:
         """Return the first passage that states a fact in its words, and names none of some others.
 
@@ -205,10 +210,11 @@ class _StatedFacts:
         produced it.
         """
         head, relation, tail = fact
-        if self._revision > 1 and relation in self._single and self._n_tails[head, relation] > 1:
+        if self._revision > 1 and self._has_rival(fact):
             return None
         whole = re.compile(rf"{re.escape(head)}(?! [A-Z])")  # "Heat Productions" is not Heat
         words, name = PHRASES[relation][2], re.escape(normal_name(tail))
+        words = "parent" if self._revision > 1 and relation == "parent peak" else words  # no peak beside a higher one
         states = re.compile(rf"(?:{words})(?:.{{0,{NEAR}}} | ){name}(?!\w)")
         names = list(map(normal_name, others))
         for n in self._stating.get(self._number[fact], ()):

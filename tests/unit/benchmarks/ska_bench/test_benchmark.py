@@ -116,6 +116,8 @@ def test_what_the_evidence_calls_the_answer_in_full_is_right() -> None:
         ("Oklahoma City", "Where is it set?", "the Oklahoma City National Memorial in Oklahoma City", 0),
         ("Dr Laila Ghannam", "Who governs it?", "Its governor is Dr Laila Ghannam.", 1),
         ("four", "How many?", "won four Grammy Awards", 0),
+        ("Booker Prize", "Which prize?", "She won the Booker Prize for Fiction for Rain.", 1),
+        ("Captain Nemo and the City", "Which film?", "Captain Nemo and the City is a film.", 0),  # nobody's title
     ],
 )
 def test_longer_names_are_the_same_answer(answer: str, question: str, text: str, expected: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
-from kbbench_hf.building.ska_bench import hybridqa
+from kbbench_hf.building.ska_bench import hybridqa, hybridqa_graph_questions
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.hybridqa import assign_subsets, read_questions
 from kbbench_hf.building.ska_bench.hybridqa_graph import TableGraph
@@ -144,6 +144,19 @@ def test_a_question_is_left_out(changes: dict[str, str], tmp_path: Path, numbers
     assert instance is None
 
 
+def test_a_pronoun_may_refer_to_what_the_question_names(tmp_path: Path, numbers: list[int]) -> None:
+    question = f"Which saint does the club from the town Bergbyton {numbers[0]}x venerate with their lanterns ?"
+    assert made(tmp_path, numbers, {"question": question})[0]
+
+
+def test_a_row_called_by_a_description_is_asked_for_nothing(
+    tmp_path: Path, numbers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert made(tmp_path, numbers, {})[0]
+    monkeypatch.setattr(hybridqa_graph_questions, "MOST_NAME_WORDS", 2)
+    assert make_instances(tmp_path / "changed").instances == []
+
+
 def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int]) -> None:
     twice = table(numbers[0])
     for row, club in zip(twice["rows"], ("Ardal", "Ardal", "Bergby", "Bergby"), strict=True):
@@ -168,7 +181,9 @@ def test_a_chain_goes_from_what_one_page_states_to_what_another_does(
     assert "founded" in instance.question and instance.answers[0] not in instance.question
     assert not [i for i in make_instances(folder).instances if i.method == "composed"]  # no word of it is common here
     monkeypatch.setattr(hybridqa, "common_words", lambda tables: frozenset({"club", "town"}))
-    [worded] = [i for i in make_instances(folder).instances if i.method == "composed"]
+    worded, *others = [i for i in make_instances(folder).instances if i.method == "composed"]
+    assert {i.split_key for i in others} == {worded.split_key}
+    assert len({i.topics for i in (worded, *others)}) == 1 + len(others)
     assert (
         worded.question.startswith('In the list "Northern Division: Sides"')
         and worded.answers[0] not in worded.question

@@ -17,7 +17,7 @@ from kbbench_hf.building.ska_bench.noise import NoiseLibrary, contradicts_needed
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
-from kbbench_hf.building.ska_bench.source_files import SourceTable
+from kbbench_hf.building.ska_bench.source_files import SourceTable, TableQuestion, TableSource
 from kbbench_hf.building.ska_bench.wikitablequestions import contradicts
 from kbbench_hf.errors import DataError
 
@@ -408,6 +408,26 @@ def test_what_a_question_restricts_a_number_to_is_a_condition(question: str, is_
     header = ("Player", "Goals", "First cap", "First opponent")
     rows = [("Elk", "9", "1 July 1990", "Chad"), ("Fox", "4", "1 July 1990", "Chad"), ("Gnu", "2", "May 1991", "Fiji")]
     assert bool(induce_program(question, header, rows, ["Elk"])) == is_found
+
+
+@pytest.mark.parametrize(("header", "is_found"), [("Event", False), ("Place", True)])
+def test_counted_rows_are_no_number_of_a_column(header: str, is_found: bool) -> None:
+    rows = [("Rain A", "1960", "66"), ("Rain B", "1961", "8"), ("Rain C", "1962", "9")]
+    question = "what is the total number of storm events that occurred in 1960?"
+    assert bool(induce_program(question, (header, "Year", "Storms"), rows, ["66"])) == is_found
+
+
+def test_no_row_of_another_table_names_whom_a_table_is_about() -> None:
+    games = [(f"{n} May 1998", "Lund", "2-1") for n in range(9)]
+    others = [("3 June 1998", "Elk Rovers", "0-0"), ("4 June 1998", "Rostock", "0-0")]
+    asked = TableQuestion(
+        "q", "how many games did elk rovers play in may 1998?", ("9",), "number", (), "t",
+        {"type": "count", "where": [[0, "contains", "may"]]}, tuple(range(9)),
+    )  # fmt: skip
+    tables = {name: SourceTable(("Date", "Opponent", "Score"), rows) for name, rows in (("t", games), ("u", others))}
+    found = TableSource(wikitablequestions.SOURCE, tables, [asked], 1)
+    real = [[row[1] for row in each.real] for r in (1, 2) for each in table.make_candidates(found, r)]
+    assert real == [["Elk Rovers", "Rostock"], ["Rostock"]]
 
 
 @pytest.mark.parametrize(

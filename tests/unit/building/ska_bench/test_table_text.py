@@ -244,6 +244,32 @@ def test_a_second_question_on_a_table_is_on_other_rows() -> None:
             {"page": "Eli Lind", "says": "Eli Lind became captain of Bravo in 2016."},
         ),
         (
+            {**IN_PASSAGE, "question": "What is the setting of the play by the captain of Castor?"},
+            {"page": "Cy Falk", "says": "Cy Falk wrote a play, based on days at Baker."},
+        ),
+        (
+            {**IN_PASSAGE, "question": "How many staff has the captain of Castor?", "answer": "over 22"},
+            {"page": "Cy Falk", "says": "Cy Falk has over 22 staff. The whole number of staff is 35."},
+        ),
+        (
+            {**IN_PASSAGE, "question": "Which school is of the captain of Castor?"},
+            {"page": "Cy Falk", "says": "Cy Falk went to Baker, then to Una Moe College."},
+        ),
+        (
+            {**IN_PASSAGE, "question": "What is the nickname of the captain of Castor?"},
+            {"page": "Cy Falk", "says": "Cy Falk, nicknamed Baker (also referred to as simply The Moe), sails."},
+        ),
+        (
+            {**IN_PASSAGE, "question": "When was the captain of Castor hired?", "answer": "1994"},
+            {"page": "Bergen", "says": "Bergen hired Cy Falk in 1995."},
+        ),
+        (
+            {**IN_TABLE, "question": "What is the work of the captain born in 1953?"},
+            {"page": "Bo Dahl", "says": "P. Bo Dahl (born May 2, 1953) won a prize for the film Rain."},
+        ),
+        ({**IN_PASSAGE, "answer": "R.V"}, {}),  # cut off: "R.V. Falk"
+        (IN_PASSAGE, {"header": ("Club", "Captain", "Home port", "Year"), "year": "1954"}),  # born in 1956: a namesake
+        (
             {**IN_TABLE, "question": "How many points has the submarine from the harbour with a windmill ?"},
             {"title": "Dutch submarine O-1 (1930)"},
         ),
@@ -262,6 +288,8 @@ def test_an_answer_of_another_kind_or_with_a_rival_is_left_out(asked: dict, chan
     if page := changes.get("page"):
         table = table._replace(passages={**table.passages, link(page): changes["says"]})
         questions = [questions[0]._replace(answer=questions[0].answer.replace("baker", "Baker"))]
+    if year := changes.get("year"):
+        table = table._replace(rows=tuple((*row[:3], year) for row in table.rows))
     table = table._replace(header=changes.get("header", table.header), title=changes.get("title", table.title))
     is_left_out = [
         hybridqa_evidence.is_of_another_kind(questions[0], table)

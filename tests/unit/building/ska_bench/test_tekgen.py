@@ -67,6 +67,21 @@ def test_a_sentence_is_no_evidence_if_a_triple_of_a_usually_single_relation_says
         assert (("Ada", "director", "Ann Ash") in withheld) is has_text
 
 
+def test_of_two_directors_neither_is_a_condition_and_a_higher_peak_is_no_parent(tmp_path: Path) -> None:
+    other = ("Ivy", "director", "Zoe Zinn", "Zoe Zinn is known.")
+    rest = [(f"Film {n}", "director", f"Person {n}", "It is long.") for n in range(5)]
+    set_in = ("Ivy", "narrative location", "Rome", "Ivy is set in Rome.")
+    peaks = [
+        ("Low Top", "parent peak", "Big Top", "Low Top is the second highest peak after Big Top."),
+        ("Mid Top", "parent peak", "Big Top", "Mid Top is high."),
+    ]
+    for revision, is_asked in ((1, True), (2, False)):
+        stated = [*STATED, other, *rest, set_in, *peaks]
+        questions = [i.question for i in make_instances(write(tmp_path / str(revision), stated), revision).instances]
+        assert any("set in Rome" in question for question in questions) is is_asked
+        assert any("Big Top" in question for question in questions) is is_asked
+
+
 def test_people_are_who_and_games_no_programs(tmp_path: Path) -> None:
     flown = [
         ("Ann", "astronaut mission", "STS-9", "Ann flew on STS-9."),

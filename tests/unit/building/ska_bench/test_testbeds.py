@@ -224,6 +224,20 @@ SET_ON = Instance(
             [],
         ),
         (
+            "nothing, if a word of a name stays: the rest is guessed",
+            (),
+            (("Up", "Up is the tale of Loren Tate."), ("Big", "Loren and Kelly clash.")),
+            {"answers": ("Loren Tate",), "positive_text": (1, 2)},
+            [],
+        ),
+        (
+            "what names it beside an entity whose initials have no dots there",
+            (("C.S.D. Moe", "set", "Up"),),
+            (("", "CSD Moe was on Hook Island."),),
+            {"topics": ("C.S.D. Moe",)},
+            [(True, 0), (True, 1)],
+        ),
+        (
             "a text with a date of which no other day is near",
             (),
             (("Up", "Up lasted until December 31, 1849."), ("Oz", "Oz began on January 3, 1850.")),
