@@ -145,7 +145,7 @@ def scored_rows(
             parsed.title = parsed.title or str(rows[0].get("evaluation_name", ""))
             return read(rows)
     if keyed and {"schema_version", "evaluation_results"} <= {row["id"] for row in rows}:
-        remedy = f"Put its samples in the same folder, under the same name with {SAMPLES}, or name a record that has samples."
+        remedy = f"Put its samples in the same folder, under its name with {SAMPLES}, or name a record with samples."
         raise Unreadable("an Every Eval Ever record with averages only", remedy)
     if keyed:
         rows = _mteb_queries(rows) if {"task_name", "scores"} <= {row["id"] for row in rows} else rows
