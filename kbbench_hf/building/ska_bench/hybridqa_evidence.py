@@ -280,8 +280,8 @@ def _offers_another(page: str, question: str, answer: str) -> bool:
         number = rf"\b{noun[:5]}\w* (?:\w+ )?\d|\b\d[\d,.]*(?: \w+)? {noun[:5]}"
         if any(re.search(number, each) and not _gives_answer(each, answer) for each in sentences):
             return True
-    asks, states = _SETTING
-    if asks.search(question) and not any(states.search(each) for each in sentences if mentions_name(each, answer)):
+    is_asked, states_it = _SETTING
+    if is_asked.search(question) and not any(map(states_it.search, (s for s in sentences if mentions_name(s, answer)))):
         return True
     places = [*re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w| [A-Z])", page)] if answer[:1].isupper() else []
     beside = [
