@@ -32,6 +32,7 @@ from kbbench_hf.runners.run_options import (
     refuse_options,
     sampling_of,
 )
+from kbbench_hf.runners.tracking import check_tracker, log_result
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
 from kbbench_hf.scoring.result import Result, UsedPrompt, write_result
 from kbbench_hf.scoring.score import own_predictions, repeat_files, score, score_predictions
@@ -107,6 +108,7 @@ def run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> Result:
 def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> FinishedRun:
     """Return what `run` does, with what the run took."""
     check_names(options)
+    check_tracker(options.get("log_to"))
     say(launch_warnings(), show=options.get("show", True))
     task = load_task(name_of_path(benchmark), None, options)
     if isinstance(model, str) and (plugged := plugged_model(model, options)) is not None:
@@ -135,6 +137,8 @@ def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) ->
             )
         if annotators is not None and done.stopped is None:
             done = _annotate_run(done, annotators, show=options.get("show", True))
+        if (tracker := options.get("log_to")) is not None and done.stopped is None:
+            log_result(tracker, done.result, done.folder)
     return replace(done, result=replace(done.result, folder=done.folder))
 
 

@@ -46,6 +46,10 @@ class RunOptions(TypedDict, total=False):
     out: Annotated[Path | None, Option("run", "The run folder; by default a new one under ./kbbench-runs.")]
     name: Annotated[str | None, Option("run", "Name of a model object; by default its `name` or class.", flag="")]
     processes: Annotated[int | None, Option("run", "Fail unless this many processes run (torchrun).", least=1)]
+    log_to: Annotated[
+        Literal["trackio", "wandb"],
+        Option("run", "Log the scores to this experiment tracker when the run is scored."),
+    ]
     show: Annotated[bool, Option("run", "Show progress; true by default.", flag="")]
 
     top_k: Annotated[
