@@ -16,6 +16,19 @@ Example = Mapping[str, Any]
 """One row of a dataset."""
 
 
+QUESTION_COLUMNS = ("query", "question", "sentence", "text")
+"""Columns that hold the input of an example; the first that a dataset has counts."""
+
+
+def question_column(row: Example) -> str:
+    """Return the column of the input of an example; empty where it has none of these names.
+
+    >>> question_column({"id": 1, "question": "Who?", "text": "..."})
+    'question'
+    """
+    return next((name for name in QUESTION_COLUMNS if name in row), "")
+
+
 @dataclass(frozen=True)
 class Examples:
     """The examples of one split, and shared data for scoring them (ontologies, candidates)."""

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
 from kbbench_hf.benchmarks.answers import AnswerKind
+from kbbench_hf.benchmarks.examples import QUESTION_COLUMNS, question_column
 from kbbench_hf.errors import DataError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import NAMESPACE, Id, Row
 from kbbench_hf.files.writing import write_text
@@ -31,8 +32,6 @@ MOST_RANKED = 20
 """Candidates of a ranking in a sample: every metric repeats them, and a ranking may have a thousand."""
 MOST_CHARACTERS = 80
 """Fields of a row up to this length are metadata of its samples, to slice and cluster by."""
-_QUESTIONS = ("query", "question", "sentence", "text")
-"""Columns of the question; the first that a dataset has counts."""
 _NOT_PORTABLE = re.compile(r'[<>"\\|?*\x00-\x1f]|[. ]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)|^(data|unknown|\.*)$', re.I)
 """Names that the datastore refuses for folders."""
 
@@ -300,7 +299,7 @@ def _samples(
 def _content(texts: Texts, example_id: Id, answer: Row, messages: Sequence[Mapping[str, Any]]) -> Record:
     """Return what the samples of one example share, and its turns and tool calls."""
     row = texts.rows.get(example_id, {})
-    raw = next((str(row[name]) for name in _QUESTIONS if row.get(name)), "")
+    raw = str(row.get(question_column(row), ""))
     kind, gold = texts.kind, row.get(texts.kind.gold or texts.kind.field)
     reference = kind.words(kind.read({kind.field: gold})) if gold else []
     hashed = json.dumps({"raw": raw, "reference": reference}, sort_keys=True, separators=(",", ":"))
@@ -312,7 +311,7 @@ def _content(texts: Texts, example_id: Id, answer: Row, messages: Sequence[Mappi
         messages = [{"role": message["role"]} for message in messages]
     fields["input"] = {"raw": raw, "reference": reference}
     if metadata:
-        fields["metadata"] = {name: text for name, text in metadata.items() if name not in ("id", *_QUESTIONS)}
+        fields["metadata"] = {name: text for name, text in metadata.items() if name not in ("id", *QUESTION_COLUMNS)}
     parsed = answer.get(kind.field)
     shown = None if parsed is None else json.dumps(parsed[:MOST_RANKED] if kind.ranked else parsed, ensure_ascii=False)
     if messages:

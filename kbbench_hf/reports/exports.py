@@ -3,76 +3,130 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from kbbench_hf.benchmarks import benchmark
+from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.examples import question_column
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.scoring.result import PlainResult
 
-N_HEADLINES = 4
-"""How many figures of a benchmark become tasks and results on the Hub: those of the papers' tables."""
+INSTRUCTIONS = {
+    "triples": "Write the facts of the text as triples, one a line: subject | relation | object.\n\n{prompt}",
+    "answers": "Answer with names or values only, separated by semicolons.\n\n{prompt}",
+}
+"""Field of a parsed answer -> prompt template of inspect_ai's `eval.yaml`, which has no place for the package's own."""
+
+
+NOT_OURS = "Scores are those of kbbench-hf; the tasks of this file have neither its prompts nor its metrics."
+
+
+def hub_tasks(bench: Benchmark) -> dict[str, str]:
+    """Return config -> id of its task on the Hub: the first config of each testbed, or all where there is none.
+
+        Configs with another main metric than the benchmark's have none: no framework of the Hub measures refusals.
+
+        >>> from kbbench_hf.benchmarks import benchmark, find_dataset
+    >>> list(hub_tasks(benchmark("mini-ska")))
+    ['noise_kg_1k', 'order_kg_prefix', 'hardness_kg_text_hard', 'noise_kg_4k']
+    """
+    first, metric = bench.data.configs[0], bench.headline_metrics(bench.metrics)[0]
+    of_testbeds = [
+        [config for config in each.configs(None) if config in bench.data.configs]
+        for each in bench.asking.testbeds.values()
+    ]
+    configs = dict.fromkeys(each[0] for each in of_testbeds if each) or bench.data.configs
+    return {
+        config: metric if config == first else f"{config}.{metric}"
+        for config in configs
+        if metric in bench.metrics_of(config)
+    }
 
 
 def eval_yaml(dataset: str) -> str:
-    """Return the `eval.yaml` that makes a dataset a benchmark on the Hub: one task per headline figure.
+    """Return the `eval.yaml` that makes a dataset a benchmark on the Hub, with its headline tasks.
 
-    The Hub lists such a leaderboard only for datasets it has allowed, and for frameworks it knows.
+    The Hub lists such a leaderboard only for datasets it has allowed, and for frameworks it knows: mteb for retrieval,
+    inspect_ai for the others. Source: huggingface/hub-docs, docs/hub/eval-results.md; inspect_ai 0.3.285, `HFTask`.
     """
     import yaml
 
     bench = benchmark(dataset)
+    split, retrieval = bench.data.default_split, not bench.asking.prompts
     tasks = [
-        {"id": task_id(bench.data.configs[0], config, metric), "config": config, "split": bench.data.default_split}
-        for config in bench.data.configs
-        for metric in list(bench.metrics_of(config))[:N_HEADLINES]
+        {"id": task, **({"config": config} if retrieval else _reader_fields(bench, config, split)), "split": split}
+        for config, task in hub_tasks(bench).items()
     ]
-    facts = {"name": bench.title, "description": f"{bench.title}, {bench.facts.paper}"}
-    return str(yaml.safe_dump({**facts, "evaluation_framework": "kbbench", "tasks": tasks}, sort_keys=False))
+    record = {
+        "name": bench.title,
+        "description": " ".join(filter(None, (f"{bench.title}.", bench.facts.paper, NOT_OURS))),
+        "evaluation_framework": "mteb" if retrieval else "inspect-ai",
+        "tasks": tasks,
+    }
+    return str(yaml.safe_dump(record, sort_keys=False))
+
+
+def _reader_fields(bench: Benchmark, config: str, split: str) -> dict[str, object]:
+    """Return the fields that inspect_ai needs to run a task; its scorers are a fixed list.
+
+    The format has no place for contexts that are assembled from several tables: the questions alone are read, from the
+    config that holds them.
+    """
+    kind, folder = bench.scoring.answer, find_dataset(bench.dataset)
+    target = kind.gold or kind.field
+
+    def columns(name: str) -> Sequence[str]:
+        return folder.table(name, split).column_names if split in folder.configs()[name] else ()
+
+    own = [config, *(each for each in folder.configs() if each.partition("_")[2] in config)]
+    found = [each for each in own if target in columns(each)]
+    best = config if config in found else max(found, key=len)
+    template = INSTRUCTIONS.get(kind.field, "{prompt}")
+    return {
+        "config": best,
+        "field_spec": {"input": question_column(dict.fromkeys(columns(best))), "target": target},
+        "solvers": [{"name": "prompt_template", "args": {"template": template}}, {"name": "generate"}],
+        "scorers": [{"name": "f1"}],
+    }
 
 
 def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = None) -> str:
-    """Return a `result.json` as the YAML of `.eval_results/<dataset>.yaml`.
+    """Return a `result.json` as the YAML of `.eval_results/<dataset>.yaml`: the main metric, the others in its notes.
 
     The date is the day of the evaluation, ISO 8601; at the source's address the run can be looked at.
 
     Raises:
-        UsageError: the result has no finite headline figure.
+        UsageError: the main metric has no score, or the config has no task on the Hub.
     """
     import yaml
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     bench = benchmark(result["benchmark"])
-    headlines = list(bench.metrics_of(result["config"]))[:N_HEADLINES]
-    scored = [metric for metric in headlines if result["scores"][metric]["value"] is not None]
-    if not scored:
-        raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
-    entries = []
-    for metric in scored:
-        score = result["scores"][metric]
-        low, high = score["ci95"]
-        spread = "" if low is None or high is None else f"95% interval {low:.4f} to {high:.4f}; "
-        entries.append(
-            EvalResultEntry(
-                dataset_id=f"{NAMESPACE}/{bench.dataset}",
-                task_id=task_id(bench.data.configs[0], result["config"], metric),
-                value=score["value"],
-                dataset_revision=result["dataset_revision"],
-                date=date,
-                source_url=source_url,
-                source_name="kbbench-hf" if source_url else None,
-                notes=f"{spread}mode {result['mode']}, split {result['split']}, n {score['n_scored']}, "
-                f"predictions sha256 {result['predictions_sha256']}",
-            )
+    tasks = hub_tasks(bench)
+    if result["config"] not in tasks:
+        raise UsageError(
+            f"{result['config']} of {bench.dataset} has no task on the Hub; expected one of {', '.join(tasks)}. "
+            "Use --as eee."
         )
-    return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False))
-
-
-def task_id(default_config: str, config: str, metric: str) -> str:
-    """Return the id of a figure on the Hub: the metric's name, after the config's where it is not the default.
-
-    >>> task_id("sentences", "sentences", "f1"), task_id("cdr", "docred", "factualness")
-    ('f1', 'docred.factualness')
-    """
-    return metric if config == default_config else f"{config}.{metric}"
+    headlines = bench.headline_metrics(bench.metrics_of(result["config"]))
+    score, *others = (result["scores"][metric] for metric in headlines)
+    if score["value"] is None:
+        raise UsageError(f"The result has no {headlines[0]}; expected a score. Score the run first.")
+    low, high = score["ci95"]
+    spread = "" if low is None or high is None else f"95% interval {low:.4f} to {high:.4f}; "
+    named = zip(headlines[1:], (each["value"] for each in others), strict=True)
+    rest = "".join(f"{metric} {value:.4f}, " for metric, value in named if value is not None)
+    entry = EvalResultEntry(
+        dataset_id=f"{NAMESPACE}/{bench.dataset}",
+        task_id=tasks[result["config"]],
+        value=score["value"],
+        dataset_revision=result["dataset_revision"],
+        date=date,
+        source_url=source_url,
+        source_name="kbbench-hf" if source_url else None,
+        notes=f"{spread}{rest}mode {result['mode']}, split {result['split']}, n {score['n_scored']}, "
+        f"predictions sha256 {result['predictions_sha256']}",
+    )
+    return str(yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False))
 
 
 Id = str | int
