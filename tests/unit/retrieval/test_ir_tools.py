@@ -12,7 +12,7 @@ import pytest
 import kbbench_hf
 from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.cli import main
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.retrieval import ir_tools
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.node_texts import Text, render
@@ -205,8 +205,31 @@ def test_the_name_of_a_task_tells_texts_and_revisions_apart(rocks: Path) -> None
     tasks = [kbbench_hf.mteb_task("rocks"), kbbench_hf.mteb_task("rocks", text="clean")]
     Path("nodes.jsonl").write_text(Path("nodes.jsonl").read_text().replace("amber 0", "agate 0"))
     build_own_knowledge_base("rocks", Path("nodes.jsonl"), None, Path("queries.jsonl"), Path("kbbench/rocks"))
-    tasks += [kbbench_hf.mteb_task("rocks")]
+    tasks += [kbbench_hf.mteb_task("rocks", languages=["deu-Latn"])]
+    assert tasks[-1].metadata.eval_langs == ["deu-Latn"]
     assert len({task.metadata.name for task in tasks}) == 3
+
+
+RANKED = {"q1": {"n1": 0.5, "n2": 0.25}}
+REFUSED = {
+    "several splits": (
+        {"mteb_model_meta": {}, "default": {"train": RANKED, "test": RANKED}},
+        "of 2 splits: default/train, default/test",
+    ),
+    "another kind of task": ({"mteb_model_meta": {}, "default": {"test": [1, 0]}}, "it has no rankings"),
+    "results": (
+        {"task_name": "rocks", "mteb_version": "2", "scores": {}},
+        "scores, no predictions.*\n.*prediction_folder",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_files_of_mteb_without_the_rankings_of_one_split_are_refused(rocks: Path, name: str) -> None:
+    content, message = REFUSED[name]
+    Path("file.json").write_text(json.dumps(content))
+    with pytest.raises(KBBenchError, match=f"(?s){message}"):
+        kbbench_hf.score("file.json", "rocks")
 
 
 def test_wrong_calls_say_what_to_do(rocks: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,12 +233,13 @@ def test_rankings_have_the_values_of_trec_eval(tmp_path: Path) -> None:
         for q, of in runs[0].items()
         for rank, d in enumerate(sorted(of, key=lambda d: -of[d]), start=1)
     )
-    mteb = {"mteb_model_meta": {"model_name": "m"}, "default": {"test": runs[1]}}
+    splits = {"test": {"q0": runs[1].pop("q0")}, "train": runs[1]}
+    mteb = {"mteb_model_meta": {"model_name": "m"}, "default": splits}
     trec, predictions = written(tmp_path, "a.trec", lines), written(tmp_path, "b_predictions.json", mteb)
     comparison = compare(trec, predictions, logs=logs)
     theirs_by_ours = dict(zip(comparison.tests, "ndcg_cut_10 map recip_rank recall_100 success_1".split(), strict=True))
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {*theirs_by_ours.values()})
-    for result, ranking in zip((comparison.a, comparison.b), runs, strict=True):
+    for result, ranking in zip((comparison.a, comparison.b), (runs[0], splits["test"] | runs[1]), strict=True):
         theirs = evaluator.evaluate(ranking)
         for metric, name in theirs_by_ours.items():
             assert result.values[metric] == pytest.approx([theirs[q][name] for q in result.ids], abs=1e-12), metric
