@@ -37,17 +37,18 @@ class NodeDocument(NamedTuple):
 
     doc_id: str
     text: str
+    """In the form that was chosen; `name` and `type` may be part of it."""
     name: str
     type: str
 
     def default_text(self) -> str:
-        """Return the text to index; `text` has the name and the type already."""
+        """Return the text to index."""
         return self.text
 
 
 @dataclass(frozen=True)
 class RetrievalCollection:
-    """Documents, queries and relevance judgments of a retrieval benchmark; ids are strings, as IR tools need them."""
+    """Documents, queries and relevance judgments of a retrieval benchmark. Ids are strings, as IR tools need them."""
 
     task: EvalTask
     context: RetrieverContext
@@ -82,7 +83,7 @@ class RetrievalCollection:
         return {str(each): place for place, each in enumerate(self.context.kb.ids(self.rows))}
 
     def documents(self, places: Sequence[int]) -> Iterator[NodeDocument]:
-        """Yield the documents at these places, rendered in blocks."""
+        """Yield the documents at these places among `rows`, rendered in blocks."""
         kb = self.context.kb
         for start in range(0, len(places), _BLOCK):
             rows = self.rows[np.array(places[start : start + _BLOCK], np.int64)]
@@ -111,9 +112,9 @@ def mteb_task(
 ) -> "AbsTaskRetrieval":
     """Return a retrieval benchmark, or a knowledge base of one's own, as a task for `mteb.evaluate`.
 
-    The documents are the candidates, in the texts that `dense:MODEL` reads by default. Means are those of trec_eval's
-    measures, which mteb rounds to five digits. The name of the task contains the text and the revision of the data,
-    because mteb takes cached results of the same name for results on the same data.
+    The documents are the candidates, in the text that `dense:MODEL` reads by default. The task keeps all digits of the
+    means, which mteb rounds to five. The name of the task contains the text and the revision of the data, because mteb
+    does not run a model again on a task whose name is in its cache.
 
     Args:
         name: the benchmark's name, or the folder of a built one.
