@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kbbench_hf.retrieval.exact_search import search
+from kbbench_hf.retrieval.top_k import search
 
 D, K, BATCHES = 768, 100, (1, 32, 256)
 

@@ -8,9 +8,15 @@ from typing import Any
 import pyarrow as pa
 from systems import copy, pattern
 
-from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, SENTENCES, with_mentions
+from kbbench_hf.building.text2kgbench.columns import (
+    ONTOLOGIES,
+    PROMPTS,
+    SENTENCES,
+    flag_across_rows,
+    repair,
+    with_mentions,
+)
 from kbbench_hf.building.text2kgbench.release import fold
-from kbbench_hf.building.text2kgbench.repairs import flag_across_rows, repair
 from kbbench_hf.files.datasets import write_dataset
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks import TaskKey, as_task_key, at_hand, benchmark, impo
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_systems
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.hub.listing import Listing
+from kbbench_hf.hub.download import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.table import Row, board, headline, places, with_differences

@@ -60,11 +60,6 @@ def markup(html: str, elem_id: str) -> "gr.HTML":
     return gr.HTML(html, elem_id=elem_id, js_on_load=None, apply_default_css=False, min_width=300)
 
 
-def block(text: object, elem_id: str) -> "gr.HTML":
-    """Lay out a sentence."""
-    return markup(render_html("words", text=text), elem_id)
-
-
 def table(
     headings: Sequence[str],
     rows: Sequence[Sequence[object]],

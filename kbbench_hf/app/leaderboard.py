@@ -19,7 +19,7 @@ from kbbench_hf.app.row_page import row_html
 from kbbench_hf.app.submit_page import submit_tab
 from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.errors import KBBenchError, missing_extra
-from kbbench_hf.hub.listing import Listing
+from kbbench_hf.hub.download import Listing
 from kbbench_hf.leaderboard.checking import Checks
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox

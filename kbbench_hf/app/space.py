@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kbbench_hf.app.leaderboard import serve
-from kbbench_hf.hub.listing import Listing
+from kbbench_hf.hub.download import Listing
 from kbbench_hf.leaderboard.outbox import Outbox
 from kbbench_hf.leaderboard.store import Store
 

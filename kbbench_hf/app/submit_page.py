@@ -16,9 +16,8 @@ from kbbench_hf.app.login import LOCAL, Login, remember
 from kbbench_hf.benchmarks import TaskKey, as_task_key, at_hand, benchmark
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.leaderboard.checking import SIGN_IN, Checks, Upload
-from kbbench_hf.leaderboard.quotas import Quotas
-from kbbench_hf.leaderboard.records import Receipt, Record, System
-from kbbench_hf.leaderboard.submissions import Preview, checked_system, store_preview
+from kbbench_hf.leaderboard.folders import Receipt, Record, System
+from kbbench_hf.leaderboard.submissions import Preview, Quotas, checked_system, store_preview
 from kbbench_hf.reports.tables import interval, number
 
 if TYPE_CHECKING:
@@ -179,19 +178,9 @@ def _own_rows(
     def put_back(profile: gr.OAuthProfile | None, row: str | None) -> object:
         return change(profile, row, partial(store.withdraw, undo=True), "On the board again:")
 
-    def edit(
-        profile: gr.OAuthProfile | None,
-        row: str | None,
-        link: str,
-        licence: str,
-        size: float | None,
-        latency: float | None,
-        cost: float | None,
-        notes: str,
-    ) -> object:
+    def edit(profile: gr.OAuthProfile | None, row: str | None, *described: Any) -> object:
         def do(row: str, actor: str) -> None:
-            name = store.record(row).system.name
-            store.edit(row, described_system(name, link, licence, size, latency, cost, notes), actor)
+            store.edit(row, described_system(store.record(row).system.name, *described), actor)
 
         return change(profile, row, do, "Changed:")
 

@@ -13,9 +13,9 @@ from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, STORE, on_benchmark, with_read_options
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.connection import check_name, connection
+from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
-from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.restoring import Restored, lacks
 from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store

@@ -17,15 +17,8 @@ from kbbench_hf.files import user_path
 class FilePath(click.Path):
     """A path; an empty one, which would mean the current folder, is refused."""
 
-    def __init__(
-        self,
-        *,
-        exists: bool = False,
-        dir_okay: bool = True,
-        allow_dash: bool = False,
-        path_type: type[Path | str] = Path,
-    ) -> None:
-        super().__init__(exists=exists, dir_okay=dir_okay, allow_dash=allow_dash, path_type=path_type)
+    def __init__(self, *, path_type: type[Path | str] = Path, **settings: bool) -> None:
+        super().__init__(path_type=path_type, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -16,7 +16,6 @@ from kbbench_hf.scoring.options import LogOptions, ReadOptions
 
 Command = Callable[..., object]
 
-PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=FilePath())
 MODE = click.option(
     "--mode",
     type=of_benchmark(lambda found: found.scoring.modes),
@@ -31,8 +30,6 @@ STORE = click.option(
     show_default=True,
     help="Folder of the leaderboard.",
 )
-PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing predictions.")
-
 ACROSS_PROMPTS = click.option(
     "--across-prompts", is_flag=True, help="Also compare runs with different prompts; a warning names the prompts."
 )
@@ -128,6 +125,10 @@ def _of_log(context: click.Context, option: click.Parameter, given: str | None) 
     raise click.BadParameter(f"{given!r} is not of the form LOW,HIGH; expected for example 0,100.")
 
 
+READ_OPTIONS = ("fields", "where", "join", "separator", "scores", "source", "parser", "duplicates")
+"""Fields of `ReadOptions` that are options."""
+
+
 def with_read_options(command: Command) -> Command:
     """Add the options for reading files (--from, --parser, --map, ...); the command gets `read_options`."""
 
@@ -185,27 +186,10 @@ def with_read_options(command: Command) -> Command:
         help="Repeated ids: an error, or the last line counts.",
     )
     @wraps(command)
-    def wrapper(
-        source: Literal["answer", "response"],
-        parser: str | None,
-        duplicates: Literal["error", "last"],
-        fields: Mapping[str, str] | None,
-        where: Mapping[str, str] | None,
-        join: Literal["input", "order"] | None,
-        separator: str | None,
-        scores: Literal["similarity", "distance", "rank"] | None,
-        **others: object,
-    ) -> object:
-        options = ReadOptions(
-            source="response" if parser else source,
-            parser=parser,
-            duplicates=duplicates,
-            fields=fields,
-            where=where,
-            join=join,
-            separator=separator,
-            scores=scores,
-        )
-        return command(read_options=options, **others)
+    def wrapper(**given: Any) -> object:
+        read = {name: given.pop(name) for name in READ_OPTIONS}
+        if read["parser"]:
+            read["source"] = "response"
+        return command(read_options=ReadOptions(**read), **given)
 
     return wrapper

@@ -13,8 +13,6 @@ from kbbench_hf.cli.options import (
     JSON,
     MODE,
     NOTES,
-    PARTIAL,
-    PREDICTIONS,
     STRICT,
     on_benchmark,
     refuse_warnings,
@@ -27,6 +25,9 @@ from kbbench_hf.reports.tables import print_result, print_warnings
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score
+
+PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=FilePath())
+PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing predictions.")
 
 
 @click.command()
@@ -77,9 +78,7 @@ def command(
         if unused := [name for name, value in given.items() if value]:
             hint = " To write the predictions, use --write FILE." if out else ""
             raise UsageError(f"--check scores nothing; expected no {', '.join(unused)}. Leave it out.{hint}")
-        check_predictions(
-            predictions, benchmark, split, replace(read_options, partial=partial), write, json_output, strict=strict
-        )
+        _check(predictions, benchmark, split, replace(read_options, partial=partial), write, json_output, strict=strict)
         return
     if write or partial:
         raise UsageError(f"{'--write' if write else '--partial'} needs --check. Add --check, or leave it out.")
@@ -96,7 +95,30 @@ def command(
         refuse_warnings(result.warnings)
 
 
-def check_predictions(
+@click.command()
+@PREDICTIONS
+@on_benchmark
+@with_read_options
+@PARTIAL
+@click.option("--out", type=FilePath(), help="Write the predictions as JSON Lines into this file.")
+@JSON
+def validate(
+    predictions: tuple[Path, ...],
+    benchmark: str | None,
+    split: str | None,
+    read_options: ReadOptions,
+    partial: bool,
+    out: Path | None,
+    json_output: bool,
+) -> None:
+    """Check PREDICTIONS without scoring them, as `kbbench score --check` does; --out is its --write.
+
+    Example: kbbench validate answers.jsonl --benchmark mini-text2kg
+    """
+    _check(predictions, benchmark, split, replace(read_options, partial=partial), out, json_output)
+
+
+def _check(
     predictions: Sequence[Path],
     benchmark: str | None,
     split: str | None,

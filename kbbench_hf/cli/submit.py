@@ -5,17 +5,16 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import benchmark as find
 from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, STORE, on_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import is_pipe
-from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.leaderboard.submissions import preview_of, store_preview
 from kbbench_hf.reports.terminal import echo
-from kbbench_hf.scoring.eval_task import resolve_task, run_settings
+from kbbench_hf.scoring.eval_task import load_examples, resolve_task, run_settings
 from kbbench_hf.scoring.score import add_annotations, find_annotations
 from kbbench_hf.scoring.warnings import stored_warnings
 
@@ -58,19 +57,18 @@ def command(
         )
     system = System(name, link, licence, parameters_b, notes=notes)
     task = resolve_task([predictions], benchmark, split=split, mode=mode)
-    place = task.task_key
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     if not file.exists():
         raise UsageError(
             f"{predictions} has no {file.name}; expected a run folder or a predictions file. Check the path."
         )
-    beside = find_annotations(file) if find(place.benchmark).scoring.annotations else None
+    beside = find_annotations(file) if task.benchmark.scoring.annotations else None
     annotations = sorted(beside.glob("*.parquet")) if beside else []
     run = run_settings([predictions])
     of_run = stored_warnings(run.get("warnings", []))
     if annotations:
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, beside).examples)
-    read = preview(file, place.benchmark, place.config, place.split, annotations, place.mode, of_run)
+    read = preview_of(load_examples(*task.task_key), file, annotations, of_run)
     receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
     what = "Changed" if receipt.edited else "Already stored" if receipt.existed else "Stored"
     echo(f"{what}: {receipt.id} in {store}")

@@ -42,8 +42,8 @@ GROUPS = {
 }
 """Section of the help -> verb -> one line of help; `kbbench_hf.cli.<verb>` holds the command."""
 VERBS = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
-ALIASES = {"export-results": "export", "validate": "validate"}
-"""Other names of verbs, which the help does not list -> the module of the command."""
+ALIASES = {"export-results": "export.command", "validate": "score.validate"}
+"""Other names of verbs, which the help does not list -> the module and name of the command."""
 RESUMABLE = ("annotate", "build", "run", "synthesize", "train")
 """Verbs that resume after an interruption."""
 
@@ -53,12 +53,12 @@ class _Verbs(click.Group):
         return [*VERBS]  # not list(VERBS): the module of the verb `list` has that name here
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        name = ALIASES.get(name, name)
         if name not in {*VERBS, *ALIASES}:
             return None
+        module, _, attribute = ALIASES.get(name, f"{name}.command").partition(".")
         with waiting("Loading kbbench"):  # the first import after an installation compiles the packages
-            command: click.Command = import_module(f".{name.replace('-', '_')}", __package__).command
-        command.name = name
+            command: click.Command = getattr(import_module(f".{module}", __package__), attribute)
+        command.name = module if attribute == "command" else attribute
         # \b: click keeps the line breaks of the examples, so that they can be copied.
         command.help = inspect.cleandoc(command.help or "").replace("\n\nExample", "\n\n\b\nExample")
         return command

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, tool_outputs, trec, webnlg
+from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, tool_outputs, trec
 from kbbench_hf.files.packing import OpenedFile, open_unpacked
 from kbbench_hf.files.rows import ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered, until_unreadable
 from kbbench_hf.files.texts import as_utf8
@@ -26,7 +26,7 @@ BINARY = (
     FileFormat(lambda head: head.startswith((b"ARROW1", b"\xff\xff\xff\xff")), tables.parse_arrow),
 )
 TEXT = (
-    FileFormat(webnlg.is_webnlg, webnlg.parse_webnlg),
+    FileFormat(tool_outputs.is_webnlg, tool_outputs.parse_webnlg),
     FileFormat(json_lines.is_json_lines, json_lines.parse_json_lines),
     FileFormat(json_documents.is_json, json_documents.parse_json),
     FileFormat(trec.is_trec_run, trec.parse_trec_run),
@@ -83,7 +83,7 @@ def _parse(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
             raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Write it again.") from None
     else:
         name = next((name for start, name in UNSUPPORTED.items() if opened.head.startswith(start)), None)
-        if name and not webnlg.is_webnlg(opened.head):
+        if name and not tool_outputs.is_webnlg(opened.head):
             raise Unreadable(f"this is {name}", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
         encoding = as_utf8(opened)
         if not opened.head.strip():

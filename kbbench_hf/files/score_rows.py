@@ -12,7 +12,6 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import STDIN, file_sha256, shown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.formats import parsed_rows, read_file
-from kbbench_hf.files.qrels import Judgments
 from kbbench_hf.files.rows import (
     KeyedAnswer,
     Note,
@@ -25,6 +24,7 @@ from kbbench_hf.files.rows import (
     value_or_none,
 )
 from kbbench_hf.files.tables import is_saved_dataset
+from kbbench_hf.files.trec import Judgments
 
 Row = Mapping[str, Any]
 IDS = ("id", "example_id", "question_id", "query_id", "qid", "sample_id", "item_id", "doc_id", "uid", "idx", "index")

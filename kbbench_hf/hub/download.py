@@ -1,16 +1,50 @@
-"""Downloader of datasets from the Hub: whole, or file by file at first use."""
+"""Datasets on the Hub: ids on the command line, a cached listing, and downloads, whole or file by file at first use."""
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import CARD, MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
 from kbbench_hf.files.rows import ParsedFile, numbered
-from kbbench_hf.hub.ids import DatasetId
+from kbbench_hf.hub.connection import ANSWER_S, answer_within
+
+_ID = re.compile(
+    r"(?P<scheme>hf:/{1,2}(?:datasets/)?)?(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w.-]+))?"
+    r"(?::(?:(?P<config>[\w.-]+)/)?(?P<split>[\w.-]+))?"
+)
+_FILE = re.compile(r"\.(?:jsonl?|csv|tsv|txt|run|trec|parquet|arrow|eval|zip|xlsx|gz|zst|bz2|xz)$", re.IGNORECASE)
+
+
+class DatasetId(NamedTuple):
+    """The name of a dataset, and its revision, config and split where given."""
+
+    name: str
+    revision: str | None
+    config: str | None
+    split: str | None
+
+
+def dataset_id(text: str) -> DatasetId | None:
+    """Return the parsed id of a dataset, or None where the text looks like a file.
+
+    >>> dataset_id("me/answers:test")
+    DatasetId(name='me/answers', revision=None, config=None, split='test')
+    >>> dataset_id("runs/answers.jsonl"), dataset_id("answers")
+    (None, None)
+    """
+    match = _ID.fullmatch(text)
+    if match is None or (_FILE.search(match["name"]) and not match["scheme"]):
+        return None
+    return DatasetId(match["name"], match["revision"], match["config"], match["split"])
+
 
 FIRST = (MANIFEST, CARD, f"{PREDICTIONS}/*")
 """The files that are downloaded first."""
@@ -134,3 +168,50 @@ def _single(name: str, kind: str, names: Sequence[str], form: str) -> str:
         return names[0]
     example = f"{name}:{form.format(names[0])}"
     raise UsageError(f"{name} has the {kind}s {', '.join(names)}; expected one to be named. Name it: {example}")
+
+
+LOG = logging.getLogger("kbbench")
+MAX_AGE_S = 600.0
+"""After as many seconds the listing is refreshed."""
+RETRY_S = 60.0
+"""The same after a failed request."""
+
+
+class Listing:
+    """The names of the datasets of `owner()` on the Hub; empty before the first response."""
+
+    def __init__(
+        self, ask: Callable[[], frozenset[str]] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask = ask or datasets_on_hub
+        self._clock = clock
+        self._names: frozenset[str] = frozenset()
+        self._due = clock()
+        self._lock = threading.Lock()
+
+    def names(self) -> frozenset[str]:
+        """Return the cached names; where they are old, a background thread refreshes them."""
+        with self._lock:
+            is_due = self._clock() >= self._due
+            if is_due:
+                self._due = self._clock() + RETRY_S
+        if is_due:
+            threading.Thread(target=self.refresh, name="listing", daemon=True).start()
+        return self._names
+
+    def refresh(self) -> None:
+        """Refresh the names now; they stay unchanged where the request fails."""
+        try:
+            self._names = self._ask()
+        except Exception as error:  # the classes of errors depend on the HTTP library of the Hub's client
+            LOG.warning("the Hub did not list the datasets of %s: %s", owner(), type(error).__name__)
+        else:
+            self._due = self._clock() + MAX_AGE_S
+
+
+def datasets_on_hub() -> frozenset[str]:
+    """Return the names of the owner's datasets on the Hub, without the owner."""
+    from huggingface_hub import HfApi
+
+    answer_within(ANSWER_S)
+    return frozenset(each.id.partition("/")[2] for each in HfApi().list_datasets(author=owner()))

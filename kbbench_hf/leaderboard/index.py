@@ -15,9 +15,9 @@ from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.folders import Record
 from kbbench_hf.leaderboard.likeness import fingerprint
-from kbbench_hf.leaderboard.owners import Doubt, Named, doubts
-from kbbench_hf.leaderboard.records import Record
+from kbbench_hf.leaderboard.owners import Flag, Named, doubts
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
@@ -54,7 +54,7 @@ class Index:
         self.store = store
         self.file = IndexFile(store.root / "index.sqlite")
         self._read: dict[str, tuple[int, StoredRow]] = {}
-        self._doubts: tuple[int, dict[str, list[Doubt]]] = 0, {}
+        self._doubts: tuple[int, dict[str, list[Flag]]] = 0, {}
 
     def update(self) -> int:
         """Take in the events that are new; return how many there were.
@@ -126,7 +126,7 @@ class Index:
         with self.file.connection() as db:
             return self._rows(db, db.execute(query, (*task_key, any_mode)).fetchall())
 
-    def doubts(self) -> dict[str, list[Doubt]]:
+    def doubts(self) -> dict[str, list[Flag]]:
         """Return what is doubtful about the names of the shown rows of all places; most have no doubts."""
         position = self.position()
         if self._doubts[0] != position:

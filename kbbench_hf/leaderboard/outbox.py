@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.hub.repository import DatasetRepository, StoredFile
 from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.records import RECORD
+from kbbench_hf.leaderboard.folders import RECORD
 from kbbench_hf.leaderboard.restoring import Restored, agree, differing, restore
 from kbbench_hf.leaderboard.store import Store
 

@@ -38,12 +38,14 @@ class Named(NamedTuple):
     """Whether whoever runs the board stored it."""
 
 
-class Doubt(NamedTuple):
-    """What is doubtful about a name."""
+class Flag(NamedTuple):
+    """One thing that a reader should know of a row's identity, as a sentence and a word for programs."""
 
-    code: Literal["name", "look_alike", "claim"]
+    code: Literal["name", "look_alike", "claim", "copy", "gold"]
     reason: str
+    """A whole sentence, with the names of both rows where there are two."""
     other: str = ""
+    """The id of the row that it is about; empty where it is about none."""
 
 
 def vouched_by(name: str, submitter: str, organisations: Iterable[str] = ()) -> str:
@@ -104,7 +106,7 @@ def disguised(name: str) -> tuple[str, str] | None:
     return None
 
 
-def doubts(rows: Sequence[Named]) -> dict[str, list[Doubt]]:
+def doubts(rows: Sequence[Named]) -> dict[str, list[Flag]]:
     """Return what is doubtful about the names of rows, given in the order in which they were stored; most have none.
 
     A name is its first owner's, but one under an account, `acme/KOTO`, is that account's. A name with letters in
@@ -113,7 +115,7 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Doubt]]:
     order = {row.id: n for n, row in enumerate(rows)}
     accounts = {account.casefold(): account for row in rows for account in (row.submitter, row.vouched_by) if account}
     owners: dict[str, Named] = {}
-    found: dict[str, list[Doubt]] = {}
+    found: dict[str, list[Flag]] = {}
     for row in sorted(rows, key=lambda row: (not row.vouched_by, disguised(row.name) is not None)):
         of_row = [] if row.own else [*_disguise(row), *_claims(row, accounts.keys())]
         taken = [owners[each] for each in readings(row.name) if each in owners]
@@ -131,12 +133,12 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Doubt]]:
     return found
 
 
-def _taken(row: Named, owner: Named) -> Doubt:
+def _taken(row: Named, owner: Named) -> Flag:
     whose = owner.vouched_by or owner.submitter
     if same_name(row.name, owner.name):
         how = "which vouches for it" if owner.vouched_by else "who used it first"
-        return Doubt("name", f"Another row has the name {owner.name!r}, that of {whose}, {how}.", owner.id)
-    return Doubt("look_alike", f"Its name can be taken for {owner.name!r}, that of {whose}.", owner.id)
+        return Flag("name", f"Another row has the name {owner.name!r}, that of {whose}, {how}.", owner.id)
+    return Flag("look_alike", f"Its name can be taken for {owner.name!r}, that of {whose}.", owner.id)
 
 
 def _are_one(a: Named, b: Named) -> bool:
@@ -144,15 +146,15 @@ def _are_one(a: Named, b: Named) -> bool:
     return _same(a.submitter, b.submitter) or (bool(a.vouched_by) and _same(a.vouched_by, b.vouched_by))
 
 
-def _disguise(row: Named) -> list[Doubt]:
+def _disguise(row: Named) -> list[Flag]:
     if (found := disguised(row.name)) is None:
         return []
     letter, read_as = found
     is_what = unicodedata.name(letter, "a letter of another script").lower()
-    return [Doubt("look_alike", f"Its name reads as {read_as!r}, but its {letter!r} is {is_what}.")]
+    return [Flag("look_alike", f"Its name reads as {read_as!r}, but its {letter!r} is {is_what}.")]
 
 
-def _claims(row: Named, accounts: Collection[str]) -> list[Doubt]:
+def _claims(row: Named, accounts: Collection[str]) -> list[Flag]:
     """Return what a name says of its sender that nobody vouches for: to be official, or somebody else's."""
     if row.vouched_by:
         return []
@@ -160,12 +162,12 @@ def _claims(row: Named, accounts: Collection[str]) -> list[Doubt]:
     forms = (plain, _skeleton(plain).casefold(), _skeleton(row.name).casefold())
     if found := next(filter(None, map(_OFFICIAL.search, forms)), None):
         said = found.group().strip(" ()")
-        return [Doubt("claim", f"Its name says {said!r}; no account of whoever it speaks for sent it.")]
+        return [Flag("claim", f"Its name says {said!r}; no account of whoever it speaks for sent it.")]
     for spoken_for, known, under in (each for form in forms for each in _ACCOUNT.findall(form)):
         account = spoken_for or (known if known in accounts else "") or (under if under in accounts else "")
         if account and not _same(account, row.submitter):
             return [
-                Doubt("claim", f"Its name speaks for {account!r}; {row.submitter} sent it, for whom nobody vouches.")
+                Flag("claim", f"Its name speaks for {account!r}; {row.submitter} sent it, for whom nobody vouches.")
             ]
     return []
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.hub.repository import DatasetRepository
+from kbbench_hf.leaderboard.folders import RECORD, Record
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.records import RECORD, Record
 from kbbench_hf.leaderboard.store import Store
 
 AT_ONCE = 8

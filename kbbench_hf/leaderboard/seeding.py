@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark, importable_names,
 from kbbench_hf.benchmarks.baselines import published_answers, published_rows
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
-from kbbench_hf.leaderboard.records import Receipt, System
+from kbbench_hf.leaderboard.folders import Receipt, System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples, resolve_task, run_settings

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.leaderboard.events import Action, EventLog
-from kbbench_hf.leaderboard.folders import PREDICTIONS, Folders
+from kbbench_hf.leaderboard.folders import PREDICTIONS, RECORD, Folders, Receipt, Record, System
 from kbbench_hf.leaderboard.likeness import GoldLikeness
-from kbbench_hf.leaderboard.records import RECORD, Receipt, Record, System
 from kbbench_hf.scoring.result import Result
 
 STALE_S = 3600

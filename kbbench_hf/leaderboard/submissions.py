@@ -1,11 +1,17 @@
-"""Submissions: bounded reading of an upload, validation, scoring, storing."""
+"""Submissions: bounded reading of an upload, validation, scoring, storing; daily quotas per user and in total."""
 
 import json
 import math
+import os
 import re
+import threading
+import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,12 +20,13 @@ from kbbench_hf.benchmarks import benchmark as find_benchmark
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.leaderboard.annotation_files import checked_annotations
+from kbbench_hf.leaderboard.folders import Receipt, System
+from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
 from kbbench_hf.leaderboard.owners import vouched_by
-from kbbench_hf.leaderboard.records import Receipt, System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
@@ -59,21 +66,13 @@ class Preview:
         return find_benchmark(self.result.benchmark)
 
 
-def preview(
-    file: Path,
-    dataset: str,
-    config: str | None = None,
-    split: str | None = None,
-    annotations: Sequence[Path] = (),
-    mode: str | None = None,
-    of_run: Sequence[ScoreWarning] = (),
-) -> Preview:
+def preview(file: Path, dataset: str, annotations: Sequence[Path] = (), mode: str | None = None) -> Preview:
     """Read and score an uploaded predictions file as `preview_of` does, against the examples of a dataset.
 
     Raises:
         KBBenchError: what `preview_of` and `load_examples` raise.
     """
-    return preview_of(load_examples(dataset, config, split, mode), file, annotations, of_run)
+    return preview_of(load_examples(dataset, mode=mode), file, annotations)
 
 
 def preview_of(
@@ -226,3 +225,67 @@ def _clean(text: str) -> str:
     normal = unicodedata.normalize("NFKC", text)
     visible = "".join(each for each in normal if each.isspace() or unicodedata.category(each)[0] != "C")
     return " ".join(visible.split())
+
+
+PER_USER = 50
+IN_TOTAL = 2_000
+DAY = timedelta(days=1)
+
+
+class Quotas:
+    """Counts what users stored and changed within a day; by account, whatever the names of their systems.
+
+    What was stored is counted from the store, so neither a restart nor withdrawing gives anything back. Changes of
+    one's rows are counted since the start.
+    """
+
+    def __init__(self, index: Index, per_user: int | None = None, in_total: int | None = None) -> None:
+        self.index = index
+        self.per_user = per_user or int(os.environ.get("KBBENCH_PER_USER_AND_DAY", PER_USER))
+        self.in_total = in_total or int(os.environ.get("KBBENCH_PER_DAY", IN_TOTAL))
+        self._under_way: Counter[str] = Counter()
+        self._changes: list[tuple[float, str]] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def storing(self, user: str) -> Iterator[None]:
+        """Keep a place for what is stored meanwhile.
+
+        Raises:
+            BusyError: the user, or all users together, stored as much as they may in a day.
+        """
+        key = user.casefold()
+        with self._lock:
+            self.index.update()
+            since = (datetime.now(UTC) - DAY).isoformat(timespec="microseconds")
+            theirs, all_of_them = self.index.n_stored(user, since)
+            self._refuse(theirs + self._under_way[key], all_of_them + self._under_way.total(), user, "submissions")
+            self._under_way[key] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way[key] -= 1
+
+    def changing(self, user: str, now: Callable[[], float] = time.monotonic) -> None:
+        """Count a change of one's own rows.
+
+        Raises:
+            BusyError: the user made as many as they may in a day.
+        """
+        key = user.casefold()
+        with self._lock:
+            self._changes = [each for each in self._changes if each[0] > now() - DAY.total_seconds()]
+            n_theirs = sum(who == key for _, who in self._changes)
+            self._refuse(n_theirs, len(self._changes), user, "changes")
+            self._changes.append((now(), key))
+
+    def _refuse(self, theirs: int, all_of_them: int, user: str, what: str) -> None:
+        if theirs >= self.per_user:
+            raise BusyError(
+                f"{user} made {theirs:,} {what} within a day; at most {self.per_user:,} are taken. Try again tomorrow."
+            )
+        if all_of_them >= self.in_total:
+            raise BusyError(
+                f"{all_of_them:,} {what} were made here within a day; no more are taken. Try again tomorrow."
+            )

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kbbench_hf.benchmarks import TaskKey, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.leaderboard.folders import Record
 from kbbench_hf.leaderboard.index import Index, StoredRow
 from kbbench_hf.leaderboard.likeness import Answered, GoldLikeness, copies
-from kbbench_hf.leaderboard.owners import Doubt
-from kbbench_hf.leaderboard.records import Record
+from kbbench_hf.leaderboard.owners import Flag as Flag
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.result import PlainScore
 
@@ -26,17 +26,6 @@ TESTED = 100
 """So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
 
 Badge = Literal["re-scored", "own run", "published"]
-FlagCode = Literal["name", "look_alike", "claim", "copy", "gold"]
-
-
-class Flag(NamedTuple):
-    """One thing that a reader should know of a row's identity, as a sentence and a word for programs."""
-
-    code: FlagCode
-    reason: str
-    """A whole sentence, with the names of both rows where there are two."""
-    other: str = ""
-    """The id of the row that it is about; empty where it is about none."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +290,7 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def flags(in_doubt: Mapping[str, Sequence[Doubt]], rows: Sequence[StoredRow]) -> dict[str, tuple[Flag, ...]]:
+def flags(in_doubt: Mapping[str, Sequence[Flag]], rows: Sequence[StoredRow]) -> dict[str, tuple[Flag, ...]]:
     """Return the flags of the rows of a place that have some.
 
     Args:
@@ -311,7 +300,7 @@ def flags(in_doubt: Mapping[str, Sequence[Doubt]], rows: Sequence[StoredRow]) ->
     found: dict[str, list[Flag]] = defaultdict(list)
     records = {row.record.id: row.record for row in rows}
     for name, record in records.items():
-        found[name] += [Flag(*doubt) for doubt in in_doubt.get(name, ())]
+        found[name] += in_doubt.get(name, ())
         if record.gold and record.gold.suspicious() and not _is_own(record):
             found[name].append(Flag("gold", _gold(record.gold)))
     first = sorted(rows, key=lambda row: row.record.id in in_doubt)  # whose name is in doubt is not first with answers

@@ -5,9 +5,17 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from kbbench_hf.parsing import cues
-from kbbench_hf.parsing.answer_lists import CORRECTED, NOT_BUT, REMARK, TAKEN_BACK, clean_answer, split_answers
+from kbbench_hf.parsing.answer_lists import (
+    CORRECTED,
+    NOT_BUT,
+    REMARK,
+    TAKEN_BACK,
+    Split,
+    clean_answer,
+    json_answers,
+    split_answers,
+)
 from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
-from kbbench_hf.parsing.json_answers import Split, json_answers
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.parsing.wrappers import BESIDE

@@ -6,9 +6,8 @@ from pathlib import Path
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset, importable_names
 from kbbench_hf.benchmarks.audits import is_released, read_card
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.hub.metric_modules import metric_modules, space_files
+from kbbench_hf.hub.metric_modules import DISTRIBUTION, metric_modules, own_wheel, space_files
 from kbbench_hf.hub.publish import Publication
-from kbbench_hf.hub.wheel import DISTRIBUTION, own_wheel
 from kbbench_hf.reports.exports import eval_yaml
 
 LEADERBOARD = "leaderboard"

@@ -1,19 +1,20 @@
-"""Dense retriever: one vector per node, nearest by inner product; exact, or with an index of faiss."""
+"""Dense retriever (one vector per node, exact or with an index of faiss), and the nearest-questions control (knn)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kbbench_hf.errors import missing_extra
-from kbbench_hf.model_specs import Spec, one_of
-from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking
-from kbbench_hf.retrieval import exact_search
+from kbbench_hf.errors import UsageError, missing_extra
+from kbbench_hf.model_specs import Spec, one_of, positive
+from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking, Retriever
+from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import from_spec
 from kbbench_hf.retrieval.embedding_cache import embed_nodes
-from kbbench_hf.retrieval.exact_search import Vectors
-from kbbench_hf.retrieval.top_k import merge
+from kbbench_hf.retrieval.top_k import Vectors, best, merge, pad, search
 
 INDEXES = ("exact", "hnsw", "ivf", "sq8")
 
@@ -47,7 +48,7 @@ class Dense:
         """Return the `top_k` nearest nodes of every query."""
         vectors = self._embedder.encode_queries(queries)
         if self._index is None:
-            return exact_search.search(self._vectors, vectors, top_k, self._processes)
+            return search(self._vectors, vectors, top_k, self._processes)
         scores, ids = self._index.search(vectors, top_k)
         return merge([Ranking(ids, np.where(ids < 0, -np.inf, scores.astype(np.float64)))], top_k)
 
@@ -74,3 +75,56 @@ def _approximate(vectors: Vectors, index: str) -> Any:
     if index == "hnsw":
         built.hnsw.efSearch = 400
     return built
+
+
+def build_nearest_questions(spec: Spec, context: RetrieverContext) -> "NearestQuestions":
+    """Build `knn@k=`, which compares questions by BM25, or `knn:<model>@k=`, which compares their embeddings."""
+    if context.training is None:
+        raise UsageError(f"{str(spec)!r} answers from training questions; this run has none. Choose another model.")
+    questions = [question for question, _ in context.training]
+    if not spec.model:
+        k = spec.read(k=(positive, 10))["k"]
+        nearest: Retriever = BM25(questions)
+    else:
+        embedder, options = from_spec(spec, k=(positive, 10))
+        context.revisions[spec.model] = embedder.name
+        nearest, k = Dense(embedder.encode_queries(questions), embedder), options["k"]
+    return NearestQuestions(questions, [context.kb.rows(answers) for _, answers in context.training], nearest, k)
+
+
+@dataclass(frozen=True)
+class NearestQuestions:
+    """Ranks nodes by the summed similarity of the `k` nearest training questions that they answer, and no others.
+
+    A training question equal to the query is left out, so that training questions can be queries too. The score is what
+    shared answers of training questions alone give on a benchmark.
+    """
+
+    questions: Sequence[str]
+    """The training questions."""
+    answers: Sequence[NDArray[np.int64]]
+    """The rows of the answers of each."""
+    nearest: Retriever
+    """Ranks the training questions."""
+    k: int = 10
+    """How many of them to use."""
+
+    def search(self, queries: Sequence[str], top_k: int) -> Ranking:
+        """Return the `top_k` best nodes of every query."""
+        ranking = self.nearest.search(queries, self.k + 1)
+        rows = [self._rank(*one, top_k) for one in zip(queries, ranking.ids, ranking.scores, strict=True)]
+        return pad(rows, top_k)
+
+    def _rank(
+        self, query: str, nearest: NDArray[np.int64], scores: NDArray[np.float64], top_k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        found = zip(nearest, scores, strict=True)
+        near = [(row, score) for row, score in found if score > 0 and self.questions[row] != query]
+        credit: dict[int, float] = {}
+        for row, score in near[: self.k]:
+            for answer in set(self.answers[row].tolist()):
+                credit[answer] = credit.get(answer, 0.0) + float(score)
+        nodes = np.array(sorted(credit), dtype=np.int64)
+        totals = np.array([credit[node] for node in nodes.tolist()])
+        chosen = best(totals, top_k)
+        return nodes[chosen], totals[chosen]

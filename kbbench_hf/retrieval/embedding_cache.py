@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.protocols import Embedder, ProcessGroup
 from kbbench_hf.retrieval.context import Progress, RetrieverContext
-from kbbench_hf.retrieval.exact_search import Vectors
 from kbbench_hf.retrieval.node_texts import Text
+from kbbench_hf.retrieval.top_k import Vectors
 
 BLOCK_TEXTS = 512
 """Texts encoded and saved at a time; an interruption costs at most one block."""

@@ -20,8 +20,7 @@ from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import TEXT, Progress, RetrieverContext
 from kbbench_hf.retrieval.embedders import revision_of, unloadable
 from kbbench_hf.retrieval.embedding_cache import folder_of, in_blocks
-from kbbench_hf.retrieval.exact_search import in_parts
-from kbbench_hf.retrieval.top_k import best, pad
+from kbbench_hf.retrieval.top_k import best, in_parts, pad
 
 BLOCK_TOKENS = 16_384
 """Tokens of nodes multiplied at a time."""

@@ -12,8 +12,7 @@ from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.retrieval.embedding_cache import embed, folder_of
-from kbbench_hf.retrieval.exact_search import Vectors, block_rows, in_parts
-from kbbench_hf.retrieval.top_k import best, merge, pad
+from kbbench_hf.retrieval.top_k import Vectors, best, block_rows, in_parts, merge, pad
 
 AGGREGATES = ("max", "mean", "top3")
 

@@ -25,7 +25,7 @@ RETRIEVERS = {
     "fuse": "kbbench_hf.retrieval.fusion:build_learned",
     "graph": "kbbench_hf.retrieval.graph_ranker.ranker:build",
     "qagnn": "kbbench_hf.retrieval.qagnn:build",
-    "knn": "kbbench_hf.retrieval.nearest_questions:build",
+    "knn": "kbbench_hf.retrieval.dense:build_nearest_questions",
 }
 
 

@@ -25,9 +25,8 @@ from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
 from kbbench_hf.retrieval.embedding_cache import embed_nodes, folder_of
-from kbbench_hf.retrieval.exact_search import Vectors
 from kbbench_hf.retrieval.node_texts import Text
-from kbbench_hf.retrieval.top_k import best, pad
+from kbbench_hf.retrieval.top_k import Vectors, best, pad
 
 _TOP = re.compile(r"top([1-9][0-9]{0,3})_avg")
 Aggregate = Callable[[Vectors], float]

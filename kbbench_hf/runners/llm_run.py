@@ -22,11 +22,11 @@ from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.runners.run_options import RunOptions, prompt_options
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
-from kbbench_hf.scoring.copied_triples import COPIED
 from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import Result, UsedPrompt
 from kbbench_hf.scoring.score import own_predictions, repeat_files, score_with_annotations, with_repeats
+from kbbench_hf.scoring.warnings import COPIED
 
 N_HASHED_PROMPTS = 100
 

@@ -125,10 +125,7 @@ class Comparison:
         interval `ci_shown`, and `n_adjusted`, over how many tests both are adjusted.
         """
         return {
-            "benchmark": self.a.benchmark,
-            "config": self.a.config,
-            "split": self.a.split,
-            "mode": self.a.mode,
+            **self.a.task_key._asdict(),
             "warnings": [warning.to_dict() for warning in self.warnings],
             "systems": {name: _plain_system(each) for name, each in (("A", self.a), ("B", self.b))},
             "tests": _plain_tests(self.tests, self.shown(metrics)),
@@ -177,12 +174,9 @@ def compare(
     >>> compare({"q1": 1, "q2": 0, "q3": 1}, {"q1": 0, "q2": 0, "q3": 0}).tests["score"].wins
     2
     """
-    if benchmark is None and (task_key := _own_task_key(a) or _own_task_key(b)):
-        benchmark, split, mode = (
-            f"{task_key.benchmark}/{task_key.config}",
-            split or task_key.split,
-            mode or task_key.mode,
-        )
+    if benchmark is None and (task_key := own_task_key(a) or own_task_key(b)):
+        benchmark = f"{task_key.benchmark}/{task_key.config}"
+        split, mode = split or task_key.split, mode or task_key.mode
     refuse_stdin_twice([a, b])
     if logs and logs.across_revisions:
         from kbbench_hf.scoring.stored_runs import results_across_revisions
@@ -203,7 +197,7 @@ def compare(
     return Comparison(first, second, tests, _warnings(first, second))
 
 
-def _own_task_key(answers: Result | Answers) -> TaskKey | None:
+def own_task_key(answers: Result | Answers) -> TaskKey | None:
     """Return where a result was scored, or a run's folder run; None where nothing says it."""
     if isinstance(answers, Result):
         return answers.task_key

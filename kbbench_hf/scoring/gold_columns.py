@@ -10,10 +10,16 @@ from kbbench_hf.benchmarks.warnings import is_gold, is_nearly_all
 from kbbench_hf.files.list_text import is_bracketed
 from kbbench_hf.files.rows import Unreadable, value_at
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.scoring.column_names import is_gold_name
-from kbbench_hf.scoring.gold import gold_answers
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.suggestions import PLAIN, CandidateColumn, answer_columns, example_id, prediction_columns
+from kbbench_hf.scoring.suggestions import (
+    PLAIN,
+    CandidateColumn,
+    answer_columns,
+    example_id,
+    is_gold_name,
+    prediction_columns,
+)
+from kbbench_hf.scoring.warnings import gold_answers
 
 LEAST_COPIED = 20
 """Fewer answers may all be right without being the dataset's own."""

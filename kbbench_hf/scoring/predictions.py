@@ -15,7 +15,7 @@ from kbbench_hf.files.formats import prediction_files, read_file
 from kbbench_hf.files.json_lines import check_plain
 from kbbench_hf.files.rows import ParsedFile, Problem, Unreadable
 from kbbench_hf.files.writing import write_json_lines
-from kbbench_hf.hub.ids import dataset_id
+from kbbench_hf.hub.download import dataset_id
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.gold_columns import GoldColumn
 from kbbench_hf.scoring.options import ReadOptions as ReadOptions

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from kbbench_hf.benchmarks import PUBLISHED, TaskKey, benchmark, name_of_path, task_key_of
 from kbbench_hf.benchmarks.base import Benchmark
@@ -21,13 +21,14 @@ from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.comparison import (
     adjusted_tests,
     different_texts,
+    own_task_key,
     own_warnings,
     pair_warnings,
     prompt_warnings,
     refuse_incomparable,
     repeat_notes,
 )
-from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, run_settings, system_name, task_key_of_run
+from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, run_settings, system_name
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
@@ -52,15 +53,6 @@ class SystemScore:
             found = self.published.figures[metric]
             return ShownScore(found.value, None, found.digits)
         return None
-
-
-class Where(TypedDict):
-    """A place as `score` takes it."""
-
-    benchmark: str
-    config: str
-    split: str
-    mode: str
 
 
 class HeadToHead(NamedTuple):
@@ -159,7 +151,7 @@ def results_table(
     systems = list(systems)
     named_systems = [named_system(each) for each in systems]
     refuse_stdin_twice(given for _, given in named_systems)
-    own = [task_key for _, each in named_systems if (task_key := _own_task_key(each))]
+    own = [task_key for _, each in named_systems if (task_key := own_task_key(each))]
     if (results := logged_results(systems, benchmarks, options, logs)) is not None:
         return results_table(results, metrics=metrics)
     logged = [each.task_key for _, each in named_systems if isinstance(each, Result) and each.log]
@@ -182,9 +174,8 @@ def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
     if isinstance(given, Result) and given.log:
         return given.log.name, given
     if isinstance(given, Result):
-        return (
-            _name_of_run(given.folder) or given.task_key.benchmark
-        ) if given.folder else given.task_key.benchmark, given
+        name_of_run = _name_of_run(given.folder) if given.folder else None
+        return name_of_run or given.task_key.benchmark, given
     if not isinstance(given, str | Path):
         return "table", given
     text = str(given)
@@ -212,7 +203,7 @@ def logged_results(
     """
     named = [named_system(each) for each in systems]
     across = bool(logs and logs.across_revisions)
-    of_benchmark = benchmarks or any(isinstance(each, str | Result) or _own_task_key(each) for _, each in named)
+    of_benchmark = benchmarks or any(isinstance(each, str | Result) or own_task_key(each) for _, each in named)
     if of_benchmark and not across:
         if logs and logs.flags:
             raise UsageError(
@@ -239,12 +230,6 @@ def _name_of_run(folder: Path) -> str | None:
         return system_name(run_settings([folder]))
     file = folder / RUN
     return system_name(read_json(file).get("settings", {})) if file.is_file() else None
-
-
-def _own_task_key(given: str | Path | Result) -> TaskKey | None:
-    if isinstance(given, Result):
-        return given.task_key
-    return task_key_of_run([given]) if isinstance(given, Path) else None
 
 
 def _block(
@@ -286,12 +271,7 @@ def _systems(
     options: ReadOptions | None,
 ) -> Iterable[SystemScore]:
     taken: set[str] = set()
-    where: Where = {
-        "benchmark": task_key.benchmark,
-        "config": task_key.config,
-        "split": task_key.split,
-        "mode": task_key.mode,
-    }
+    where = task_key._asdict()
     for name, given in named_systems:
         if isinstance(given, str):
             for each in find_published(given, task_key):
@@ -301,7 +281,7 @@ def _systems(
                         each.system, score(each.answers, **where) if each.answers else None, each.row, each.answers
                     )
             continue
-        if n_places > 1 and (of := _own_task_key(given)) is None:
+        if n_places > 1 and (of := own_task_key(given)) is None:
             raise UsageError(
                 f"{given} records no benchmark, and several are named; expected a run folder. Compare one benchmark."
             )

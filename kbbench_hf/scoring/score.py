@@ -18,12 +18,13 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
-from kbbench_hf.scoring.copied_triples import COPIED, copied_triple_warnings
 from kbbench_hf.scoring.eval_task import EvalTask, resolve_task, run_settings, task_key_of_run
-from kbbench_hf.scoring.gold import gold_warnings
 from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result, UsedPrompt
 from kbbench_hf.scoring.warnings import (
+    COPIED,
     completeness_warnings,
+    copied_triple_warnings,
+    gold_warnings,
     limit_warning,
     place_warning,
     revision_warning,

@@ -18,9 +18,9 @@ from kbbench_hf.benchmarks.answers import ANSWERS
 from kbbench_hf.benchmarks.base import Benchmark, Data, Facts, Scoring
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import DataError, UsageError, unknown_name
-from kbbench_hf.files.qrels import Judgments, read_qrels
 from kbbench_hf.files.rows import StatedMetric, Unreadable, value_or_none
 from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows, shown_example
+from kbbench_hf.files.trec import Judgments, read_qrels
 from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result, ScoreLog

@@ -15,9 +15,9 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Message, ProcessGroup, Ranking
 from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
-from kbbench_hf.retrieval.exact_search import search
 from kbbench_hf.retrieval.late_interaction import LateInteraction, TokenVectors
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.retrieval.top_k import search
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.training.questions import VALIDATION

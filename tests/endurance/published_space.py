@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.hub.wheel import own_wheel
+from kbbench_hf.hub.metric_modules import own_wheel
 from tests.end_to_end.browser.chromium import chromium
 from tests.servers.board import Space, Visitor
 from tests.servers.hub import LocalHub, local_hub

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pyarrow import ArrowException
 
-from kbbench_hf.building.graph_formats import documents, ogb, property_tables, rdf
+from kbbench_hf.building.graph_formats import documents, property_tables, rdf
 from kbbench_hf.building.graph_formats.collector import GraphCollector as GraphCollector
 from kbbench_hf.building.graph_formats.collector import GraphTables as GraphTables
 from kbbench_hf.building.graph_formats.graph_files import TITLES, GraphFile, probe
@@ -32,7 +32,7 @@ FORMATS = {
     "node-link": GraphFormat(documents.is_node_link, documents.read_node_link),
     "rdf": GraphFormat(rdf.is_rdf, rdf.read_rdf),
     "obo": GraphFormat(rdf.is_obo, rdf.read_obo),
-    "ogb": GraphFormat(ogb.is_ogb, ogb.read_ogb),
+    "ogb": GraphFormat(property_tables.is_ogb, property_tables.read_ogb),
 }
 """Name -> format; the first that matches a file counts. `TITLES` has the same names."""
 
@@ -95,7 +95,7 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
 
 def _files(path: Path) -> list[Path]:
     """Return a file, or the files in a folder and its folders, without hidden ones."""
-    if not path.is_dir() or ogb.is_ogb_folder(path):
+    if not path.is_dir() or property_tables.is_ogb_folder(path):
         return [path]
     files = sorted(each for each in path.rglob("*") if each.is_file())
     return [each for each in files if not any(part.startswith(".") for part in each.relative_to(path).parts)]

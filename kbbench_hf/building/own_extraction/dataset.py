@@ -22,17 +22,18 @@ from kbbench_hf.building.own_extraction.splits import (
     select_rows,
     split_by_group,
     split_by_subject,
+    swap_entities,
 )
-from kbbench_hf.building.own_extraction.unseen import swap_entities
 from kbbench_hf.building.text2kgbench.columns import (
     ONTOLOGIES,
     PROMPTS,
     SENTENCES,
+    distinct,
+    flag_across_rows,
     prompt_row,
     sentence_tables,
     with_mentions,
 )
-from kbbench_hf.building.text2kgbench.repairs import distinct, flag_across_rows
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.triples import Ontology, name_key, score_reference

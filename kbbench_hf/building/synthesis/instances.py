@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.building.synthesis import english
-from kbbench_hf.building.synthesis.node_phrases import folded, is_named
-from kbbench_hf.building.synthesis.requirements import Requirement
+from kbbench_hf.building.synthesis.requirements import Requirement, folded, is_named
 from kbbench_hf.building.synthesis.schema import is_name
 from kbbench_hf.knowledge_base.graph import Direction, Graph
 from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk

@@ -16,7 +16,6 @@ from typing import Any
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.building.synthesis import judging
 from kbbench_hf.building.synthesis.judging import JudgeVotes, Models
-from kbbench_hf.building.synthesis.node_phrases import is_named
 from kbbench_hf.building.synthesis.questions import (
     QuestionSet,
     SyntheticQuestion,
@@ -24,6 +23,7 @@ from kbbench_hf.building.synthesis.questions import (
     make_questions,
     splits_of,
 )
+from kbbench_hf.building.synthesis.requirements import is_named
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.building.synthesis.wording import is_filled
 from kbbench_hf.errors import DataError, KBBenchError

@@ -7,12 +7,11 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from kbbench_hf.building.lexical_match import ranks_by_words
 from kbbench_hf.building.own_extraction.splits import connected_groups
+from kbbench_hf.building.retrieval_audit import ranks_by_words
 from kbbench_hf.building.synthesis.english import name_words
 from kbbench_hf.building.synthesis.instances import EntityNames, TopicDraws, Usage
-from kbbench_hf.building.synthesis.node_phrases import NodeTexts, is_named
-from kbbench_hf.building.synthesis.requirements import Requirement, Requirements
+from kbbench_hf.building.synthesis.requirements import NodeTexts, Requirement, Requirements, is_named
 from kbbench_hf.building.synthesis.schema import read_schema
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.building.synthesis.templates import TemplateYield, hops_of, left_out, sayable, templates_of, words_of

@@ -1,11 +1,36 @@
-"""Arrow schemas of Text2KGBench's configs, and the rows of `mentions` and `prompts`."""
+"""Arrow schemas of Text2KGBench's configs, rows of `mentions` and `prompts`, and repairs of the gold.
 
-from collections.abc import Mapping, Sequence
+Changed in `triples_repaired` (the released `triples` stay as they are):
+
+- `empty_gold_restored`: the gold list is empty because a relation label was looked up with its case and blanks
+  (142 test sentences, `Member of`, `mountains classification `); the one triple of an earlier revision is put back.
+- `duplicate_triples_removed`: the same triple stands twice in one list.
+- `relation_label_stripped`: a train or validation triple's relation ends in a blank, as four labels of the JSON do.
+
+Flagged only; scores can be sliced by these:
+
+- `mojibake`: the sentence is UTF-8 read as Latin-1; `detail` is the sentence as it should read. Gold labels that are
+  damaged the same way stay so, because an extraction from the damaged sentence can only copy them.
+- `relation_not_in_json`: gold uses a relation that the ontology's JSON, and so the prompt, lacks.
+- `repeated_sentence`: the same sentence came earlier in the split; `detail` is that row's id.
+- `demonstration_leaks`: the published demonstration is the test sentence itself; `detail` is its id.
+- `asked_differently`: the published prompt words the sentence differently; `detail` is that wording.
+- `fact_in_train`: a gold triple of a test sentence stands in the ontology's train split.
+- `restored_not_stated`: the sentence has no word for the relation of the restored triple; mode `repaired-3` leaves it
+  out.
+- `unparsed_date`: an object like "00  1997" or "00 May 1997", a date of which a part was lost.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
+from kbbench_hf.benchmarks.text2kgbench.material import restores_unstated
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.triple_values import find_gold_mentions
+from kbbench_hf.text.folding import unscramble
 from kbbench_hf.text.words import separate_units
 
 
@@ -78,3 +103,83 @@ def prompt_row(row: Row, template: str) -> Row:
     similar = row["similar_ids"]
     shown = {"template": template, "demonstration_id": similar[0] if similar else None}
     return {"id": row["id"], "ontology_id": row["ontology_id"]} | shown
+
+
+Triple = dict[str, str | None]
+
+_UNPARSED_DATE = re.compile(r"00 \w* \d+")
+
+
+def distinct(triples: list[Triple]) -> list[Triple]:
+    """Return the triples without repeated ones, compared by their three labels."""
+    first = {(each["sub"], each["rel"], each["obj"]): each for each in reversed(triples)}
+    return [each for each in triples if first[each["sub"], each["rel"], each["obj"]] is each]
+
+
+def repair(row: Row, original: Triple | None, json_relations: Collection[str]) -> None:
+    """Fill in `triples_repaired` and `repairs` of one row of `sentences`, as far as they depend on this row alone.
+
+    `original` is the earlier revision's triple of a test sentence; `json_relations` the labels in the ontology's JSON.
+    """
+    flags = row["repairs"]
+    triples = distinct(row["triples"])
+    if len(triples) < len(row["triples"]):
+        removed = len(row["triples"]) - len(triples)
+        flags.append({"kind": "duplicate_triples_removed", "detail": f"{removed} of {len(row['triples'])}"})
+    if original is not None and not triples:
+        triples = [original]
+        flags.append({"kind": "empty_gold_restored", "detail": f"relation {original['rel']!r}, from revision 388d15c"})
+    elif any(each["rel"] != str(each["rel"]).strip() for each in triples):
+        flags.append({"kind": "relation_label_stripped", "detail": ", ".join(repr(each["rel"]) for each in triples)})
+    row["triples_repaired"] = [each | {"rel": str(each["rel"]).strip()} for each in triples]
+
+    readable = unscramble(row["sentence"])
+    if readable != row["sentence"]:
+        flags.append({"kind": "mojibake", "detail": readable})
+    known = {label.strip() for label in json_relations}
+    missing = sorted({str(each["rel"]).strip() for each in row["triples"]} - known)
+    if missing:
+        flags.append({"kind": "relation_not_in_json", "detail": ", ".join(missing)})
+    dates = [str(each["obj"]) for each in row["triples"] if _UNPARSED_DATE.fullmatch(str(each["obj"]))]
+    if dates:
+        flags.append({"kind": "unparsed_date", "detail": ", ".join(dates)})
+
+
+def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
+    """Flag what depends on several rows: repeated sentences, leaking demonstrations, test facts that train has.
+
+    Raises:
+        DataError: a row's `similar_ids` name a row that is not in train.
+    """
+    train = {row["id"]: row for row in splits["train"]}
+    facts: dict[str, set[tuple[str, str, str]]] = {}
+    for row in splits["train"]:
+        facts.setdefault(row["ontology_id"], set()).update(_labels(row))
+    for split, rows in splits.items():
+        seen: dict[str, str] = {}
+        for row in rows:
+            first = seen.setdefault(row["sentence"], row["id"])
+            if first != row["id"]:
+                row["repairs"].append({"kind": "repeated_sentence", "detail": first})
+            unknown = [each for each in row["similar_ids"] if each not in train]
+            if unknown:
+                raise DataError(
+                    f"{row['id']}: its similar id {unknown[0]!r} is not a train row. Expected ids of the same release. "
+                    "Fetch it again."
+                )
+            if split not in ("test", "unseen"):
+                continue
+            if row["similar_ids"] and train[demonstration := row["similar_ids"][0]]["sentence"] == row["sentence"]:
+                row["repairs"].append({"kind": "demonstration_leaks", "detail": demonstration})
+            if not facts.get(row["ontology_id"], set()).isdisjoint(_labels(row)):
+                row["repairs"].append({"kind": "fact_in_train", "detail": ""})
+
+
+def flag_unstated(splits: Mapping[str, list[Row]]) -> None:
+    """Flag restored triples whose relation their sentence does not state."""
+    for row in (row for rows in splits.values() for row in rows if restores_unstated(row)):
+        row["repairs"].append({"kind": "restored_not_stated", "detail": str(row["triples_repaired"][0]["rel"])})
+
+
+def _labels(row: Row) -> set[tuple[str, str, str]]:
+    return {(each["sub"], each["rel"], each["obj"]) for each in row["triples"]}

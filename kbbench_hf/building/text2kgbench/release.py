@@ -13,9 +13,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kbbench_hf.building.text2kgbench.columns import ONTOLOGIES, PROMPTS, prompt_row, sentence_tables
+from kbbench_hf.building.text2kgbench.columns import (
+    ONTOLOGIES,
+    PROMPTS,
+    Triple,
+    distinct,
+    flag_across_rows,
+    flag_unstated,
+    prompt_row,
+    repair,
+    sentence_tables,
+)
 from kbbench_hf.building.text2kgbench.ontologies import read_ontology
-from kbbench_hf.building.text2kgbench.repairs import Triple, distinct, flag_across_rows, flag_unstated, repair
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
 from kbbench_hf.files.datasets import Answers, Row, write_dataset
 from kbbench_hf.files.download import PinnedFile, cache_folder, fetch

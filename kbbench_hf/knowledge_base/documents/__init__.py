@@ -6,9 +6,8 @@ from numpy.typing import ArrayLike
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.documents.clean import RENDERING
-from kbbench_hf.knowledge_base.documents.pieces import PiecePool
+from kbbench_hf.knowledge_base.documents.rendering import PiecePool, Sample
 from kbbench_hf.knowledge_base.documents.rendering import Rendering as Rendering
-from kbbench_hf.knowledge_base.documents.rendering import Sample
 from kbbench_hf.knowledge_base.documents.rendering import compact_text as compact_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 

@@ -12,8 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.pieces import Layout, NeighborLists, PiecePool, edges_of, sample_edges
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample
+from kbbench_hf.knowledge_base.documents.rendering import (
+    Layout,
+    NeighborLists,
+    Node,
+    PiecePool,
+    Rendering,
+    Sample,
+    edges_of,
+    sample_edges,
+)
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.retrieval.graph_ranker.query_words import stem, words
-from kbbench_hf.retrieval.graph_ranker.schema_labels import SchemaLabels
+from kbbench_hf.retrieval.graph_ranker.query_words import SchemaLabels, stem, words
 
 Vector = NDArray[np.float64]
 Texts = Callable[[NDArray[np.int64]], Sequence[str]]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.graph import spans
-from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, words
-from kbbench_hf.retrieval.graph_ranker.schema_labels import WITHIN
+from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, WITHIN, words
 from kbbench_hf.text.words import WORD
 
 COVERAGE = 0.8

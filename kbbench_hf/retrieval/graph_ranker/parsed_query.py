@@ -21,11 +21,11 @@ from kbbench_hf.retrieval.graph_ranker.query_words import (
     VERB_FORMS,
     VERBS,
     WORDS,
+    SchemaLabels,
     stem,
     word_list,
     words,
 )
-from kbbench_hf.retrieval.graph_ranker.schema_labels import SchemaLabels
 from kbbench_hf.text.words import WORD, break_words
 
 _QUESTION_WORDS, _CUES, _LEADING = word_list("question_words"), word_list("cues"), word_list("leading")

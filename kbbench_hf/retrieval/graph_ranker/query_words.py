@@ -1,10 +1,13 @@
-"""English word lists of query understanding (function words, words of asking, verbs), and a stemmer for plurals."""
+"""English word lists of query understanding, a stemmer for plurals, and labels of the schema that a text mentions."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbbench_hf.text.words import WORD, break_words
 
@@ -57,3 +60,73 @@ def stem(word: str) -> str:
             if len(found) >= 3:
                 return found
     return word
+
+
+WITHIN = 0.25
+"""The weight of a label or name that is mentioned only within a longer one."""
+_PREFIX = 4
+"""Letters that two forms of one word share: cellular and cell, interacts and interact."""
+
+
+class SchemaLabels:
+    """Labels such as `gene/protein` or `parent peak`, by the stems of their words.
+
+    >>> SchemaLabels(["cell_part", "gene/protein"]).coverage({"cellular": 1.0, "gene": 0.5}).tolist()
+    [0.5, 0.5]
+    >>> SchemaLabels(["cook", "cookbook"]).coverage({"cookbook": 1.0}).tolist()
+    [0.0, 1.0]
+
+    A label within a longer one that is mentioned too counts less.
+
+    >>> SchemaLabels(["company", "record company"]).coverage({"record": 0.9, "company": 1.0}).round(2).tolist()
+    [0.25, 0.95]
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._size = len(names)
+        self._labels: list[tuple[int, list[str]]] = []
+        self._by_prefix: dict[str, set[str]] = {}
+        self._with_word: dict[str, list[int]] = {}
+        for number, name in enumerate(names):
+            for label in name.replace("_", " ").split("/"):
+                parts = [stem(word) for word in WORD.findall(break_words(label).lower())]
+                for part in set(parts):
+                    self._by_prefix.setdefault(part[:_PREFIX], set()).add(part)
+                    self._with_word.setdefault(part, []).append(len(self._labels))
+                if parts:
+                    self._labels.append((number, parts))
+
+    @property
+    def words(self) -> Iterable[str]:
+        """The stems of the words of all labels."""
+        return self._with_word
+
+    def forms(self, word: str) -> list[str]:
+        """Return the words of labels of which this stem is a form: itself alone where it is one of them."""
+        if word in self._with_word:
+            return [word]
+        return [part for part in self._by_prefix.get(word[:_PREFIX], ()) if _are_forms(word, part)]
+
+    def coverage(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
+        """Return how far a text mentions each name, shape (names,): the mean over the words of its best label.
+
+        `weights` are those of the text's stems.
+        """
+        best: dict[str, float] = {}
+        for word, weight in weights.items():
+            for part in self.forms(word):
+                best[part] = max(best.get(part, 0.0), weight)
+        covered = np.zeros(self._size)
+        places = {position for part in best for position in self._with_word[part]}
+        whole = [set(parts) for _, parts in map(self._labels.__getitem__, places) if best.keys() >= set(parts)]
+        for position in places:
+            number, parts = self._labels[position]
+            mean = sum(best.get(part, 0.0) for part in parts) / len(parts)
+            is_within = any(set(parts) < longer for longer in whole)
+            covered[number] = max(covered[number], mean * (WITHIN if is_within else 1))
+        return covered
+
+
+def _are_forms(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return one == other or (len(short) >= _PREFIX and long.startswith(short))

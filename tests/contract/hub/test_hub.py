@@ -234,7 +234,7 @@ def test_a_space_may_install_the_release_instead(client: Client, hub: LocalHub) 
 
 def test_the_hub_lists_its_owners_datasets(client: Client) -> None:
     publish(client, "mini-text2kg", "--namespace", "lister")
-    names = "from kbbench_hf.hub.listing import datasets_on_hub; print(*datasets_on_hub())"
+    names = "from kbbench_hf.hub.download import datasets_on_hub; print(*datasets_on_hub())"
     assert client(f"import os; os.environ['KBBENCH_DATASETS'] = 'lister'; {names}") == "mini-text2kg\n"
 
 

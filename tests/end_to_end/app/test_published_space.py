@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.hub.wheel import own_wheel, packed
+from kbbench_hf.hub.metric_modules import own_wheel, packed
 from kbbench_hf.reports.publications import publications
 from tests.servers.board import Space
 

@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.end_to_end.cli.conftest import Command

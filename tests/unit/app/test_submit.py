@@ -7,7 +7,7 @@ from pathlib import Path
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.submit_page import preview_text
 from kbbench_hf.benchmarks import benchmark_names, shipped_answers
-from kbbench_hf.hub.listing import Listing
+from kbbench_hf.hub.download import Listing
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview

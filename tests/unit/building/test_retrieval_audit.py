@@ -8,8 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.audits import Finding, beside_models
-from kbbench_hf.building.lexical_match import ranks_by_words
-from kbbench_hf.building.retrieval_audit import audit, best_by_text, executed, review_items
+from kbbench_hf.building.retrieval_audit import audit, best_by_text, executed, ranks_by_words, review_items
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase

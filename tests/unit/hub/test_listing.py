@@ -2,7 +2,7 @@
 
 import threading
 
-from kbbench_hf.hub.listing import MAX_AGE_S, RETRY_S, Listing
+from kbbench_hf.hub.download import MAX_AGE_S, RETRY_S, Listing
 
 
 class Hub:

@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks.annotations import METADATA_KEY, read_annotation
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.leaderboard import annotation_files
 from kbbench_hf.leaderboard.annotation_files import checked_annotations
-from kbbench_hf.leaderboard.records import System
+from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.seeding import rescore
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview

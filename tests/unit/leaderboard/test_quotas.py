@@ -3,11 +3,10 @@
 import pytest
 
 from kbbench_hf.errors import BusyError
+from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.quotas import DAY, Quotas
-from kbbench_hf.leaderboard.records import System
 from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.leaderboard.submissions import Preview, store_preview
+from kbbench_hf.leaderboard.submissions import DAY, Preview, Quotas, store_preview
 
 
 def submit(quotas: Quotas, read: Preview, name: str, user: str) -> str:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kbbench_hf.protocols import ProcessGroup, Ranking
-from kbbench_hf.retrieval import exact_search
+from kbbench_hf.retrieval import top_k as search_module
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS, embed, folder_of
-from kbbench_hf.retrieval.exact_search import block_rows, search
+from kbbench_hf.retrieval.top_k import block_rows, search
 from tests.unit.retrieval.hashing import HashingEmbedder
 
 RNG = np.random.default_rng(0)
@@ -51,7 +51,7 @@ def test_exact_search_finds_what_sorting_all_products_finds(n_queries: int, k: i
 def test_equal_vectors_are_found_in_order_of_row_however_many_tie_at_the_cut(
     faiss: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exact_search, "_faiss_is_faster", lambda n: faiss)
+    monkeypatch.setattr(search_module, "_faiss_is_faster", lambda n: faiss)
     vectors = np.tile(np.eye(2, 4, dtype=np.float32), (1000, 1))  # rows 0, 2, 4 ... are equal
     found = search(vectors, np.array([[1, 0, 0, 0]], dtype=np.float32), 7)
     assert found.ids.tolist() == [[0, 2, 4, 6, 8, 10, 12]]
@@ -70,8 +70,8 @@ def test_any_number_of_processes_finds_the_same_bytes(n_queries: int, k: int) ->
 def test_any_number_of_threads_finds_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 2, 5):
-        pool = exact_search._pool_of(0, threads)
-        monkeypatch.setattr(exact_search, "_pool", lambda threads=threads, pool=pool: (threads, pool))
+        pool = search_module._pool_of(0, threads)
+        monkeypatch.setattr(search_module, "_pool", lambda threads=threads, pool=pool: (threads, pool))
         found.append(search(VECTORS, QUERIES, 50))
     assert len({ranking.scores.tobytes() + ranking.ids.tobytes() for ranking in found}) == 1
 

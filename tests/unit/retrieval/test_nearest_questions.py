@@ -6,8 +6,7 @@ import pytest
 from kbbench_hf.errors import UsageError
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import RetrieverContext
-from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.nearest_questions import NearestQuestions
+from kbbench_hf.retrieval.dense import Dense, NearestQuestions
 from kbbench_hf.retrieval.retrievers import retriever
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.small_kb import small_kb

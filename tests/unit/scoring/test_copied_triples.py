@@ -10,9 +10,9 @@ import pytest
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.benchmarks.text2kgbench.prompts import choose
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.scoring.copied_triples import copied_triple_warnings
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.score import score
+from kbbench_hf.scoring.warnings import copied_triple_warnings
 
 NAME = "mini-text2kg"
 OPTIONS = {name: value for name, value in asdict(PromptOptions()).items() if name != "mode"}

@@ -11,8 +11,17 @@ where the relations of a product took none.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.pieces import Layout, NeighborLists, PiecePool, edges_of, sample_edges
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample, compact_text
+from kbbench_hf.knowledge_base.documents.rendering import (
+    Layout,
+    NeighborLists,
+    Node,
+    PiecePool,
+    Rendering,
+    Sample,
+    compact_text,
+    edges_of,
+    sample_edges,
+)
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 _RELATIONS = ("also_buy", "also_view", "has_brand")

@@ -12,15 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.pieces import (
+from kbbench_hf.knowledge_base.documents.rendering import (
     Layout,
     NeighborLists,
+    Node,
     PiecePool,
+    Rendering,
+    Sample,
+    compact_text,
     edges_of,
     sample_edges,
     surrounded,
 )
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample, compact_text
 from kbbench_hf.knowledge_base.graph import Graph
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 

@@ -12,8 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.pieces import Layout, NeighborLists, PiecePool, edges_of, sample_edges
-from kbbench_hf.knowledge_base.documents.rendering import Node, Rendering, Sample, compact_text
+from kbbench_hf.knowledge_base.documents.rendering import (
+    Layout,
+    NeighborLists,
+    Node,
+    PiecePool,
+    Rendering,
+    Sample,
+    compact_text,
+    edges_of,
+    sample_edges,
+)
 from kbbench_hf.knowledge_base.graph import Graph, spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 

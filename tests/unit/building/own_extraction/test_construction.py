@@ -17,8 +17,7 @@ from kbbench_hf.building.own_extraction.inputs import (
     read_triples,
 )
 from kbbench_hf.building.own_extraction.release import build_own_extraction
-from kbbench_hf.building.own_extraction.splits import select_rows, split_by_group, split_by_subject
-from kbbench_hf.building.own_extraction.unseen import swap_entities
+from kbbench_hf.building.own_extraction.splits import select_rows, split_by_group, split_by_subject, swap_entities
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder
 

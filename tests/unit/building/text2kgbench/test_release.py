@@ -14,10 +14,9 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names
 from kbbench_hf.building.text2kgbench import release as text2kgbench_files
-from kbbench_hf.building.text2kgbench.columns import SENTENCES
+from kbbench_hf.building.text2kgbench.columns import SENTENCES, distinct, repair
 from kbbench_hf.building.text2kgbench.ontologies import read_ontology
 from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen, fold
-from kbbench_hf.building.text2kgbench.repairs import distinct, repair
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
 from kbbench_hf.files.datasets import DatasetFolder
