@@ -15,8 +15,7 @@ import numpy as np
 
 from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.context import no_bar
-from kbbench_hf.retrieval.embedders import SentenceEmbedder
-from kbbench_hf.retrieval.embedding_cache import embed
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed
 
 
 def main() -> None:

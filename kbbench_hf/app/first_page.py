@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kbbench_hf.app.board_page import overview_html
 from kbbench_hf.app.board_table import n_systems, table_html
 from kbbench_hf.app.boards import PATIENCE_S, Boards, dataset_label, setting_label, task_label
 from kbbench_hf.app.compare_page import MOST, compare_html
 from kbbench_hf.app.html import HEAD, LEAD, PICTURE, TITLE, public_address, query_parameters, render_html
-from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.benchmarks import TaskKey, as_task_key, benchmark
 from kbbench_hf.errors import KBBenchError

@@ -8,13 +8,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from kbbench_hf.app.board_page import board_tab
+from kbbench_hf.app.board_page import board_tab, overview_html
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_html
 from kbbench_hf.app.first_page import LABELS, FirstPage, requested_tab
 from kbbench_hf.app.html import LEAD, ON_CLICK, TITLE, Listener, markup, query_parameters, render_html
 from kbbench_hf.app.login import Login
-from kbbench_hf.app.overview_page import overview_html
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.app.submit_page import submit_tab
 from kbbench_hf.benchmarks import TaskKey, as_task_key

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kbbench_hf.hub.connection import answer_within
+from kbbench_hf.hub.repository import answer_within
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 """What the Hub sets in a Space whose README.md says `hf_oauth: true`; Gradio does not start a sign-in without them."""

@@ -66,6 +66,11 @@ class Prompt:
     stop: tuple[str, ...] = ()
 
 
+def object_schema(**properties: object) -> dict[str, object]:
+    """Return the JSON schema of an object with exactly these properties."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
 @dataclass(frozen=True)
 class PromptOptions:
     """Options of prompts."""

@@ -11,8 +11,8 @@ from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.hub.connection import check_name
 from kbbench_hf.hub.publish import open_pull_request
+from kbbench_hf.hub.repository import check_name
 from kbbench_hf.reports.every_eval_ever import CHOICES, Evaluator, schema_versions, write_record
 from kbbench_hf.reports.exports import RANKING_FILES, eval_results_yaml
 from kbbench_hf.reports.terminal import echo

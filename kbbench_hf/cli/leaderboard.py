@@ -12,7 +12,7 @@ from kbbench_hf.benchmarks import task_key_of
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, STORE, on_benchmark, with_read_options
 from kbbench_hf.errors import UsageError
-from kbbench_hf.hub.connection import check_name, connection
+from kbbench_hf.hub.repository import check_name, connection
 from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox

@@ -8,8 +8,8 @@ import click
 from kbbench_hf.cli.names import NAME, Name
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
-from kbbench_hf.hub.connection import connection
 from kbbench_hf.hub.publish import Publication, difference, publish
+from kbbench_hf.hub.repository import connection
 from kbbench_hf.reports.model_card import TRAINING
 from kbbench_hf.reports.publications import publications, targets
 from kbbench_hf.retrieval.trained_folder import publication

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, tool_outputs, trec
-from kbbench_hf.files.packing import OpenedFile, open_unpacked
+from kbbench_hf.files.packing import OpenedFile, as_utf8, open_unpacked
 from kbbench_hf.files.rows import ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered, until_unreadable
-from kbbench_hf.files.texts import as_utf8
 
 
 class FileFormat(NamedTuple):

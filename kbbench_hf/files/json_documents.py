@@ -8,9 +8,8 @@ from typing import cast
 
 from kbbench_hf.files import harness, tool_outputs
 from kbbench_hf.files.json_lines import python_remedy, unique_keys
-from kbbench_hf.files.packing import OpenedFile
+from kbbench_hf.files.packing import OpenedFile, decoded
 from kbbench_hf.files.rows import LONG_NUMBER, KeyedAnswer, ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered
-from kbbench_hf.files.texts import decoded
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 _SPACE = re.compile(r"\s*")

@@ -7,18 +7,14 @@ from contextlib import suppress
 from itertools import count
 from math import isfinite
 
-from kbbench_hf.files.packing import HEAD, OpenedFile
+from kbbench_hf.files.packing import HEAD, OWN_LINE_BYTES, SAVE_AS_UTF8, OpenedFile
 from kbbench_hf.files.rows import LONG_NUMBER, ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable
 
 MAX_LINE_BYTES = 1_000_000
 """The longest line of an uploaded file."""
-OWN_LINE_BYTES = 100_000_000
 MAX_DEPTH = 8
 MAX_BLANK_LINES = 100_000
 _LOOKED_AT = 50
-SAVE_AS_UTF8 = (
-    "Save it as UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW (if it was Latin-1 or Windows-1252)."
-)
 
 
 def is_json_lines(head: bytes) -> bool:

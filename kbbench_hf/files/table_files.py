@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.json_documents import JsonText
-from kbbench_hf.files.json_lines import OWN_LINE_BYTES, parse
-from kbbench_hf.files.packing import OpenedFile, buffered, open_unpacked
+from kbbench_hf.files.json_lines import parse
+from kbbench_hf.files.packing import OWN_LINE_BYTES, OpenedFile, as_utf8, buffered, decoded, open_unpacked, text_lines
 from kbbench_hf.files.rows import Unreadable
 from kbbench_hf.files.tables import DELIMITERS, delimiter_of
-from kbbench_hf.files.texts import as_utf8, decoded, text_lines
 
 Row = dict[str, Any]
 """A row of a table: column -> value."""

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kbbench_hf.files.json_lines import OWN_LINE_BYTES
-from kbbench_hf.files.packing import OpenedFile
+from kbbench_hf.files.packing import OWN_LINE_BYTES, OpenedFile, text_lines
 from kbbench_hf.files.rows import ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable
-from kbbench_hf.files.texts import text_lines
 
 if TYPE_CHECKING:
     from _csv import Reader as _Reader

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from kbbench_hf.files.packing import HEAD, OpenedFile
+from kbbench_hf.files.packing import HEAD, OpenedFile, text_lines
 from kbbench_hf.files.rows import Note, ParsedFile, ParsedRow, Problem, ReadSettings, Unreadable
 from kbbench_hf.files.table_files import file_errors, open_text
-from kbbench_hf.files.texts import text_lines
 
 _N_LINES = 50
 SEND_RUN = "Send the run: lines of 'query Q0 candidate rank score tag', or JSON Lines."

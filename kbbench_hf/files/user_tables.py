@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import RELEVANCE
+from kbbench_hf.files.packing import decoded
 from kbbench_hf.files.table_files import arrow_table, file_errors, known_names, mapped, open_text
-from kbbench_hf.files.texts import decoded
 
 ID_COLUMNS = ("id", "head", "tail")
 """Columns whose integers stay integers; the other known columns are text."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import CARD, MANIFEST, NAMESPACE, PREDICTIONS, DatasetFolder
 from kbbench_hf.files.rows import ParsedFile, numbered
-from kbbench_hf.hub.connection import ANSWER_S, answer_within
+from kbbench_hf.hub.repository import ANSWER_S, answer_within
 
 _ID = re.compile(
     r"(?P<scheme>hf:/{1,2}(?:datasets/)?)?(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w.-]+))?"

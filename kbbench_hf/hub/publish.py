@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
-from kbbench_hf.hub.connection import ANSWER_S, connection
+from kbbench_hf.hub.repository import ANSWER_S, connection
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

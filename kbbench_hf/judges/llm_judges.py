@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks.annotations import triple_key
-from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt
+from kbbench_hf.benchmarks.base import ROOM_FOR_THOUGHT, Prompt, object_schema
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.generative_re import count_pairs
 from kbbench_hf.parsing.triples import parse_triples
@@ -30,33 +30,20 @@ Answer with JSON only: {"supported": true} or {"supported": false}."""
 _SPLIT = """You look at a statement, given as a triple [subject, relation, object]: is it one fact or several?
 If it joins several facts, write each as a triple of its own. If it is one fact, however long, the list is empty.
 Answer with JSON only: {"sub_triples": [["subject", "relation", "object"], ...]} or {"sub_triples": []}."""
-_FACT_SCHEMA = {
-    "type": "object",
-    "properties": {"supported": {"type": "boolean"}},
-    "required": ["supported"],
-    "additionalProperties": False,
-}
-_SPLIT_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "sub_triples": {
-            "type": "array",
-            "items": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3},
-        }
-    },
-    "required": ["sub_triples"],
-    "additionalProperties": False,
-}
+SUPPORTED = object_schema(supported={"type": "boolean"})
+"""The schema of a verdict."""
+_TRIPLE = {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3}
+_SUB_TRIPLES = object_schema(sub_triples={"type": "array", "items": _TRIPLE})
 
 
 def fact_prompt(text: str, triple: str) -> Prompt:
     """Return the prompt: does a text support a triple (as JSON)?"""
-    return _prompt(_FACT, f"Text: {text}\nTriple: {triple}", _FACT_SCHEMA)
+    return chat_prompt(_FACT, f"Text: {text}\nTriple: {triple}", SUPPORTED)
 
 
 def split_prompt(text: str, triple: str) -> Prompt:
     """Return the prompt: into which triples does a triple (as JSON) split? The text is not part of it."""
-    return _prompt(_SPLIT, f"Triple: {triple}", _SPLIT_SCHEMA)
+    return chat_prompt(_SPLIT, f"Triple: {triple}", _SUB_TRIPLES)
 
 
 FACT_PROMPT_SHA256 = sha256(_FACT.encode()).hexdigest()
@@ -139,7 +126,8 @@ class StoredSplits:
         ]
 
 
-def _prompt(system: str, user: str, schema: Mapping[str, object]) -> Prompt:
+def chat_prompt(system: str, user: str, schema: Mapping[str, object]) -> Prompt:
+    """Return a prompt of two messages, with room for a model's reasoning."""
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     return Prompt(messages, max_tokens=ROOM_FOR_THOUGHT, json_schema=schema)
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.call_triples import parse_calls
 from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
-from kbbench_hf.parsing.graph_node_names import resolve_node_ids
-from kbbench_hf.parsing.graph_syntax import parse_graph
+from kbbench_hf.parsing.graph_syntax import parse_graph, resolve_node_ids
 from kbbench_hf.parsing.json_triples import json_triples
 from kbbench_hf.parsing.lenient_json import extract_json
 from kbbench_hf.parsing.line_triples import parse_line

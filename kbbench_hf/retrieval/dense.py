@@ -12,8 +12,7 @@ from kbbench_hf.model_specs import Spec, one_of, positive
 from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking, Retriever
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
-from kbbench_hf.retrieval.embedders import from_spec
-from kbbench_hf.retrieval.embedding_cache import embed_nodes
+from kbbench_hf.retrieval.embedders import embed_nodes, from_spec
 from kbbench_hf.retrieval.top_k import Vectors, best, merge, pad, search
 
 INDEXES = ("exact", "hnsw", "ivf", "sq8")

@@ -18,8 +18,7 @@ from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import TEXT, Progress, RetrieverContext
-from kbbench_hf.retrieval.embedders import revision_of, unloadable
-from kbbench_hf.retrieval.embedding_cache import folder_of, in_blocks
+from kbbench_hf.retrieval.embedders import folder_of, in_blocks, revision_of, unloadable
 from kbbench_hf.retrieval.top_k import best, in_parts, pad
 
 BLOCK_TOKENS = 16_384

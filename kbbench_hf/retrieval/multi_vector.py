@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from kbbench_hf.model_specs import Spec, one_of, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
-from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
-from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed, folder_of, from_spec
 from kbbench_hf.retrieval.top_k import Vectors, best, block_rows, in_parts, merge, pad
 
 AGGREGATES = ("max", "mean", "top3")

@@ -15,8 +15,7 @@ from kbbench_hf.files import file_sha256
 from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import RetrieverContext
-from kbbench_hf.retrieval.embedders import SentenceEmbedder
-from kbbench_hf.retrieval.embedding_cache import embed_nodes
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed_nodes
 from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, batch_of
 from kbbench_hf.retrieval.query_graphs import QueryGraph, QueryGraphs, choices
 from kbbench_hf.retrieval.top_k import best, pad

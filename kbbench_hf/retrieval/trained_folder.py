@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
-from kbbench_hf.hub.connection import connection
 from kbbench_hf.hub.publish import Publication
+from kbbench_hf.hub.repository import connection
 from kbbench_hf.model_specs import hub_name, parse
 
 NETWORK = "qagnn.json"

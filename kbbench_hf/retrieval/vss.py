@@ -23,8 +23,7 @@ from kbbench_hf.model_specs import Options, Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.embedders import SentenceEmbedder, from_spec
-from kbbench_hf.retrieval.embedding_cache import embed_nodes, folder_of
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed_nodes, folder_of, from_spec
 from kbbench_hf.retrieval.node_texts import Text
 from kbbench_hf.retrieval.top_k import Vectors, best, pad
 

@@ -24,7 +24,7 @@ from kbbench_hf.metrics.generative_re import MODES, TOPIC_MODES, WORDS
 from kbbench_hf.metrics.topics import content_words, join_triples
 from kbbench_hf.metrics.triple_lists import select_triples
 from kbbench_hf.protocols import Embedder, ProcessGroup
-from kbbench_hf.retrieval.embedding_cache import embed, folder_of
+from kbbench_hf.retrieval.embedders import embed, folder_of
 from kbbench_hf.runners.progress import progress
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from kbbench_hf.benchmarks.base import object_schema
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.chat_completions import read_completion, read_tool_turn
 from kbbench_hf.llm.endpoint import Endpoint
@@ -30,8 +31,7 @@ _TOKENS = 16
 _FEWEST_TOKENS = 4
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _TOOL = {"type": "function", "function": {"name": "get_time", "description": "Time in a city.", "parameters": _CITY}}
-_VERDICT = {"verdict": {"type": "string", "enum": ["yes"]}}
-_SCHEMA = {"type": "object", "properties": _VERDICT, "required": ["verdict"], "additionalProperties": False}
+_SCHEMA = object_schema(verdict={"type": "string", "enum": ["yes"]})
 """A schema that no reply follows by chance."""
 _CONTEXT_FIELDS = (
     "n_ctx max_total_tokens max_model_len loaded_context_length context_length context_window max_context_length"

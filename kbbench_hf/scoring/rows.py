@@ -24,10 +24,18 @@ from kbbench_hf.files.rows import (
 )
 from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.gold_columns import EqualColumns
-from kbbench_hf.scoring.item_tables import LOOKED_AT, ItemTable, column_name, headed, hit_fields, is_one_candidate
+from kbbench_hf.scoring.item_tables import (
+    LOOKED_AT,
+    ItemTable,
+    Rankings,
+    are_scores,
+    column_name,
+    headed,
+    hit_fields,
+    is_one_candidate,
+)
 from kbbench_hf.scoring.lists import AnswerPairs, Joiner, ListReader
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.rankings import Rankings, are_scores
 from kbbench_hf.scoring.suggestions import is_gold_name, suggested_map
 
 Fields = dict[str, object]

@@ -14,7 +14,7 @@ from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Message, ProcessGroup, Ranking
-from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
+from kbbench_hf.retrieval.embedders import BLOCK_TEXTS
 from kbbench_hf.retrieval.late_interaction import LateInteraction, TokenVectors
 from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.retrieval.top_k import search

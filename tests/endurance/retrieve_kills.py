@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS
+from kbbench_hf.retrieval.embedders import BLOCK_TEXTS
 from tests.unit.runners.retrieve_worker import BATCH, N_NODES, N_QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[2]

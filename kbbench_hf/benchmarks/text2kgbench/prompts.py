@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions, object_schema
 from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material, in_prompts
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
@@ -265,17 +265,8 @@ def _instructions(ontology: Row, template: str = "current_system") -> str:
 def _schema(ontology: Row) -> dict[str, object]:
     relations = dict.fromkeys(underscore_spaces(each["label"].strip()) for each in in_prompts(ontology["relations"]))
     text = {"type": "string"}
-    triple = _object({"subject": text, "relation": {"enum": list(relations)}, "object": text})
-    return _object({"triples": {"type": "array", "items": triple}})
-
-
-def _object(properties: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    triple = object_schema(subject=text, relation={"enum": list(relations)}, object=text)
+    return object_schema(triples={"type": "array", "items": triple})
 
 
 @cache

@@ -22,8 +22,8 @@ from kbbench_hf.building.graph_formats.collector import (
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.arrow import arrow_array
+from kbbench_hf.files.packing import text_lines
 from kbbench_hf.files.table_files import CHUNK, csv_columns, csv_options, file_errors, open_text
-from kbbench_hf.files.texts import text_lines
 from kbbench_hf.files.trec import Judgments, read_qrels
 from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from kbbench_hf.building.graph_formats.collector import GraphCollector
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
-from kbbench_hf.building.own_extraction.rdf_ontologies import rdf_triples
+from kbbench_hf.building.own_extraction.rdf_ontologies import local_name, rdf_triples
 from kbbench_hf.errors import DataError, missing_extra
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers
+from kbbench_hf.files.packing import decoded, text_lines
 from kbbench_hf.files.table_files import file_errors
-from kbbench_hf.files.texts import decoded, text_lines
 
 _IRI, _BLANK = r"<([^\x00-\x20<>\"{}|^`]*)>", r"_:[^\s<>\"]+"
 _LITERAL = r'"((?:[^"\\\n\r]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<[^>]*>)?'
@@ -204,15 +204,6 @@ def _literal_order(literal: tuple[str, str, str]) -> tuple[int, int, int]:
     rank = 0 if key in _NAMES else 1 if key in _TEXTS else 2
     spoken = 0 if language.lower().startswith("en") else 1 if not language else 2
     return rank, spoken, _NAMES.index(key) if rank == 0 else 0
-
-
-def local_name(iri: str) -> str:
-    """Return the last part of an IRI.
-
-    >>> local_name("http://example.org/ns#knows"), local_name("http://example.org/Rome/"), local_name("urn:x:y")
-    ('knows', 'Rome', 'y')
-    """
-    return re.split(r"[#/:]", iri.rstrip("#/"))[-1] or iri
 
 
 def is_obo(file: GraphFile) -> bool:

@@ -14,7 +14,7 @@ from kbbench_hf.building.own_extraction.own_ontologies import (
     read_json_ontology,
     some,
 )
-from kbbench_hf.building.own_extraction.rdf_ontologies import LITERALS, cut_name, parse_rdf, read_rdf
+from kbbench_hf.building.own_extraction.rdf_ontologies import LITERALS, cut_name, language_rank, parse_rdf, read_rdf
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.user_tables import read_table, read_text
@@ -156,7 +156,7 @@ def _rdf_triples(file: Path, relations: Relations) -> Triples:
         labels = [
             " ".join(each.split())
             for kind in (RDFS.label, SKOS.prefLabel, SKOS.altLabel)
-            for each in sorted(map(str, filter(_is_english, graph.objects(term, kind))))
+            for each in sorted(str(label) for label in graph.objects(term, kind) if language_rank(label)[0] < 2)
         ] or [cut_name_of(str(term))]
         names[labels[0]] = list(dict.fromkeys(labels[1:]))
         return labels[0]
@@ -170,11 +170,6 @@ def _rdf_triples(file: Path, relations: Relations) -> Triples:
                 | {"sub_id": str(subject), "rel_id": str(predicate), "obj_id": None if literal else str(obj)}
             )
     return Triples(rows, {name: further for name, further in names.items() if further})
-
-
-def _is_english(label: Any) -> bool:
-    language = (getattr(label, "language", None) or "en").lower()
-    return bool(language.startswith("en"))
 
 
 def cut_name_of(address: str) -> str:

@@ -127,7 +127,7 @@ class _OntologyParser:
         classes = [each for each in declared if each not in no_concepts and not self.is_datatype(each)]
         old = {each for each in (*properties, *classes) if self.is_deprecated(each)}
         if old:
-            self.notes.append(f"{len(old)} deprecated terms were left out: {some(sorted(map(self.local, old)))}.")
+            self.notes.append(f"{len(old)} deprecated terms were left out: {some(sorted(map(local_name, old)))}.")
         properties, classes = ([each for each in terms if each not in old] for terms in (properties, classes))
         signatures = {each: self.signatures(each) for each in properties}
         used = {end for pairs in signatures.values() for pair in pairs for end in pair if end is not None}
@@ -165,15 +165,15 @@ class _OntologyParser:
             return True
         builtin = str(term).startswith(("http://www.w3.org/2001/XMLSchema#", str(self.rdf), str(self.rdfs)))
         schema = any(term == space[kind] for space in self.schema for kind in _KIND_OF_LITERAL)
-        undeclared = (term, self.rdf.type, None) not in self.graph and self.local(term) in LITERALS
-        return undeclared or ((builtin or schema) and self.local(term) in _KIND_OF_LITERAL)
+        undeclared = (term, self.rdf.type, None) not in self.graph and local_name(term) in LITERALS
+        return undeclared or ((builtin or schema) and local_name(term) in _KIND_OF_LITERAL)
 
     def signatures(self, term: Any) -> list[tuple[Any, Any]]:
         """Return each pair of a domain and a range, None for none; of too many, only an end that all share."""
         domains, ranges = self.ends(term, "domain"), self.ends(term, "range")
         if len(domains) * len(ranges) > MOST_SIGNATURES:
             self.notes.append(
-                f"{self.local(term)!r} goes from {len(domains)} to {len(ranges)} kinds of things; those of which it "
+                f"{local_name(term)!r} goes from {len(domains)} to {len(ranges)} kinds of things; those of which it "
                 "has several are left open."
             )
             domains, ranges = (ends if len(ends) == 1 else [None] for ends in (domains, ranges))
@@ -209,44 +209,49 @@ class _OntologyParser:
     def end(self, term: Any) -> str:
         if term is None:
             return ""
-        kind = self.local(term)
+        kind = local_name(term)
         return self.ids.get(term) or _KIND_OF_LITERAL.get(kind, kind)
 
     def short_ids(self, terms: Iterable[Any]) -> dict[Any, str]:
         """Return the id of each term: its local name, or its IRI where two terms share the local name."""
-        shared = Counter(map(self.local, dict.fromkeys(terms)))
-        return {each: self.local(each) if shared[self.local(each)] == 1 else str(each) for each in terms}
-
-    @staticmethod
-    def local(term: Any) -> str:
-        return re.split(r"[#/:]", str(term).rstrip("#/"))[-1] or str(term)
+        shared = Counter(map(local_name, dict.fromkeys(terms)))
+        return {each: local_name(each) if shared[local_name(each)] == 1 else str(each) for each in terms}
 
     def label(self, term: Any) -> str:
         """Return a term's English label, or one in no or another language, or its local name cut into words."""
         for kind in (self.rdfs.label, self.skos.prefLabel):
-            labels = self.by_language(term, kind)
+            labels = self.bylanguage_rank(term, kind)
             if text := next((" ".join(str(each).split()) for each in labels if str(each).strip()), ""):
                 return text
-        return cut_name(self.local(term))
+        return cut_name(local_name(term))
 
     def further_labels(self, term: Any) -> list[str]:
         kinds = (self.rdfs.label, self.skos.prefLabel, self.skos.altLabel)
-        labels = {str(each) for kind in kinds for each in self.graph.objects(term, kind) if _language(each)[0] < 2}
-        return sorted({*labels, cut_name(self.local(term))} - {self.label(term)})
+        labels = {str(each) for kind in kinds for each in self.graph.objects(term, kind) if language_rank(each)[0] < 2}
+        return sorted({*labels, cut_name(local_name(term))} - {self.label(term)})
 
     def title(self) -> str:
         for ontology in self.typed(self.owl.Ontology):
             for kind in (self.rdfs.label, self.uri("http://purl.org/dc/terms/title"), _DC_TITLE):
-                if titles := self.by_language(ontology, self.uri(kind)):
+                if titles := self.bylanguage_rank(ontology, self.uri(kind)):
                     return " ".join(str(titles[0]).split())
         return self.name
 
-    def by_language(self, term: Any, kind: Any) -> list[Any]:
+    def bylanguage_rank(self, term: Any, kind: Any) -> list[Any]:
         """Return the values of a property of a term: English ones first, then those without a language."""
-        return sorted(self.graph.objects(term, kind), key=lambda each: (_language(each), str(each)))
+        return sorted(self.graph.objects(term, kind), key=lambda each: (language_rank(each), str(each)))
 
 
 _DC_TITLE = "http://purl.org/dc/elements/1.1/title"
+
+
+def local_name(iri: str) -> str:
+    """Return the last part of an IRI.
+
+    >>> local_name("http://example.org/ns#knows"), local_name("http://example.org/Rome/"), local_name("urn:x:y")
+    ('knows', 'Rome', 'y')
+    """
+    return re.split(r"[#/:]", iri.rstrip("#/"))[-1] or str(iri)
 
 
 def cut_name(name: str) -> str:
@@ -259,7 +264,7 @@ def cut_name(name: str) -> str:
     return " ".join(word if word.isupper() and len(word) > 1 else word[0].lower() + word[1:] for word in words)
 
 
-def _language(label: Any) -> tuple[int, str]:
+def language_rank(label: Any) -> tuple[int, str]:
     """Return the sort key of a label's language: English, none, any other."""
     language = (getattr(label, "language", None) or "").lower()
     return (0 if language.startswith("en") else 2 if language else 1), language

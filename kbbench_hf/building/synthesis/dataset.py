@@ -1,20 +1,24 @@
-"""Writer of a dataset of synthesized questions: the knowledge base, sorted by node ids, with `queries`."""
+"""Writer of a dataset of synthesized questions: the knowledge base, sorted by node ids, `queries`, and the card."""
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import yaml
 
-from kbbench_hf.building.synthesis.card import write_card
-from kbbench_hf.building.synthesis.questions import QuestionSet, SyntheticQuestion, make_questions
+from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, QuestionSet, SyntheticQuestion, make_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
-from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+from kbbench_hf.files.datasets import DatasetFolder, Row, write_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import schema_table
+from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.text.words import list_words
 
 ByModels = Callable[[KnowledgeBase], tuple[QuestionSet, list[str]]]
 """A knowledge base -> its questions, and the card's section on the models that made them."""
@@ -120,3 +124,171 @@ def _row(built: QuestionSet, number: int, question: SyntheticQuestion) -> dict[s
         "difficulty": built.difficulties[number],
         "provenance": json.dumps(provenance, ensure_ascii=False),
     }
+
+
+def write_card(
+    name: str, source: str, built: QuestionSet, licence: str = "", of_models: Sequence[str] = (), spec_name: str = ""
+) -> str:
+    """Return the card, with front matter, of the questions made for the knowledge base `source`, by a named spec."""
+    front: Row = {
+        "pretty_name": name,
+        **({"license": "other", "license_name": licence} if licence else {}),
+        "task_categories": ["text-retrieval"],
+        "tags": ["knowledge-graph", "synthetic"],
+    }
+    heading = _heading(name, source, built, spec_name)
+    parts = (heading, _contents(built), of_models, _construction(built), _limitations(built))
+    body = "\n".join(line for part in parts for line in (*part, ""))
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
+
+
+def _heading(name: str, source: str, built: QuestionSet, spec_name: str) -> Iterable[str]:
+    n, account = len(built.questions), built.account
+    by_spec = f" --spec {spec_name}" if spec_name else ""
+    yield from (f"# {name}", "")
+    yield (
+        f"{n:,} questions about the knowledge base {source}, made with `kbbench synthesize {source} --count "
+        f"{account.n_wanted} --seed {account.seed}{by_spec}` from its own structure and texts: templates over its "
+        "relations, " + (_BY_MODELS if _is_by_models(built) else _BY_GRAMMAR)
+    )
+    if n < account.n_wanted:
+        yield from ("", f"**{account.n_wanted:,} were asked for**: {why_fewer(built, source)}.")
+
+
+def why_fewer(built: QuestionSet, source: str) -> str:
+    """Return why there are fewer questions than requested."""
+    account = built.account
+    n, whole = len(account.templates), len(account.templates) + len(account.left_out)
+    if account.left_out:
+        return (
+            f"only {n} of the {whole} templates of the spec can be asked of {source}, and these ran out of topic "
+            "entities and answers that may serve once more"
+        )
+    if _is_by_models(built):
+        return "fewer than expected survived the models' checks"
+    return "the templates ran out of topic entities and answers that may serve once more"
+
+
+_BY_GRAMMAR = (
+    "sentences from a grammar, no model and no person. The answers are all nodes that meet a question's template and "
+    "requirements, exactly."
+)
+_BY_MODELS = (
+    "requirements and sentences from models, every node that meets the template put to judges, no person. The answers "
+    "are those that the judges kept."
+)
+
+
+def _is_by_models(built: QuestionSet) -> bool:
+    return any(each.made_by for each in built.questions)
+
+
+def _contents(built: QuestionSet) -> Iterable[str]:
+    questions = built.questions
+    yield from ("## What is in it", "", "| questions | n |", "|---|---|")
+    for split, n in sorted(Counter(built.splits).items(), key=lambda each: -each[1]):
+        yield f"| split {split} | {n:,} |"
+    for hops, n in sorted(Counter(each.hops for each in questions).items()):
+        yield f"| {hops} hop{'s' * (hops > 1)} | {n:,} |"
+    for number, n in sorted(Counter(len(each.requirements) for each in questions).items()):
+        yield f"| {number or 'no'} requirement{'s' * (number != 1)} on attributes and texts | {n:,} |"
+    difficulties = {
+        "easy": f"by its words alone (BM25) an answer is among the first {EASY} nodes",
+        "medium": f"an answer is among the first {MEDIUM}",
+        "hard": f"no answer is among the first {MEDIUM}",
+    }
+    for name, words in difficulties.items():
+        yield f"| {name}: {words} | {built.difficulties.count(name):,} |"
+    yield from ("", "| per question | median | least | most |", "|---|---|---|---|")
+    for what, values in (
+        ("answers", [len(each.answers) for each in questions]),
+        ("candidates before requirements", [each.n_candidates for each in questions]),
+        ("words", [len(each.text.split()) for each in questions]),
+    ):
+        yield f"| {what} | {np.median(values):g} | {min(values)} | {max(values)} |"
+    ratios = [each.n_relational / each.n_textual for each in questions if each.n_textual]
+    if ratios:
+        yield ""
+        yield (
+            f"Words about relations over words about attributes and texts: {np.mean(ratios):.2f} on average over "
+            f"{len(ratios):,} questions that have both."
+        )
+
+
+def _construction(built: QuestionSet) -> Iterable[str]:
+    account = built.account
+    yield from ("## How it was made", "", f"{account.n_attempts:,} attempts. Refused, by reason:", "")
+    yield from ("| reason | attempts |", "|---|---|")
+    yield from (f"| {reason} | {n:,} |" for reason, n in account.refusals.most_common())
+    columns = "template | form | of sampled topics usable | none or too few | too many | median answers | questions"
+    yield from ("", f"| {columns} |", "|---|---|---|---|---|---|---|")
+    n_questions = Counter(each.template.template.metapath for each in built.questions)
+    for each in account.templates:
+        few, many = each.outcomes["none or too few"], each.outcomes["too many"]
+        path = each.template.metapath
+        yield (
+            f"| {_cell(path)} | {each.form} | {each.n_usable} of {each.n_sampled} | {few} | {many} | "
+            f"{each.median_answers:g} | {n_questions[path]} |"
+        )
+    if account.left_out:
+        yield from ("", f"{len(account.left_out):,} templates of the spec were not asked:", "")
+        yield from ("| template | reason |", "|---|---|")
+        yield from (f"| {_cell(path)} | {reason} |" for path, reason in account.left_out.items())
+
+
+def _cell(path: str) -> str:
+    """Return a metapath as a cell of a Markdown table."""
+    return f"`{path}`".replace("|", "\\|")
+
+
+def _limitations(built: QuestionSet) -> Iterable[str]:
+    account = built.account
+    yield from ("## What weakens it", "")
+    if _is_by_models(built):
+        yield "- Models wrote the questions and judged the answers: both are as good as these, unchecked."
+    else:
+        yield "- The sentences come from a grammar: stiffer and more alike than people's questions."
+    if overlap := _overlap(built):
+        yield (
+            f"- Of a question's words, stop words and topics left out, {overlap[0]:.0%} stand in the text of the node "
+            f"that its requirements were taken from, and {overlap[1]:.0%} in that of another node of its type."
+        )
+    pairs = list(zip(built.questions, built.splits, strict=True))
+    trained = {row for each, split in pairs if split == "train" for row in each.answers}
+    tested = [each for each, split in pairs if split == "test"]
+    if trained and tested:
+        seen = sum(not trained.isdisjoint(each.answers) for each in tested)
+        yield (
+            f"- {seen / len(tested):.0%} of the test questions have an answer that some training question has too; "
+            "none has the same set of answers, or of topics."
+        )
+    if account.unnameable:
+        yield f"- Never asked about, for want of names: {', '.join(account.unnameable)}."
+    if account.alike:
+        yield (
+            f"- Never asked about, for they would be said in the same words: {', '.join(account.alike)}. Words of "
+            "their own in the spec (`words: relations:`) tell them apart."
+        )
+    if account.inverses:
+        yield f"- Asked about by their inverse alone: {', '.join(account.inverses)}."
+    if account.unwritable:
+        yield f"- Never asked about, for metapaths cannot name them: {', '.join(account.unwritable)}."
+    if account.exhausted:
+        yield f"- {len(account.exhausted)} templates ran out of topics, and left their share to the others."
+    walks = (walk for each in built.questions for walk in each.template.template.path.walks)
+    if unused := sorted(set(built.kb.graph.relations) - {hop.relation for walk in walks for hop in walk.hops}):
+        yield f"- Relations that no question has: {', '.join(unused)}."
+
+
+def _overlap(built: QuestionSet) -> tuple[float, float] | None:
+    """Return the mean share of a question's words in the text of its gold node, and of another node of its type."""
+    kb, shares = built.kb, list[list[float]]()
+    for each in built.questions:
+        topics = {word for name in kb.names(list(each.topics)) for word in list_words(name)}
+        words = set(list_words(each.text)) - STOP_WORDS - topics
+        rows = kb.of_type(kb.types([each.gold])[0])
+        other = int(rows[each.attempt % len(rows)])
+        if words and other != each.gold:
+            texts = kb.texts([each.gold, other])
+            shares.append([len(words.intersection(list_words(text))) / len(words) for text in texts])
+    return (float(np.mean([gold for gold, _ in shares])), float(np.mean([b for _, b in shares]))) if shares else None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kbbench_hf.building.synthesis import english
 from kbbench_hf.building.synthesis.requirements import Requirement, folded, is_named
 from kbbench_hf.building.synthesis.schema import is_name
-from kbbench_hf.knowledge_base.graph import Direction, Graph
+from kbbench_hf.knowledge_base.graph import Direction
 from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.text.words import list_words
@@ -27,15 +27,6 @@ HUB_PERCENTILE = 99
 
 
 _BACK: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
-
-
-def degrees_of(graph: Graph) -> NDArray[np.int64]:
-    """Return the number of edges at each node, shape (n_nodes,); one that has its reverse counts as two.
-
-    Counted, not listed, so that forty million edges need no memory.
-    """
-    degrees = graph.degrees(direction="out")
-    return degrees if graph.symmetric else degrees + graph.degrees(direction="in")
 
 
 class TopicDraws:
@@ -88,7 +79,7 @@ class TopicDraws:
         if key not in self._starts:
             rows = self.graph.of_type(walk.start_type)
             rows = rows[self.graph.degrees(hop.relation, hop.direction)[rows] > 0]
-            self._starts[key] = rows.tolist(), list(accumulate((1 / np.sqrt(degrees_of(self.graph)[rows])).tolist()))
+            self._starts[key] = rows.tolist(), list(accumulate((1 / np.sqrt(self.graph.total_degrees[rows])).tolist()))
         rows_of, weights = self._starts[key]
         return rng.choices(rows_of, cum_weights=weights)[0] if rows_of else None
 
@@ -154,7 +145,7 @@ class Usage:
     def hubs(self) -> NDArray[np.bool_]:
         """Which nodes have more edges than 99 % of their type, shape (n_nodes,)."""
         graph = self._kb.graph
-        degrees = degrees_of(graph)
+        degrees = graph.total_degrees
         found = np.zeros(len(degrees), np.bool_)
         for kind in graph.node_types:
             rows = graph.of_type(kind)
@@ -165,7 +156,7 @@ class Usage:
     @cached_property
     def most_linked(self) -> frozenset[int]:
         """Of each type the node with most edges, the first of several."""
-        degrees = degrees_of(self._kb.graph)
+        degrees = self._kb.graph.total_degrees
         of_types = map(self._kb.graph.of_type, self._kb.graph.node_types)
         return frozenset(int(rows[np.argmax(degrees[rows])]) for rows in of_types if len(rows))
 

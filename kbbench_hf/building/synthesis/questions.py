@@ -14,7 +14,7 @@ from kbbench_hf.building.synthesis.instances import EntityNames, TopicDraws, Usa
 from kbbench_hf.building.synthesis.requirements import NodeTexts, Requirement, Requirements, is_named
 from kbbench_hf.building.synthesis.schema import read_schema
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
-from kbbench_hf.building.synthesis.templates import TemplateYield, hops_of, left_out, sayable, templates_of, words_of
+from kbbench_hf.building.synthesis.templates import TemplateYield, left_out, sayable, templates_of, words_of
 from kbbench_hf.building.synthesis.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -59,7 +59,7 @@ class SyntheticQuestion:
     @property
     def hops(self) -> int:
         """The number of edges that its template names."""
-        return hops_of(self.template.template.path)
+        return sum(len(walk.hops) for walk in self.template.template.path.walks)
 
 
 @dataclass

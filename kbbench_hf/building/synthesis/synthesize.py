@@ -131,7 +131,7 @@ def _new_folder(name: str, out: str | None) -> Path:
 
 def _shortfall(made: "QuestionSet", name: str) -> str:
     """Return why there are fewer questions than --count, and the remedy."""
-    from kbbench_hf.building.synthesis.card import why_fewer
+    from kbbench_hf.building.synthesis.dataset import why_fewer
 
     if made.account.left_out:
         remedy = "List other templates in the spec, or leave them out to derive them from the knowledge base."

@@ -89,11 +89,6 @@ def left_out(kb: KnowledgeBase, spec: SynthesisSpec, kept: Sequence[TemplateYiel
     return {each.metapath: why[each.path.is_within(kb.graph)] for each in spec.templates if each.metapath not in there}
 
 
-def hops_of(path: Metapath) -> int:
-    """Return the number of edges that a template names."""
-    return sum(len(walk.hops) for walk in path.walks)
-
-
 def words_of(path: Metapath) -> list[str]:
     """Return the names of the types and relations of a template."""
     return [name for walk in path.walks for hop in walk.hops for name in (walk.start_type, hop.relation, hop.node_type)]

@@ -5,8 +5,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.knowledge_base.documents.clean import RENDERING
-from kbbench_hf.knowledge_base.documents.rendering import PiecePool, Sample
+from kbbench_hf.knowledge_base.documents.rendering import RENDERING, PiecePool, Sample
 from kbbench_hf.knowledge_base.documents.rendering import Rendering as Rendering
 from kbbench_hf.knowledge_base.documents.rendering import compact_text as compact_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase

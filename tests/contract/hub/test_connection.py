@@ -4,7 +4,7 @@ import pytest
 from huggingface_hub import errors
 
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.hub.connection import check_name, connection
+from kbbench_hf.hub.repository import check_name, connection
 
 
 class Response:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from kbbench_hf.app.board_page import line_of, overview_html, significant
 from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label
-from kbbench_hf.app.overview_page import line_of, overview_html, significant
 from kbbench_hf.leaderboard.table import Row
 from tests.unit.app.parsed import parsed
 

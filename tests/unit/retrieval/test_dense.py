@@ -11,7 +11,7 @@ from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval import top_k as search_module
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.embedding_cache import BLOCK_TEXTS, embed, folder_of
+from kbbench_hf.retrieval.embedders import BLOCK_TEXTS, embed, folder_of
 from kbbench_hf.retrieval.top_k import block_rows, search
 from tests.unit.retrieval.hashing import HashingEmbedder
 
