@@ -3,7 +3,9 @@
 import hashlib
 import json
 import math
+import re
 import sys
+import warnings
 from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.util import find_spec
@@ -52,7 +54,9 @@ def log_result(tracker: str, result: Result, folder: Path) -> None:
     }
     more = {"id": run_id} if tracker == "wandb" else {}
     try:
-        with redirect_stdout(sys.stderr):  # standard output is for the result, such as that of --json
+        # standard output is for the result, such as that of --json; trackio turns its errors into warnings
+        with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             module = import_module(tracker)
             tracked = module.init(
                 project=f"kbbench-{result.benchmark}",
@@ -65,6 +69,10 @@ def log_result(tracker: str, result: Result, folder: Path) -> None:
             tracked.log(tracked_values(result))
             link = getattr(tracked, "url", None)
             module.finish()  # of the run only, trackio would finish it again at exit, on standard output
+        if failed := [
+            str(each.message) for each in caught if re.search("fail|could not|buffered", str(each.message), re.I)
+        ]:
+            raise OSError(failed[0])
     except Exception as error:  # a tracker, its server or its account: the run is complete without it
         why = f"{type(error).__name__}: {error}"
         say(

@@ -102,3 +102,7 @@ def test_trackio_writes_to_a_local_folder_and_standard_output_stays_the_result(i
     run, logs = json.loads(read.stdout)
     assert run.startswith("queries-bm25-")
     assert [(each["mrr"], each["mrr_low"], each["mrr_high"]) for each in logs] == [(score["value"], *score["ci95"])] * 2
+    env["TRACKIO_DIR"] = str(in_tmp / "kbbench-runs" / "a file")
+    Path(env["TRACKIO_DIR"]).touch()
+    done = kbbench_process(arguments, in_tmp, env=env)
+    assert done.code == 0 and "not logged to trackio" in " ".join(done.err.split())
