@@ -129,7 +129,7 @@ USAGE = [
     (f"score good.jsonl {ON} --jsno", "'--json'"),
     (f"score good.jsonl {ON} --out ''", "'' is not a path"),
     ("power", "Missing argument 'NAME'"),
-    ("power mini-stark", "name its folder with --against"),
+    ("power genres-corpora/docred", "name its folder with --against"),
     ("power mini-text2kg --difference 0", "x>0"),
     ("power mini-text2kg --correlation 1", "x<1"),
     ("power mini-text2kg --metric mrr", "Unknown metric of mini-text2kg 'mrr'"),
