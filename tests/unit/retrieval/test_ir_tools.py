@@ -47,9 +47,10 @@ def kbbench(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
     return stopped.value.code or 0
 
 
-def test_a_benchmark_is_a_dataset_of_ir_datasets() -> None:
+def test_a_benchmark_is_a_dataset_of_ir_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
     import ir_datasets
 
+    monkeypatch.setattr(ir_tools, "_BLOCK", 50)
     kbbench_hf.ir_dataset("mini-stark", text="clean")
     dataset, kb = ir_datasets.load("kbbench/mini-stark/test"), kbbench_hf.KnowledgeBase.open("mini-stark")
     documents = list(dataset.docs_iter())
