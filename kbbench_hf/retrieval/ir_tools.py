@@ -102,6 +102,29 @@ class RetrievalCollection:
         return {str(row["id"]): {str(node): grade for node, grade in grades_of(row).items()} for row in rows}
 
 
+class NodeIterator:
+    """The documents at some places, in order; it can be sliced, and bounds may be shares, as in `[:1/3]`."""
+
+    def __init__(self, collection: RetrievalCollection, places: range) -> None:
+        self._collection, self._places, self._documents = collection, places, collection.documents(places)
+
+    def __iter__(self) -> Iterator[NodeDocument]:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> NodeDocument:
+        """Return the next document."""
+        return next(self._documents)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return the document at a place, or an iterator over a slice."""
+        if not isinstance(key, slice):
+            return next(self._collection.documents([self._places[key]]))
+        n = len(self._places)
+        start, stop = (int(each * n) if isinstance(each, float) else each for each in (key.start, key.stop))
+        return NodeIterator(self._collection, self._places[start : stop : key.step])
+
+
 def mteb_task(
     name: str,
     split: str | None = None,
@@ -200,7 +223,7 @@ def ir_dataset(
     """Return a retrieval benchmark, or a knowledge base of one's own, as a dataset of ir_datasets.
 
     It is also registered as `kbbench/NAME/SPLIT`, for tools that take an id; the last call with an id counts. Each
-    document has `text` (which `default_text` returns), `name` and `type`; the judgments are TREC's.
+    document has `text` (which `default_text` returns), `name` and `type`; judgments have the fields of TREC's.
 
     Args:
         name: see `mteb_task`, as for all others.
@@ -219,30 +242,20 @@ def ir_dataset(
     """
     try:
         import ir_datasets
-        from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQuery, TrecQrel
-        from ir_datasets.indices import Docstore
     except ImportError:
         raise missing_extra("ir-datasets", "harnesses") from None
     collection = RetrievalCollection.open(name, split, text, relations)
+    key = collection.task.task_key
+    dataset_id = f"{NAMESPACE}/{key.benchmark}/{key.split}"
+    ir_datasets.registry._registered.pop(dataset_id, None)  # a dataset that was built again replaces its old rows
+    ir_datasets.registry.register(dataset_id, ir_datasets.Dataset(*_ir_handlers(collection)))
+    return ir_datasets.load(dataset_id)
 
-    class NodeIterator:
-        """Documents in order, which can be sliced; bounds may be shares, as in `[:1/3]`."""
 
-        def __init__(self, places: range) -> None:
-            self._places, self._documents = places, collection.documents(places)
-
-        def __iter__(self) -> Iterator[NodeDocument]:
-            return self
-
-        def __next__(self) -> NodeDocument:
-            return next(self._documents)
-
-        def __getitem__(self, key: Any) -> Any:
-            if not isinstance(key, slice):
-                return next(collection.documents([self._places[key]]))
-            n = len(self._places)
-            start, stop = (int(each * n) if isinstance(each, float) else each for each in (key.start, key.stop))
-            return NodeIterator(self._places[start : stop : key.step])
+def _ir_handlers(collection: RetrievalCollection) -> Sequence[Any]:
+    """Return the documents, queries and judgments in the classes of ir_datasets."""
+    from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQuery, TrecQrel
+    from ir_datasets.indices import Docstore
 
     class NodeStore(Docstore):  # type: ignore[misc]
         def get_many_iter(self, doc_ids: Sequence[str]) -> Iterator[NodeDocument]:
@@ -250,7 +263,7 @@ def ir_dataset(
 
     class Nodes(BaseDocs):  # type: ignore[misc]
         def docs_iter(self) -> NodeIterator:
-            return NodeIterator(range(len(collection.rows)))
+            return NodeIterator(collection, range(len(collection.rows)))
 
         def docs_cls(self) -> type[NodeDocument]:
             return NodeDocument
@@ -280,8 +293,4 @@ def ir_dataset(
             grades = sorted({grade for of in collection.qrels.values() for grade in of.values()})
             return {grade: f"grade {grade}" for grade in grades}
 
-    key = collection.task.task_key
-    dataset_id = f"{NAMESPACE}/{key.benchmark}/{key.split}"
-    ir_datasets.registry._registered.pop(dataset_id, None)  # a dataset that was built again replaces its old rows
-    ir_datasets.registry.register(dataset_id, ir_datasets.Dataset(Nodes(), Queries(), Qrels()))
-    return ir_datasets.load(dataset_id)
+    return Nodes(), Queries(), Qrels()
