@@ -16,14 +16,13 @@ import random
 import re
 import tempfile
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kbbench_hf.benchmarks import TaskKey, benchmark, find_dataset
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
-from kbbench_hf.benchmarks.genres.prompts import open_prompt
+from kbbench_hf.benchmarks.genres.prompts import open_named_prompt
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.metrics.triple_lists import spelling_key
 from kbbench_hf.runners.jobs import Sampling
@@ -45,51 +44,37 @@ TEXT2KG = {
 """Name -> its prompt, the options, and whether the server enforces the JSON schema."""
 GENRES = {
     f"{prompt}{', structured' if structured else ''}": (prompt, ONE, structured)
-    for prompt in ("open", "named", "short")
+    for prompt in ("open", "open-named", "short")
     for structured in (False, True)
 }
-_SHORT = "You write down the facts of a text as triples: a thing, a relation, another thing."
-_FIELDS = 'Answer with JSON only: {"triples": [{"subject": "...", "relation": "...", "object": "..."}]}'
-_TEXT = {"type": "string"}
-_PARTS = ("subject", "relation", "object")
+_SHORT = """You write down the facts of a text as triples: a thing, a relation, another thing.
+
+Answer with JSON only: {"triples": [{"subject": "...", "relation": "...", "object": "..."}]}"""
+_REMINDER = "\nFacts of this text, with names from it only:"
 _ARTICLE = re.compile(r"^(the|an?) ", re.I)
-_TRIPLE = {
-    "type": "object",
-    "properties": dict.fromkeys(_PARTS, _TEXT),
-    "required": list(_PARTS),
-    "additionalProperties": False,
-}
-_SCHEMA = {"type": "object", "properties": {"triples": {"type": "array", "items": _TRIPLE}}, "required": ["triples"]}
 
 
-def named(example: Example, examples: Examples, options: PromptOptions, *, short: bool = False) -> Prompt:
-    """Return GenRES's open prompt with triples of named fields; `short` has no rules, and a reminder with each text."""
-    prompt = open_prompt(example, examples, options)
-    messages = []
-    for message in prompt.messages:
-        content = str(message["content"])
-        if message["role"] == "system":
-            rules = content.rpartition("\n\n")[0].replace('["subject", "relation", "object"]', "of three fields")
-            content = f"{_SHORT if short else rules}\n\n{_FIELDS}"
-        elif message["role"] == "assistant":
-            triples = [dict(zip(_PARTS, each, strict=True)) for each in json.loads(content)["triples"]]
-            content = json.dumps({"triples": triples}, ensure_ascii=False)
-        elif short:
-            content += "\nFacts of this text, with names from it only:"
-        messages.append({**message, "content": content})
-    return replace(prompt, messages=messages, json_schema=_SCHEMA)
+def short(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+    """Return the prompt `open-named` without its rules, and with a reminder after each text."""
+    prompt = open_named_prompt(example, examples, options)
+    messages = [
+        {**each, "content": _SHORT if each["role"] == "system" else f"{each['content']}{_REMINDER}"}
+        if each["role"] != "assistant"
+        else each
+        for each in prompt.messages
+    ]
+    return replace(prompt, messages=messages)
 
 
 def genres_task(name: str, limit: int) -> EvalTask:
-    """Return the train sentences of GenRES as a task, with `named` and `short` among its prompts."""
+    """Return the train sentences of GenRES as a task, with `short` among its prompts."""
     bench = benchmark(name)
     lines = Path(__file__).with_name("genres_train.jsonl").read_text(encoding="utf-8").splitlines()[:limit]
     rows = []
     for place, line in enumerate(map(json.loads, lines)):
         triples = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in line["gold"]]
         rows.append({"id": f"train-{place}", "text": line["text"], "triples": triples, "triples_stated": triples})
-    prompts = {**bench.asking.prompts, "named": named, "short": partial(named, short=True)}
-    bench = replace(bench, asking=replace(bench.asking, prompts=prompts))
+    bench = replace(bench, asking=replace(bench.asking, prompts={**bench.asking.prompts, "short": short}))
     examples = Examples(rows, CorpusContext("sentences", ()), mode="reference")
     return EvalTask(bench, examples, TaskKey(name, "sentences", "train", "reference"), "train", len(rows))
 

@@ -23,7 +23,13 @@ from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
 from kbbench_hf.benchmarks.genres.closed import strangers
-from kbbench_hf.benchmarks.genres.prompts import closed_prompt, closed_prompt_1, open_prompt, semi_open_prompt
+from kbbench_hf.benchmarks.genres.prompts import (
+    closed_prompt,
+    closed_prompt_1,
+    open_named_prompt,
+    open_prompt,
+    semi_open_prompt,
+)
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.generative_re import (
@@ -276,7 +282,13 @@ def _parser(name: str) -> Callable[..., Any]:
 
 
 _ASKING = base.Asking(
-    prompts={"open": open_prompt, "semi-open": semi_open_prompt, "closed": closed_prompt, "closed-1": closed_prompt_1},
+    prompts={
+        "open": open_prompt,
+        "open-named": open_named_prompt,
+        "semi-open": semi_open_prompt,
+        "closed": closed_prompt,
+        "closed-1": closed_prompt_1,
+    },
     parsers={
         "careful": _parser("careful"),
         "careful-semi-open": _parser("careful_semi_open"),

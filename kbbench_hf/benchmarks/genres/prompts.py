@@ -26,13 +26,21 @@ _SCOPES = {
     "document": "The text is a whole document: relations may span its sentences. Call a thing by one name throughout.",
 }
 _SCHEMA = json.loads(Path(__file__).with_name("reply_schema.json").read_text(encoding="utf-8"))
+_PARTS = ("subject", "relation", "object")
+_TRIPLE = {
+    "type": "object",
+    "properties": {part: {"type": "string"} for part in _PARTS},
+    "required": [*_PARTS],
+    "additionalProperties": False,
+}
+_NAMED_SCHEMA = {**_SCHEMA, "properties": {"triples": {"type": "array", "items": _TRIPLE}}}
 _MAX_TOKENS = {"sentence": 512, "bag": 512, "document": 2048}
 
 
 def _prompt(
     strategy: str, example: Example, examples: Examples, options: PromptOptions, *, repeated: bool = False
 ) -> Prompt:
-    closed = strategy == "closed"
+    closed, named = strategy == "closed", strategy == "open_named"
     mode, lists, context = options.mode, TOPIC_MODES[options.mode], examples.context
     dataset = _datasets()[context.config]
     level = dataset["level"]
@@ -51,12 +59,13 @@ def _prompt(
         messages.append(
             {"role": "user", "content": _question(dataset["text"], offered_pairs(shown, mode) if closed else None)}
         )
-        messages.append({"role": "assistant", "content": json.dumps({"triples": dataset["triples"]})})
+        triples = [dict(zip(_PARTS, each, strict=True)) for each in dataset["triples"]] if named else dataset["triples"]
+        messages.append({"role": "assistant", "content": json.dumps({"triples": triples})})
     pairs = offered_pairs(example, mode, context.strangers.get(example["id"])) if closed else None
     if pairs and not repeated:  # a pair with two gold relations is one pair
         pairs = list({match_key(pair): pair for pair in reversed(pairs)}.values())[::-1]
     messages.append({"role": "user", "content": _question(example["text"], pairs)})
-    return Prompt(messages, max_tokens=_MAX_TOKENS[level], json_schema=_SCHEMA)
+    return Prompt(messages, max_tokens=_MAX_TOKENS[level], json_schema=_NAMED_SCHEMA if named else _SCHEMA)
 
 
 def relations(config: str, mode: str) -> list[str]:
@@ -78,6 +87,8 @@ def _list(config: str, mode: str, name: str) -> list[str]:
 
 open_prompt = partial(_prompt, "open")
 """Asks for every relation of the text, in the model's own words."""
+open_named_prompt = partial(_prompt, "open_named")
+"""As `open_prompt`, with triples of named fields: small models drop parts of lists and copy the demonstration."""
 semi_open_prompt = partial(_prompt, "semi_open")
 """Asks for those relations of the text that the dataset has, between things of the dataset's types."""
 closed_prompt = partial(_prompt, "closed")

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -175,8 +176,9 @@ def test_each_dataset_and_strategy_has_a_prompt_of_its_own() -> None:
             for mode in MODES:
                 options = PromptOptions(mode=mode)
                 asked.add(json.dumps(prompt({"id": "", "text": "", "triples": []}, examples, options).messages))
-    # open; closed in 3 modes; semi-open, and in fixed where a list or direction differs; CDR's mark | in fixed-2
-    assert len(asked) == 6 + 18 + 6 + 2 + 2
+    # open in two forms; closed in 3 modes; semi-open, and in fixed where a list or direction differs; CDR's mark | in
+    # fixed-2
+    assert len(asked) == 2 * 6 + 18 + 6 + 2 + 3
 
 
 def test_each_strategy_shows_what_it_should() -> None:
@@ -213,7 +215,14 @@ def test_a_demonstration_is_in_the_form_that_is_asked_for() -> None:
         examples = Examples([], CorpusContext(config, ("r",)))
         prompt = CORPORA.asking.prompts["open"]({"id": "", "text": "T", "triples": []}, examples, PromptOptions())
         answer = prompt.messages[-2]["content"]
-        assert sorted(CORPORA.asking.parsers["lenient"](answer, {}).answer) == sorted(json.loads(answer)["triples"])
+        triples = json.loads(answer)["triples"]
+        assert sorted(CORPORA.asking.parsers["lenient"](answer, {}).answer) == sorted(triples)
+        named = CORPORA.asking.prompts["open-named"]({"id": "", "text": "T", "triples": []}, examples, PromptOptions())
+        answer = named.messages[-2]["content"]
+        schema: Any = named.json_schema
+        required = schema["properties"]["triples"]["items"]["required"]
+        assert [[*each] for each in json.loads(answer)["triples"]] == [required] * len(triples)
+        assert sorted(CORPORA.asking.parsers["careful"](answer, {"text": "T"}).answer) == sorted(triples)
 
 
 def test_nothing_of_the_releases_prompts_is_in_ours(shared: Path) -> None:
