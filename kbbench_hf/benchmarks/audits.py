@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.errors import DataError, KBBenchError
-from kbbench_hf.files.datasets import CARD, DatasetFolder
+from kbbench_hf.files.datasets import CARD, DatasetFolder, canary
 from kbbench_hf.files.writing import write_text
 
 ClosedBook = Mapping[str, Sequence[str]]
@@ -173,6 +173,22 @@ def refuse_unwaived(findings: Iterable[Finding]) -> None:
         raise KBBenchError(
             f"{len(over)} baselines are above their limits: {listed}. Expected none. Fix the dataset, or accept each "
             f"in its card with a list item: - `{over[0].key}`: the reason in one sentence.",
+            code="audit",
+        )
+
+
+def refuse_without_canary(folder: DatasetFolder) -> None:
+    """Fail where the card does not have the canary of its dataset.
+
+    Raises:
+        KBBenchError: it has none or another one, so that leaked examples are not found by it.
+    """
+    title = re.search(r"^pretty_name: *(.*?) *$", read_card(folder), re.M)
+    wanted = canary(title[1].strip("'\"") if title else "")
+    if folder.canary != wanted:
+        raise KBBenchError(
+            f"The card of {folder.path} has the canary {folder.canary or 'of no dataset'}; expected {wanted}, by which "
+            "leaked examples are found. Build the dataset again.",
             code="audit",
         )
 

@@ -11,6 +11,7 @@ from kbbench_hf.benchmarks.audits import (
     beside_models,
     read_closed_book,
     refuse_unwaived,
+    refuse_without_canary,
     waived,
     write_into_card,
 )
@@ -41,7 +42,8 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     """Check the built DATASET for shortcuts with trivial baselines (keyword, position, length, random).
 
     Each baseline has a limit. The table is written into the dataset card; a score above its limit gives exit code 1,
-    unless the card accepts it in a list item with a reason: - `kg.first_unit`: the reason in one sentence.
+    unless the card accepts it in a list item with a reason: - `kg.first_unit`: the reason in one sentence. So does a
+    card without the canary GUID by which leaked examples are found.
 
     Examples:
       kbbench audit NAME --closed-book answers.jsonl
@@ -66,6 +68,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     else:
         _print(findings)
     refuse_unwaived(findings)
+    refuse_without_canary(folder)
 
 
 def _model_scores(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:

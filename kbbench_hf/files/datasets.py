@@ -14,6 +14,7 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from uuid import NAMESPACE_URL, uuid5
 
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files import file_sha256
@@ -98,6 +99,13 @@ class DatasetFolder:
         card = self.path / CARD
         parts = card.read_text(encoding="utf-8").split("---\n", 2) if card.is_file() else []
         return len(parts) == 3 and not parts[0] and _says_private(parts[1])
+
+    @property
+    def canary(self) -> str:
+        """The GUID on its card by which its texts are found in training data; empty where an older build has none."""
+        card = self.path / CARD
+        found = _CANARY.search(card.read_text(encoding="utf-8")) if card.is_file() else None
+        return found[1] if found else ""
 
     def configs(self) -> dict[str, list[str]]:
         """Return config -> splits."""
@@ -287,8 +295,40 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
     data["size_categories"] = [size_category(sum(len(each) for splits in tables.values() for each in splits.values()))]
     data["dataset_info"] = infos if len(infos) > 1 else infos[0]
     data["configs"] = configs
-    text = card[front.end() :] if front else card
+    text = (card[front.end() :] if front else card).rstrip() + "\n" + _facts_section(tables, data)
     return f"---\n{yaml.dump(data, sort_keys=False, allow_unicode=True).strip()}\n---\n{text}"
+
+
+MOST_LISTED = 12
+"""Configs whose splits the text of a card lists."""
+_CANARY = re.compile(r"canary GUID ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
+
+def canary(title: str) -> str:
+    """Return the GUID of a dataset by the title of its card: every build of it has the same.
+
+    >>> canary("mini-stark")
+    'f255d71a-c58b-5c95-bcb1-af74c4929a6f'
+    """
+    return str(uuid5(NAMESPACE_URL, f"{NAMESPACE}/{title}"))
+
+
+def _facts_section(tables: Tables, data: Row) -> str:
+    """Return the section of a card on size, splits, license and contamination."""
+    n_rows = sum(len(each) for splits in tables.values() for each in splits.values())
+    license_of = data.get("license_name") or data.get("license") or "not stated"
+    lines = [
+        f"- `{config}`: {', '.join(f'`{split}` {len(table):,}' for split, table in splits.items())}"
+        for config, splits in [*tables.items()][:MOST_LISTED]
+    ]
+    if len(tables) > MOST_LISTED:
+        lines.append(f"- {len(tables) - MOST_LISTED} more configs: `dataset_info` in the metadata has their splits")
+    listed = "\n".join(lines)
+    return (
+        f"\n## Size, license and contamination\n\n{n_rows:,} rows in {len(tables)} configs. License: {license_of}.\n\n"
+        f"{listed}\n\nThis is evaluation data: do not train on its test splits. This string marks copies of it:\n"
+        f"{NAMESPACE} canary GUID {canary(data.get('pretty_name') or '')}\n"
+    )
 
 
 def _features(schema: "pa.Schema") -> list[Row]:

@@ -53,6 +53,7 @@ class Texts(NamedTuple):
     rows: Mapping[Id, Row]
     kind: AnswerKind
     why_withheld: str = ""
+    canary: str = ""
 
 
 def schema_versions() -> list[str]:
@@ -310,6 +311,8 @@ def _content(texts: Texts, example_id: Id, answer: Row, messages: Sequence[Mappi
         raw, reference, metadata, answer = "", [], {}, {}
         messages = [{"role": message["role"]} for message in messages]
     fields["input"] = {"raw": raw, "reference": reference}
+    if texts.canary:
+        metadata["canary"] = texts.canary
     if metadata:
         fields["metadata"] = {name: text for name, text in metadata.items() if name not in ("id", *QUESTION_COLUMNS)}
     parsed = answer.get(kind.field)
@@ -376,7 +379,7 @@ def _texts(result: PlainResult) -> Texts:
         return Texts(rows, kind, "the license of the dataset does not allow it.")
     if result["benchmark"] not in benchmark_names() or find_dataset(result["benchmark"]).is_private:
         return Texts(rows, kind, "the dataset is private.")
-    return Texts(rows, kind)
+    return Texts(rows, kind, canary=find_dataset(result["benchmark"]).canary)
 
 
 def _model_folders(model: str) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def hub_tasks(bench: Benchmark) -> dict[str, str]:
 
 
 def eval_yaml(dataset: str) -> str:
-    """Return the `eval.yaml` that makes a dataset a benchmark on the Hub, with its headline tasks.
+    """Return the `eval.yaml` that makes a built dataset a benchmark on the Hub; empty if it has no headline config.
 
     The Hub lists such a leaderboard only for datasets it has allowed, and for frameworks it knows: mteb for retrieval,
     inspect_ai for the others. Source: huggingface/hub-docs, docs/hub/eval-results.md; inspect_ai 0.3.285, `HFTask`.
@@ -51,11 +51,14 @@ def eval_yaml(dataset: str) -> str:
     import yaml
 
     bench = benchmark(dataset)
-    split, retrieval = bench.data.default_split, not bench.asking.prompts
+    split, retrieval, built = bench.data.default_split, not bench.asking.prompts, find_dataset(dataset).configs()
     tasks = [
         {"id": task, **({"config": config} if retrieval else _reader_fields(bench, config, split)), "split": split}
         for config, task in hub_tasks(bench).items()
+        if config in built
     ]
+    if not tasks:
+        return ""
     record = {
         "name": bench.title,
         "description": " ".join(filter(None, (f"{bench.title}.", bench.facts.paper, NOT_OURS))),

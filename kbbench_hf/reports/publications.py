@@ -83,7 +83,7 @@ def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
             f"{folder.path} cannot be published: baselines of its audit are above their limits, and the card does not "
             f"accept them. See: kbbench audit {name}"
         )
-    return {**files, "eval.yaml": eval_yaml(name).encode()}
+    return {**files, **({"eval.yaml": tasks.encode()} if (tasks := eval_yaml(name)) else {})}
 
 
 def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:

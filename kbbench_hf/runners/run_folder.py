@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.benchmarks import TaskKey
+from kbbench_hf.benchmarks import TaskKey, find_dataset, rows_of_code
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
@@ -86,8 +86,15 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
         "python": platform.python_version(),
         **{name: found for name in _PACKAGES if (found := installed_version(name))},
     }
-    run = {"settings": written, "started": started, "versions": versions, **circumstances}
+    run = {"settings": written, "started": started, "versions": versions, **_canary(settings), **circumstances}
     write_text(file, json.dumps(run, indent=2) + "\n")
+
+
+def _canary(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the canary of the dataset whose texts are in the prompts of a run; it is not in the prompts."""
+    name = settings.get("benchmark")
+    canary = "" if not name or rows_of_code(name) else find_dataset(name, whole=False).canary
+    return {"canary": canary} if canary else {}
 
 
 def add_to_run(folder: Path, **facts: Any) -> None:

@@ -17,6 +17,7 @@ from packaging.licenses import canonicalize_license_expression
 
 import kbbench_hf.benchmarks
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
+from kbbench_hf.benchmarks.audits import refuse_without_canary
 from kbbench_hf.files.datasets import DatasetFolder, card_version
 from kbbench_hf.reports.publications import evaluate_modules, publications
 from tests.contract.croissant import MAX_CONFIGS, croissant
@@ -78,8 +79,25 @@ def test_a_built_card_adds_what_only_the_data_say(name: str) -> None:
     assert data.size_categories == ["n<1K" if rows < 1000 else "1K<n<10K"]
     assert {each["config_name"] for each in data.configs} == set(folder.configs())
     assert {each["version"] for each in data.configs} == {card_version(folder.revision)}
+    infos = data.dataset_info if isinstance(data.dataset_info, list) else [data.dataset_info]
+    sizes = {(each["config_name"], split["name"]): split["num_examples"] for each in infos for split in each["splits"]}
+    files = folder.manifest["files"].items()
+    assert sizes == {tuple(file[5:-8].split("/")): facts["rows"] for file, facts in files}
     given = yaml.safe_load(CARDS[name].read_text(encoding="utf-8").split("---\n")[1])
     assert {key: data.get(key) for key in given} == given, "the card stands there as its source has it"
+
+
+@pytest.mark.parametrize("name", MINIS)
+def test_a_built_card_has_the_canary_of_its_dataset_which_no_text_has(name: str) -> None:
+    folder = shipped(name)
+    refuse_without_canary(folder)
+    assert len({shipped(each).canary for each in MINIS}) == len(MINIS)
+    text = (folder.path / "README.md").read_text(encoding="utf-8").split("---\n", 2)[2]
+    config, (split, *_) = next(iter(folder.configs().items()))
+    assert f"- `{config}`: `{split}` {folder.table(config, split).num_rows:,}" in text.replace("`, `", "`\n- `")
+    assert "License: apache-2.0." in text
+    for config, splits in folder.configs().items():
+        assert not any(folder.canary in json.dumps(folder.table(config, each).to_pylist()) for each in splits)
 
 
 @pytest.mark.parametrize("name", CARDS)

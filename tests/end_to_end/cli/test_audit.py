@@ -51,6 +51,17 @@ def test_a_figure_above_its_limit_ends_with_1_until_the_card_waives_it(kbbench, 
     assert "A dozen islands hold no more." in file.read_text(encoding="utf-8")
 
 
+def test_a_card_without_the_canary_of_its_dataset_ends_with_1(kbbench, built, monkeypatch):
+    monkeypatch.setattr(audits, "FEWEST", 10_000)
+    canary = DatasetFolder(built).canary
+    card = built / "README.md"
+    text = card.read_text(encoding="utf-8")
+    for other in (canary[:-4] + "0000", "removed"):
+        card.write_text(text.replace(canary, other), encoding="utf-8")
+        done = kbbench("audit", "ska-open")
+        assert done.code == 1 and f"expected {canary}" in done.err
+
+
 def test_a_benchmark_without_an_audit_is_refused_with_those_that_have_one(kbbench):
     done = kbbench("audit", "mini-text2kg")
     assert done.code == 2 and "ska-open" in done.err

@@ -100,7 +100,8 @@ def test_load_dataset_returns_the_rows_of_this_build_and_of_this_folder(tmp_path
 
 def test_the_card_keeps_its_words_and_gains_sizes_and_features(tmp_path):
     text = (write_dataset(tmp_path / "small", TABLES, CARD).path / "README.md").read_text(encoding="utf-8")
-    assert text.endswith("# Small\n")
+    folder = DatasetFolder(tmp_path / "small")
+    assert "# Small\n\n## Size, license and contamination\n\n" in text and text.endswith(f"GUID {folder.canary}\n")
     for expected in ("license: mit", "config_name: questions", "num_examples: 2", "path: data/nodes/full.parquet"):
         assert expected in text
 

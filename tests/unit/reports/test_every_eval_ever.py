@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
 from kbbench_hf import run
-from kbbench_hf.benchmarks import benchmark, shipped_answers
+from kbbench_hf.benchmarks import benchmark, find_dataset, shipped_answers
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.reports.every_eval_ever import CHOICES, Evaluator, load_schema, schema_versions, write_record
@@ -160,6 +160,10 @@ def test_a_sample_has_the_question_the_gold_and_the_response_of_a_model(tmp_path
     lines = [json.loads(line) for line in (done.folder / "predictions.jsonl").read_text().splitlines()]
     rows = {row["id"]: row for row in load_examples("mini-ska").examples.rows}
     assert {each["sample_id"] for each in samples} == {line["id"] for line in lines}
+    canary = find_dataset("mini-ska").canary
+    assert canary and {each["metadata"]["canary"] for each in samples} == {canary}
+    assert json.loads((done.folder / "run.json").read_text())["canary"] == canary
+    assert server.requests and not any(canary in prompt for prompt, _ in server.requests)
     for line in lines:
         of_line = [each for each in samples if each["sample_id"] == line["id"]]
         assert {each["output"]["raw"][0] for each in of_line} == {line["response"]}
