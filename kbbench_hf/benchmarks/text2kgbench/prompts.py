@@ -224,7 +224,8 @@ def _plain_label(name: str) -> str:
 def short(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     """Return the chat prompt for small models: no concepts or rules, and a reminder with each sentence.
 
-    The reminder is the last text before the reply: small models copy the names of the demonstration without it.
+    The reminder is the last text before the reply: SmolLM2-135M copies more names of the demonstration without it.
+    Gemma 3 270M copies more with this prompt than with `current`, but all its replies can be parsed.
     """
     prompt = current(example, examples, options)
     ontology = examples.context.ontologies[example["ontology_id"]]
