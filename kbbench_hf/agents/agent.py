@@ -284,8 +284,3 @@ def _sendable(name: str) -> str:
     ('walk_the_graph_', 'unknown')
     """
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
-
-
-def shown_ids(steps: Sequence[AgentStep]) -> list[Id]:
-    """Return the distinct ids of all nodes in results, in order."""
-    return list(dict.fromkeys(each for step in steps for outcome in step.outcomes for each in outcome.shown))

@@ -169,9 +169,9 @@ class AgentTools:
         if number > len(starts):
             raise WrongCallError("bad_arguments", f"{TEXT_PAGE} is {number}; the text has {len(starts)} pages.")
         ((node_id, node_type, name, _),) = self._summaries.of(np.array([row]))
-        found = {"id": node_id, "type": node_type, "name": name, "page": number, "pages": len(starts)}
-        found |= {"characters": len(text), "text": text[slice(*[*starts, len(text)][number - 1 : number + 1])]}
-        return Outcome(found | ({"next_page": number + 1} if number < len(starts) else {}))
+        page = {"id": node_id, "type": node_type, "name": name, "page": number, "pages": len(starts)}
+        page |= {"characters": len(text), "text": text[slice(*[*starts, len(text)][number - 1 : number + 1])]}
+        return Outcome(page | ({"next_page": number + 1} if number < len(starts) else {}))
 
     def _select(self, arguments: Arguments, question: "QuestionState") -> Outcome:
         ignored: list[dict[str, Any]] = []

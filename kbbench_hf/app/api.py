@@ -49,8 +49,8 @@ def routes(boards: Boards) -> list[Route]:
         return _json([_place(boards, task_key) for task_key in boards.places()])
 
     def board(request: Request) -> Response:
-        asked = dict(request.query_params)
-        return board_answer(boards, as_task_key(asked.get("place", "")), asked)
+        query = dict(request.query_params)
+        return board_answer(boards, as_task_key(query.get("place", "")), query)
 
     def row(request: Request) -> Response:
         return _json(row_values(boards, request.path_params["row"]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.app.board_table import board_problem, more_html, n_systems, plot_html, row_address, table_html
 from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label, task_label
@@ -54,9 +54,9 @@ def overview_html(boards: Boards) -> str:
 
 def line_of(boards: Boards, places: list[TaskKey]) -> BenchmarkLine:
     """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
-    found = {task_key: boards.board(task_key) for task_key in places}
-    task_key = max(places, key=lambda each: sum(row.badge != "published" for row in found[each].rows))
-    here = _systems(found[task_key])
+    by_place = {task_key: boards.board(task_key) for task_key in places}
+    task_key = max(places, key=lambda each: sum(row.badge != "published" for row in by_place[each].rows))
+    here = _systems(by_place[task_key])
     leaders = here.rows[:N_LEADERS]
     axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
     others = len(places) - 1
@@ -170,22 +170,13 @@ def board_tab(boards: Boards) -> BoardTab:
         except KBBenchError as error:
             return board_problem(error), 1
 
-    def clicked(
-        event: gr.SelectData,
-        task_key: str,
-        search: str,
-        origin: str,
-        sort: str,
-        shown: list[str],
-        page: float,
-        size: str,
-        type: str,
-    ) -> object:
+    def clicked(event: gr.SelectData, *view: Any) -> object:
         """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
+        task_key, search, origin, sort, shown, page, *kinds = view
         wanted = _clicked_view(event.value, sort, page)
         if wanted is None:
             return gr.skip(), gr.skip(), gr.skip()
-        return *find(task_key, search, origin, wanted[0], shown, wanted[1], size, type), wanted[0]
+        return *find(task_key, search, origin, wanted[0], shown, wanted[1], *kinds), wanted[0]
 
     def drawing(event: gr.SelectData, task_key: str) -> object:
         return _plot_of_axes(boards, task_key, event.value) or gr.skip()

@@ -32,17 +32,17 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
     """Return the page of a board that a view leaves."""
     rows = board.chosen(view)
     visible, number, n_pages = page_of(rows, view.page)
-    kept = chosen_columns(board, shown)
-    headings = [_heading(column, view.sort) for column in kept]
+    columns_shown = chosen_columns(board, shown)
+    headings = [_heading(column, view.sort) for column in columns_shown]
     start = (number - 1) * PAGE
     above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
     visible = board.differences([*above, *visible])[len(above) :]
     lines = [
         [
             (head["css"], *cell, _bar(board, row) if column.metric == board.headline else None)
-            for head, column, cell in zip(headings, kept, line, strict=True)
+            for head, column, cell in zip(headings, columns_shown, line, strict=True)
         ]
-        for row, line in zip(visible, cells(visible, kept), strict=True)
+        for row, line in zip(visible, cells(visible, columns_shown), strict=True)
     ]
     begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
     words = f"{len(rows):,} of {n_systems(len(board.rows))}" if len(rows) < len(board.rows) else n_systems(len(rows))
@@ -51,7 +51,7 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
         if any(row.group for row in rows)
         else "."
     )
-    columns = ",".join(column.heading for column in kept)
+    columns = ",".join(column.heading for column in columns_shown)
     query = {"place": str(task_key), **view.address, "columns": columns}
     return render_html(
         "board",
@@ -97,24 +97,20 @@ def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     means = {
         key: sum(row.figures[board.headline].value for row in rows.values()) / len(rows) for key, rows in scores.items()
     }
+    to_row, to_board = Markup('<a href="{}">{}</a>'), Markup('<a href="?place={}">{}</a>')
     ranked = sorted(scores, key=lambda key: (-len(scores[key]), sign * means[key], key))[:N_SUMMARY]
     lines = [
         [
-            _link(*next((task_key, row) for task_key, row in scores[key].items())),
+            to_row.format(row_address(*next(iter(scores[key].items()))), key[0]),
             *(scores[key][each].figures[board.headline].text() if each in scores[key] else "" for each in alike),
             f"{means[key]:.4f}" if len(scores[key]) == len(alike) else "",
         ]
         for key in ranked
     ]
-    link = Markup('<a href="?place={}">{}</a>')
-    headings = ["system", *(link.format(each, task_keys_apart(each, alike)) for each in alike)]
+    headings = ["system", *(to_board.format(each, task_keys_apart(each, alike)) for each in alike)]
     note = f"{n_systems(len(scores))}, the first {N_SUMMARY} shown. " if len(scores) > N_SUMMARY else ""
     note += "Mean: unweighted over the datasets, for systems with a score on each."
     return table([*headings, "mean"], lines, note=note)
-
-
-def _link(task_key: TaskKey, row: Row) -> str:
-    return Markup('<a href="{}">{}</a>').format(row_address(task_key, row), row.system)
 
 
 def board_problem(error: KBBenchError) -> str:
@@ -164,8 +160,8 @@ def plot_html(board: Board, task_key: TaskKey, x: str, y: str) -> str:
     rows = [row for row in board.rows if row.id in values and row.id in scores]
     points = [(-values[row.id] if across.descending else values[row.id], scores[row.id]) for row in rows]
     front = set(pareto_front(points, not up.descending))
-    kept = [row for n, row in enumerate(rows) if n < N_DOTS or n in front]
-    dots = [Dot(values[row.id], row.figures[up.metric], row.system, row_address(task_key, row)) for row in kept]
+    plotted = [row for n, row in enumerate(rows) if n < N_DOTS or n in front]
+    dots = [Dot(values[row.id], row.figures[up.metric], row.system, row_address(task_key, row)) for row in plotted]
     x_axis, y_axis = (COSTS.get(x, x), not across.descending), (y, not up.descending)
     drawn = scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
     axes = {"y": ("y axis", y, y_choices), "x": ("x axis", x, x_choices)}

@@ -104,10 +104,10 @@ class Boards:
     def open_places(self) -> list[TaskKey]:
         """Return the places that take submissions: the default split and mode of what is here or listed."""
         listed = self.listing.names() if self.listing else ()
-        found = {name: benchmark(name) for name in importable_names() if name in listed or at_hand(name)}
+        importable = {name: benchmark(name) for name in importable_names() if name in listed or at_hand(name)}
         return [
             TaskKey(name, config, each.data.default_split, each.scoring.modes[0])
-            for name, each in found.items()
+            for name, each in importable.items()
             for config in each.data.configs
         ]
 

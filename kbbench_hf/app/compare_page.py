@@ -36,7 +36,7 @@ def compare_html(boards: Boards, task_key: TaskKey, ids: Sequence[str]) -> str:
     tested = len(scored) > 1
     return render_html(
         "compare",
-        warnings=warnings_html(rows),
+        warnings=render_html("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings]),
         figures=score_table(board, rows),
         untested=[row.system for row in rows if row.badge == "published"],
         tests=test_table(store, board, scored) if tested else "",
@@ -45,11 +45,6 @@ def compare_html(boards: Boards, task_key: TaskKey, ids: Sequence[str]) -> str:
         disagreements=disagreement_table(store, board, scored) if tested else "",
         examples=disagreement_examples(boards, board, task_key, scored) if tested else "",
     )
-
-
-def warnings_html(rows: Sequence[Row]) -> str:
-    """Return the warnings on the scores of the rows."""
-    return render_html("warnings", warnings=[(row.system, each) for row in rows for each in row.warnings])
 
 
 def score_table(board: Board, rows: Sequence[Row]) -> str:
@@ -200,8 +195,8 @@ def _bars(tests: Sequence[PairedTest]) -> list[ChartBar | None]:
 
 
 def _mean_difference(differences: np.ndarray) -> BoardScore:
-    found = estimate(differences, bounded=False)
-    return BoardScore(found.value, *found.ci95)
+    gap = estimate(differences, bounded=False)
+    return BoardScore(gap.value, *gap.ci95)
 
 
 def _label(board: Board, metric: str) -> str:

@@ -49,12 +49,12 @@ def examples_of(
             example_id,
             scores,
             {
-                name: explain(task.examples, by_id[example_id], said[example_id])
-                if explain and task and example_id in by_id and said.get(example_id) is not None
+                name: explain(task.examples, by_id[example_id], own[example_id])
+                if explain and task and example_id in by_id and own.get(example_id) is not None
                 else None
-                for name, said in answers.items()
+                for name, own in answers.items()
             },
-            {name: _cut(json.dumps(said.get(example_id), ensure_ascii=False)) for name, said in answers.items()},
+            {name: _cut(json.dumps(own.get(example_id), ensure_ascii=False)) for name, own in answers.items()},
         )
         for example_id, scores in chosen.items()
     ]
@@ -64,8 +64,8 @@ def why_no_answers(boards: Boards, task_key: TaskKey, rows: Sequence[Row]) -> st
     """Return why what rows answered is not shown nor handed on; empty where it is."""
     if why := why_hidden(task_key):
         return why
-    kept = all(boards.index.store.has_predictions(row.id) for row in rows)
-    return "" if kept else "Only scores are kept: the source states no licence to hand its answers on."
+    all_stored = all(boards.index.store.has_predictions(row.id) for row in rows)
+    return "" if all_stored else "Only scores are kept: the source states no licence to hand its answers on."
 
 
 def why_hidden(task_key: TaskKey) -> str:

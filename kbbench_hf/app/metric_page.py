@@ -75,8 +75,8 @@ def page(name: str) -> "gr.Blocks":
             gr.Markdown(card)
 
         def computed(predictions: str, references: str, mode: str | None) -> tuple[str, Row]:
-            found = compute(name, predictions, references, mode)
-            return explained(name, found, predictions, references, mode), found
+            scores = compute(name, predictions, references, mode)
+            return explained(name, scores, predictions, references, mode), scores
 
         inputs = [predictions, references, mode]
         button.click(computed, inputs, [answer, scores], api_name="compute")

@@ -196,9 +196,9 @@ def _own_rows_menu(boards: Boards, profile: "gr.OAuthProfile | None") -> tuple[o
     import gradio as gr
 
     boards.index.update()
-    found = boards.index.of_submitter(profile.username) if profile else []
-    choices = [(_own_label(record, withdrawn), record.id) for record, withdrawn in found]
-    return gr.Dropdown(choices, value=None), gr.Accordion(visible=bool(found))
+    own_rows = boards.index.of_submitter(profile.username) if profile else []
+    choices = [(_own_label(record, withdrawn), record.id) for record, withdrawn in own_rows]
+    return gr.Dropdown(choices, value=None), gr.Accordion(visible=bool(own_rows))
 
 
 def described_system(
@@ -249,8 +249,8 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
     >>> organisations({"preferred_username": "ada", "orgs": [{"name": "ACME Ltd", "preferred_username": "acme"}]})
     ['acme']
     """
-    found = profile.get("orgs")
-    known = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    orgs = profile.get("orgs")
+    known = [each for each in orgs if isinstance(each, dict)] if isinstance(orgs, list) else []
     return [str(each["preferred_username"]) for each in known if each.get("preferred_username")]
 
 

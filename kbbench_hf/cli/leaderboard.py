@@ -128,13 +128,13 @@ def rescore_(store: Path, results: str | None, everything: bool, submissions: tu
     if not (everything or submissions):
         raise UsageError("No submission is named; expected ids of submissions. Name some, or use --all.")
     opened, _ = _open_store(store, results, None if everything else submissions)
-    found = [rescore(opened, each) for each in (opened.visible() if everything else submissions)]
-    for each in found:
+    outcomes = [rescore(opened, each) for each in (opened.visible() if everything else submissions)]
+    for each in outcomes:
         echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")
-    kept = [each for each in found if each.outcome != "figures only"]
-    same = sum(each.outcome == "identical" for each in kept)
-    echo(f"{same:,} of {len(kept):,} identical")
-    sys.exit(0 if same == len(kept) else 1)
+    scored = [each for each in outcomes if each.outcome != "figures only"]
+    same = sum(each.outcome == "identical" for each in scored)
+    echo(f"{same:,} of {len(scored):,} identical")
+    sys.exit(0 if same == len(scored) else 1)
 
 
 @command.command()
@@ -188,10 +188,8 @@ def fsck(store: Path, results: str | None, recover: bool) -> None:
         with connection(outbox.repository.name):
             problems += outbox.verify()
         waiting = outbox.backlog()
-        echo(
-            f"backlog: {len(waiting):,} submissions wait for the Hub"
-            + (f"; send them: {_sync(store, results)}" if waiting else "")
-        )
+        remedy = f"; send them: kbbench leaderboard sync --store {store} --results {results}" if waiting else ""
+        echo(f"backlog: {len(waiting):,} submissions wait for the Hub{remedy}")
     for problem in problems:
         echo(problem)
     n_events = Index(opened).rebuild()
@@ -233,7 +231,3 @@ def _print_download(done: Restored) -> None:
         echo(f"downloaded {done.n_submissions:,} submissions and {done.n_events:,} events{again}")
     for line in (*done.problems, *done.lost):
         echo(line, err=True)
-
-
-def _sync(store: Path, results: str | None) -> str:
-    return f"kbbench leaderboard sync --store {store} --results {results}"

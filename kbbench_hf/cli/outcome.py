@@ -77,8 +77,8 @@ def _run(arguments: list[str], debug: bool) -> tuple[int, KBBenchError | None]:
         with suppress(OSError):
             if debug:
                 traceback.print_exc()
-        found = as_kbbench_error(error)
-        return found.exit_code, found
+        converted = as_kbbench_error(error)
+        return converted.exit_code, converted
 
 
 def as_kbbench_error(error: BaseException) -> KBBenchError:

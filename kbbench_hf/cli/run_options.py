@@ -29,12 +29,12 @@ class _JsonObject(click.ParamType[dict[str, Any]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
         try:
-            found = json.loads(value) if isinstance(value, str) else value
+            parsed = json.loads(value) if isinstance(value, str) else value
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             self.fail(f"{value!r} is not a JSON object. Write it like '{{\"top_k\": 20}}'.", param, ctx)
-        return found
+        return parsed
 
 
 _KNOWN_NAMES: Mapping[str, Callable[[Benchmark], Iterable[str]]] = {

@@ -164,10 +164,10 @@ class DatasetFolder:
         manifest = self.manifest
         for name, facts in {**manifest["files"], **manifest.get("answers", {})}.items():
             file = self.file(name)
-            found = file_sha256(file) if file.is_file() else "no file"
-            if found != facts["sha256"]:
+            actual = file_sha256(file) if file.is_file() else "no file"
+            if actual != facts["sha256"]:
                 raise DataError(
-                    f"{file} does not match its manifest: expected {facts['sha256']}, found {found}. Build it again."
+                    f"{file} does not match its manifest: expected {facts['sha256']}, found {actual}. Build it again."
                 )
 
 

@@ -112,17 +112,17 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
                 error.close()
             if gone or attempt == ATTEMPTS - 1:
                 arrived = part.stat().st_size if part.is_file() else 0
-                kept = f", and are kept in {part}" if arrived else ""
+                where_kept = f", and are kept in {part}" if arrived else ""
                 raise KBBenchError(
-                    f"{file.url}: {error}. {arrived:,} of {file.size:,} bytes arrived{kept}. "
+                    f"{file.url}: {error}. {arrived:,} of {file.size:,} bytes arrived{where_kept}. "
                     "Run the same command again to continue, or give a folder with --source."
                 ) from error
             time.sleep(pause_seconds * 2**attempt)
-    found = file_sha256(part)
-    if found != file.sha256:
+    actual = file_sha256(part)
+    if actual != file.sha256:
         part.unlink()
         raise DataError(
-            f"{file.url}: SHA-256 {found} over {file.size:,} bytes; expected {file.sha256}. The server's file is not "
+            f"{file.url}: SHA-256 {actual} over {file.size:,} bytes; expected {file.sha256}. The server's file is not "
             "the pinned one, or was damaged on its way; it was dropped. Run the same command again."
         )
     put_in_place(part, target)

@@ -70,13 +70,13 @@ def stores_of(folder: Path) -> list[Path]:
     That is in the folder, unless it is in a Python package, and then under `$XDG_CACHE_HOME` (`~/.cache`). All folders
     share that, so it needs the revision of a manifest.
     """
-    found = revision(folder)
+    digest = revision(folder)
     packaged = any((parent / "__init__.py").is_file() for parent in folder.resolve().parents)
-    stores = [] if packaged else [folder / CACHE / found]
+    stores = [] if packaged else [folder / CACHE / digest]
     if (folder / MANIFEST).is_file():
         with suppress(RuntimeError):  # no home folder
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-            stores.append(cache / "kbbench-hf" / "knowledge_base" / f"{found}-{FORMAT}")
+            stores.append(cache / "kbbench-hf" / "knowledge_base" / f"{digest}-{FORMAT}")
     return stores
 
 

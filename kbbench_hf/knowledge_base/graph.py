@@ -53,11 +53,11 @@ class Adjacency:
     def without_loops(self) -> Self:
         """Return the edges between different nodes; this object itself where no edge joins a node to itself."""
         of_nodes = self.indptr[:: self.n_relations]
-        kept = self.indices != np.repeat(np.arange(len(of_nodes) - 1), np.diff(of_nodes))
-        if kept.all():
+        no_loop = self.indices != np.repeat(np.arange(len(of_nodes) - 1), np.diff(of_nodes))
+        if no_loop.all():
             return self
-        before = np.concatenate([np.zeros(1, self.indptr.dtype), np.cumsum(kept, dtype=self.indptr.dtype)])
-        return replace(self, indptr=before[self.indptr], indices=self.indices[kept])
+        before = np.concatenate([np.zeros(1, self.indptr.dtype), np.cumsum(no_loop, dtype=self.indptr.dtype)])
+        return replace(self, indptr=before[self.indptr], indices=self.indices[no_loop])
 
     def gather(self, nodes: Rows, relation: int | None = None) -> Neighbors:
         """Return the neighbors of each node, in the order of the relations where `relation` is None."""

@@ -115,10 +115,10 @@ class Metapath:
     def _start(self, graph: Graph, walk: MetapathWalk, rows: dict[str, int]) -> NDArray[np.integer]:
         if walk.topic is None:
             return graph.of_type(walk.start_type)
-        found = graph.node_types[graph.type_ids[rows[walk.topic]]]
-        if found != walk.start_type:
+        topic_type = graph.node_types[graph.type_ids[rows[walk.topic]]]
+        if topic_type != walk.start_type:
             raise UsageError(
-                f"Row {rows[walk.topic]} is a {found}; expected a {walk.start_type} as topic {walk.topic!r} "
+                f"Row {rows[walk.topic]} is a {topic_type}; expected a {walk.start_type} as topic {walk.topic!r} "
                 f"of {self.text!r}."
             )
         return np.array([rows[walk.topic]])

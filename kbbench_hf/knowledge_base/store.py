@@ -134,16 +134,16 @@ class KnowledgeBase:
         """
         wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if self._is_dense:
-            found = [int(one) if isinstance(one, int | np.integer) and 0 <= one < len(self) else -1 for one in wanted]
+            rows = [int(one) if isinstance(one, int | np.integer) and 0 <= one < len(self) else -1 for one in wanted]
         else:
-            found = [self._row_of.get(one, -1) for one in wanted]
-        unknown = [one for one, row in zip(wanted, found, strict=True) if row < 0]
+            rows = [self._row_of.get(one, -1) for one in wanted]
+        unknown = [one for one, row in zip(wanted, rows, strict=True) if row < 0]
         if unknown:
             raise DataError(
                 f"{len(unknown)} ids are not in the knowledge base: {', '.join(map(repr, unknown[:10]))}. "
                 f"Expected ids such as {self.nodes['id'][0].as_py()!r}."
             )
-        return np.array(found, np.int64)
+        return np.array(rows, np.int64)
 
     def row_of(self, node_id: int | str) -> int | None:
         """Return the row number of an id; None where no node has it."""

@@ -277,8 +277,8 @@ def is_dense(ids: pa.Array) -> bool:
 
 def _numbered_names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, what: str) -> list[str]:
     """Return the names of the node types or relations by number."""
-    found = pc.unique(used)
-    if found.null_count or "" in (names := found.to_pylist()):
+    distinct = pc.unique(used)
+    if distinct.null_count or "" in (names := distinct.to_pylist()):
         raise DataError(f"A row has no {what}; expected a name in every row. Fill the column.")
     if schema is None:
         return sorted(names)

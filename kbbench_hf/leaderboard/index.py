@@ -65,7 +65,7 @@ class Index:
         return self.file.trying_again(self._update)
 
     def _update(self) -> int:
-        events, n_new, said = self.store.events, 0, time.monotonic()
+        events, n_new, reported = self.store.events, 0, time.monotonic()
         with self.file.connection() as db:
             quiet = dict(db.execute("SELECT folder, changed FROM quiet"))
             for folder in events.folders():
@@ -73,8 +73,8 @@ class Index:
                 name = folder.relative_to(events.folder).as_posix()
                 if quiet.get(name) == changed:
                     continue
-                if time.monotonic() - said > SECONDS_BETWEEN_WORDS:
-                    said = time.monotonic()
+                if time.monotonic() - reported > SECONDS_BETWEEN_WORDS:
+                    reported = time.monotonic()
                     LOG.warning("%s: %s events are taken in, and it goes on", self.file.path, f"{n_new:,}")
                 db.execute("BEGIN IMMEDIATE")  # a folder at a time, because others wait meanwhile
                 n_here, all_of_it = self._take_in_folder(db, folder)

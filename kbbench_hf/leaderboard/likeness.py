@@ -77,8 +77,8 @@ def gold_likeness(
     examples = replace(examples, mode="")  # the released gold, in every mode
     for example, answer in zip(examples.rows, answers, strict=True):
         gold = {_normalize(each) for each in benchmark.showing.explain(examples, example, []).gold}
-        said = {_normalize(each) for each in kind.words(answer or [])}
-        n, exact, padded = n + bool(gold), exact + (gold == said != set()), padded + (set() < gold < said)
+        words = {_normalize(each) for each in kind.words(answer or [])}
+        n, exact, padded = n + bool(gold), exact + (gold == words != set()), padded + (set() < gold < words)
     return GoldLikeness(n, exact, padded, short)
 
 

@@ -281,6 +281,6 @@ class Outbox:
 
 def _pause(answer: Any, attempt: int) -> float:
     """Return for how long to leave the Hub alone: as it says, or longer every time; never two machines alike."""
-    asked = str(answer.headers.get("Retry-After")) if answer is not None else ""
+    retry_after = str(answer.headers.get("Retry-After")) if answer is not None else ""
     longer = min(LONGEST_PAUSE_S, 2.0**attempt) * random.uniform(0.5, 1.5)
-    return max(longer, min(LONGEST_PAUSE_S, float(asked))) if asked.isdecimal() else longer
+    return max(longer, min(LONGEST_PAUSE_S, float(retry_after))) if retry_after.isdecimal() else longer

@@ -161,8 +161,8 @@ def _claims(row: Named, accounts: Collection[str]) -> list[Flag]:
     plain = row.name.casefold()
     forms = (plain, _skeleton(plain).casefold(), _skeleton(row.name).casefold())
     if found := next(filter(None, map(_OFFICIAL.search, forms)), None):
-        said = found.group().strip(" ()")
-        return [Flag("claim", f"Its name says {said!r}; no account of whoever it speaks for sent it.")]
+        official = found.group().strip(" ()")
+        return [Flag("claim", f"Its name says {official!r}; no account of whoever it speaks for sent it.")]
     for spoken_for, known, under in (each for form in forms for each in _ACCOUNT.findall(form)):
         account = spoken_for or (known if known in accounts else "") or (under if under in accounts else "")
         if account and not _same(account, row.submitter):
@@ -179,11 +179,11 @@ def _same(a: str, b: str) -> bool:
 def _bare(name: str) -> str:
     """Return a name without spaces and punctuation, but a point between digits and a plus."""
     joined = _BETWEEN_DIGITS.sub(".", unicodedata.normalize("NFC", name))
-    kept = [each.isalnum() or each == "+" or unicodedata.category(each)[0] == "M" for each in joined]
+    in_names = [each.isalnum() or each == "+" or unicodedata.category(each)[0] == "M" for each in joined]
     return "".join(
         each
         for n, each in enumerate(joined)
-        if kept[n] or (each == "." and joined[n - 1 : n].isdigit() and joined[n + 1 : n + 2].isdigit())
+        if in_names[n] or (each == "." and joined[n - 1 : n].isdigit() and joined[n + 1 : n + 2].isdigit())
     )
 
 

@@ -64,12 +64,14 @@ class Store(Folders):
                 return Receipt(known, existed=True)
         place = self._place(submission)
         contents = {
-            **({PREDICTIONS: _compressed(map(_as_json, predictions))} if predictions is not None else {}),
             "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
             "scores.jsonl.gz": _compressed(result.example_lines()),
             "slices.json.gz": _compressed([json.dumps(result.example_slices, ensure_ascii=False)]),
             **annotations,
         }
+        if predictions is not None:
+            lines = (json.dumps(row, ensure_ascii=False) for row in predictions)
+            contents = {PREDICTIONS: _compressed(lines), **contents}
         hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         record = Record(
             submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes, vouched_by, gold
@@ -210,10 +212,6 @@ class Store(Folders):
 def _id(*parts: str) -> str:
     """Return the name of what is told apart by these parts."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-
-
-def _as_json(row: Mapping[str, object]) -> str:
-    return json.dumps(row, ensure_ascii=False)
 
 
 def _compressed(lines: Iterable[str]) -> bytes:

@@ -113,8 +113,8 @@ def preview_of(
                 f"The annotations do not fit together ({error}); expected the files of one folder that "
                 "'kbbench annotate' wrote. Send them as they are."
             ) from error
-        kept = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
-    return previewed(benchmark, examples, predictions, result, kept)
+        contents = {each.name: each.read_bytes() for each in Path(folder).iterdir()}
+    return previewed(benchmark, examples, predictions, result, contents)
 
 
 def previewed(
@@ -173,12 +173,12 @@ def store_preview(
         for example_id, answer in zip(read.result.ids, read.predictions.answers, strict=True)
         if answer is not None
     )
-    said = checked_system(system)
-    vouched = vouched_by(said.name, submitter, organisations)
+    checked = checked_system(system)
+    vouched = vouched_by(checked.name, submitter, organisations)
     kept = (None, {}) if figures_only else (rows, read.annotations)
-    receipt = store.add(read.result, kept[0], said, submitter, origin, kept[1], vouched, read.gold)
-    if receipt.existed and store.said(receipt.id) != said:
-        store.edit(receipt.id, said, submitter)
+    receipt = store.add(read.result, kept[0], checked, submitter, origin, kept[1], vouched, read.gold)
+    if receipt.existed and store.said(receipt.id) != checked:
+        store.edit(receipt.id, checked, submitter)
         return replace(receipt, edited=True)
     return receipt
 

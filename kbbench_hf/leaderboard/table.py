@@ -268,10 +268,10 @@ def _stored(row: StoredRow, headline: str) -> Row:
     counters = result["counters"]
     n = counters["n_examples"] or 1
     seen = [result["seen"].get(key, {}).get(headline, {}).get("value") for key in ("true", "false")]
-    said = asdict(record.system)
+    about = asdict(record.system)
     return Row(
         id=record.id,
-        system=said.pop("name"),
+        system=about.pop("name"),
         figures={metric: BoardScore.of(score) for metric, score in result["scores"].items()},
         badge="own run" if record.origin == "own" else "re-scored",
         parse_failure_rate=counters.get("n_parse_failures", 0) / n,
@@ -282,7 +282,7 @@ def _stored(row: StoredRow, headline: str) -> Row:
         revision=record.dataset_revision,
         warnings=[ScoreWarning.of(each) for each in result.get("warnings", [])],
         annotations=result.get("annotations", {}),
-        **said,
+        **about,
     )
 
 

@@ -214,9 +214,9 @@ def year_of(row: Row) -> str:
     '2024'
     """
     words = row.sources[0][0] if row.sources else ""
-    found = re.search(r"arXiv[: ](\d\d)\d\d\.\d{4,5}", words)
+    arxiv = re.search(r"arXiv[: ](\d\d)\d\d\.\d{4,5}", words)
     written = re.search(r"\b(20\d\d)\b", words)
-    return f"20{found[1]}" if found else written[1] if written else ""
+    return f"20{arxiv[1]}" if arxiv else written[1] if written else ""
 
 
 def _rounded(value: float, digits: int = 4) -> str | Decimal:

@@ -15,8 +15,9 @@ from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.dates import MONTH, WEEKDAYS
 from kbbench_hf.text.patterns import lazy_pattern
 
-_LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
-_MONTH, _AND = rf"(?:{MONTH}|{'|'.join(WEEKDAYS)})\b\.?", _LISTS["and"]
+LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
+"""The word lists of answers, each as a group."""
+_MONTH, _AND = rf"(?:{MONTH}|{'|'.join(WEEKDAYS)})\b\.?", LISTS["and"]
 
 
 def _names(file: str) -> str:
@@ -25,7 +26,8 @@ def _names(file: str) -> str:
     return "|".join(map(re.escape, text.strip().replace("\n", "|").split("|")))
 
 
-def _pattern(expression: str) -> "re.Pattern[str]":
+def ignoring_case(expression: str) -> "re.Pattern[str]":
+    """Return a pattern that is compiled at first use and ignores case."""
     return lazy_pattern(expression, re.IGNORECASE)
 
 
@@ -42,35 +44,35 @@ _TOKENS = lazy_pattern(
     r"|(?P<or>\s+(?:and/or|or|oder|ou|или)\s+|(?<=[가-힣])[와과]\s+|\s+/\s+|\s*(?:或者?|または|또는)\s*"
     r"|(?<=\w{2})(?<!共)[和与及](?![平谐国])(?=\w{2}))"
 )
-_NUMBER = _pattern(
+_NUMBER = ignoring_case(
     r"(?:about |around |approximately |~|≈|ca\.? )?[-+−]?[$€£¥₹#]?\s?\d[\d,.'\u202f\u00a0]*(?:\s?(?P<unit>%|°\w?"
     r"|[^\W\d_]{1,12}[²³]?(?:/\w{1,4})?(?:\s[^\W\d_A-Z]{1,12})?))?(?:\s?\([^()]*\))?"
 )
-_UNIT = _pattern(_LISTS["unit"])
+_UNIT = ignoring_case(LISTS["unit"])
 """Units of one dimension, which together make one measure: "5 years and 7 months"."""
-_SUFFIX = lazy_pattern(rf"{_LISTS['suffix']}\b")
-_DATE_BEFORE = _pattern(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$")
-_DATE_AFTER = _pattern(rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
+_SUFFIX = lazy_pattern(rf"{LISTS['suffix']}\b")
+_DATE_BEFORE = ignoring_case(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$")
+_DATE_AFTER = ignoring_case(rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
 _ARTICLE = lazy_pattern(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
-_BODY = lazy_pattern(rf"\b{_LISTS['body']}\W*$")
+_BODY = lazy_pattern(rf"\b{LISTS['body']}\W*$")
 """What ends a name of two: "Central American and Caribbean Games", "University of Science and Technology"."""
-_SHAPE = _pattern(rf"({_MONTH})|\d+(?:[.,:/]\d+)*")
+_SHAPE = ignoring_case(rf"({_MONTH})|\d+(?:[.,:/]\d+)*")
 _WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
 _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
-REMARK = _pattern(_LISTS["remark"])
+REMARK = ignoring_case(LISTS["remark"])
 """The beginning of a remark after an answer in its line."""
-NOT_BUT = _pattern(
-    rf"(?:it(?:['’]s| is) )?{_LISTS['not']}(?!\s*{_LISTS['not_only']}\b)\s*\S.{{0,80}}?"
-    rf"[,，]?\s*{_LISTS['not_but']}\s*(?=\S)"
+NOT_BUT = ignoring_case(
+    rf"(?:it(?:['’]s| is) )?{LISTS['not']}(?!\s*{LISTS['not_only']}\b)\s*\S.{{0,80}}?"
+    rf"[,，]?\s*{LISTS['not_but']}\s*(?=\S)"
 )
 """What an answer is not: "not 28 but 30"."""
-CORRECTED = _pattern(
+CORRECTED = ignoring_case(
     r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*"
-    rf"{_LISTS['corrected']}(?:{_LISTS['corrected_more']}\b[,.: ]*){{0,3}}(?=\w)"
+    rf"{LISTS['corrected']}(?:{LISTS['corrected_more']}\b[,.: ]*){{0,3}}(?=\w)"
 )
 """What an answer takes back in its own line."""
-TAKEN_BACK = _pattern(
+TAKEN_BACK = ignoring_case(
     r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
     r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)"
 )

@@ -7,52 +7,46 @@ from itertools import pairwise
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answer_lists import (
     CORRECTED,
+    LISTS,
     NOT_BUT,
     REMARK,
     TAKEN_BACK,
     Split,
     clean_answer,
+    ignoring_case,
     json_answers,
     split_answers,
 )
 from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.parsing.wrappers import BESIDE
 from kbbench_hf.text.patterns import lazy_pattern
 
-_LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
-
-
-def _pattern(expression: str) -> "re.Pattern[str]":
-    return lazy_pattern(expression, re.IGNORECASE)
-
-
-_LABEL = _pattern(
-    rf"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{{0,8}}{_LISTS['before_label']}{_LISTS['label']}"
-    rf"[*_]{{0,3}}\s*(?:{_LISTS['is']}[ \t]*[:：]?|[*_]{{0,3}}[ \t]*(?=\n))[ \t]*"
+_LABEL = ignoring_case(
+    rf"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{{0,8}}{LISTS['before_label']}{LISTS['label']}"
+    rf"[*_]{{0,3}}\s*(?:{LISTS['is']}[ \t]*[:：]?|[*_]{{0,3}}[ \t]*(?=\n))[ \t]*"
 )
 _MARK = lazy_pattern(
     r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|(?<![\w`])`([^`\n]{1,200})`(?!`)|【([^】\n]{1,200})】"
 )
 _ITEM = lazy_pattern(r"^[ \t>]*(?:[-–—*•·+]|\(?\d{1,3}[.)])\s+(.+?)\s*$")
 _NAME = lazy_pattern(r"(?:(?:(?:[^\W\d_]{1,3}|with|from|into|like|over|upon|[A-ZÀ-Þ]\S*)(?!\S))\s*)+")
-_OF_DENIALS = _pattern(_LISTS["of_denials"])
+_OF_DENIALS = ignoring_case(LISTS["of_denials"])
 """Words about the answer: a line with one of them is no name, even in capitals."""
 _LONGEST_BARE = 12
 """The most words of a reply that is only an answer."""
-_SEVERAL = _pattern(_LISTS["several"])
+_SEVERAL = ignoring_case(LISTS["several"])
 """In a question: it asks for several answers."""
-_PLURAL = _pattern(_LISTS["plural"])
+_PLURAL = ignoring_case(LISTS["plural"])
 """In a label: several answers follow."""
-_NOT_GIVEN = _pattern(_LISTS["not_given"])
-_SENTENCE = _pattern(rf"{_LISTS['sentence']}|[:：](?!\d)|[{{}}\[\]?？]|[.。!！](?<!\b[A-Z]\.)(?!\d)\s*\S")
+_NOT_GIVEN = ignoring_case(LISTS["not_given"])
+_SENTENCE = ignoring_case(rf"{LISTS['sentence']}|[:：](?!\d)|[{{}}\[\]?？]|[.。!！](?<!\b[A-Z]\.)(?!\d)\s*\S")
 """What an answer alone does not hold: a verb of saying, a colon, another sentence."""
-_NO_ANSWER = _pattern(
+_NO_ANSWER = ignoring_case(
     r"\W*(?:none|n/?a|unknown|unanswerable|nothing|null|no answer|not (?:given|known|stated|available))\W*"
 )
 _STRAIGHT = str.maketrans("“”«»「」", '""""""')
-_ROLE = _pattern(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*")
+_ROLE = ignoring_case(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*")
 """A word of a chat template, alone."""
 _TWICE = lazy_pattern(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
 """An object with two members of one name; JSON would keep only one."""

@@ -68,9 +68,9 @@ def _of_record(record: str) -> Triple:
     texts = sorted((each for each in texts if not re.fullmatch(r"[\d.]+", each)), key=lambda each: len(each.split()))
     is_label = len(texts) == 2 and "," not in texts[0] and len(texts[0].split()) < len(texts[1].split())
     if not (is_label and source and target and texts[0]):
-        found = "several keywords" if len(texts) == 2 else "a description alone"
+        fault = "several keywords" if len(texts) == 2 else "a description alone"
         raise ParseError(
-            f"a record {record.strip()[:40]!r} of GraphRAG or LightRAG; expected a relation, found {found}"
+            f"a record {record.strip()[:40]!r} of GraphRAG or LightRAG; expected a relation, found {fault}"
         )
     return source, texts[0], target
 

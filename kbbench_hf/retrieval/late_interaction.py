@@ -240,8 +240,8 @@ class LateInteraction:
     def _scan(self, queries: Sequence[NDArray[np.float32]], blocks: Sequence[slice], top_k: int) -> Ranking:
         result = np.hstack([np.zeros((len(queries), 0)), *(self._scores(queries, block) for block in blocks)])
         first = blocks[0].start if blocks else 0
-        kept = [best(row, top_k) for row in result]
-        return pad([(ids + first, row[ids]) for ids, row in zip(kept, result, strict=True)], top_k)
+        best_rows = [best(row, top_k) for row in result]
+        return pad([(ids + first, row[ids]) for ids, row in zip(best_rows, result, strict=True)], top_k)
 
     def _scores(self, queries: Sequence[NDArray[np.float32]], block: slice) -> NDArray[np.float64]:
         """Return what each node of a block scores for each query, shape (queries, nodes)."""
@@ -260,6 +260,6 @@ class LateInteraction:
             places = nodes if self._rows is None else np.searchsorted(self._rows, nodes)
             near = [(query @ self.tokens.floats(position, position + 1).T).max(axis=1) for position in places.tolist()]
             values = np.array([each.sum(dtype=np.float64) for each in near])
-            kept = best(values, top_k)
-            rows.append((nodes[kept], values[kept]))
+            order = best(values, top_k)
+            rows.append((nodes[order], values[order]))
         return pad(rows, top_k)

@@ -97,8 +97,8 @@ class MultiVector:
             scores = aggregate_chunks(
                 (torch.from_numpy(queries) @ chunks.T).numpy(), offsets - offsets[0], self.aggregate
             )
-            found = [best(row, top_k) for row in scores]
-            parts.append(pad([(ids + nodes.start, row[ids]) for ids, row in zip(found, scores, strict=True)], top_k))
+            top = [best(row, top_k) for row in scores]
+            parts.append(pad([(ids + nodes.start, row[ids]) for ids, row in zip(top, scores, strict=True)], top_k))
         return merge(parts, top_k)
 
 

@@ -93,10 +93,10 @@ def parse_reference_score(reply: str) -> float:
     >>> parse_reference_score("10.5"), parse_reference_score("-0.5")
     (0.5, 0.5)
     """
-    found = _REFERENCE_SCORE.findall(reply)
-    if len(found) != 1:
-        raise ParseError(f"{len(found)} numbers like 0.x or 1.0 in {reply[:80]!r}")
-    return float(found[0])
+    numbers = _REFERENCE_SCORE.findall(reply)
+    if len(numbers) != 1:
+        raise ParseError(f"{len(numbers)} numbers like 0.x or 1.0 in {reply[:80]!r}")
+    return float(numbers[0])
 
 
 @dataclass(frozen=True)

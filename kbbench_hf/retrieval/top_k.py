@@ -84,8 +84,8 @@ def top_k_by_query(rows: Positions, ids: Positions, scores: Scores, n_rows: int,
     order = np.lexsort((ids, -scores, rows))
     rows, ids, scores = rows[order], ids[order], scores[order]
     starts = np.searchsorted(rows, np.arange(n_rows + 1))
-    kept = [slice(start, min(start + k, end)) for start, end in pairwise(starts)]
-    return pad([(ids[part], scores[part]) for part in kept], k)
+    parts = [slice(start, min(start + k, end)) for start, end in pairwise(starts)]
+    return pad([(ids[part], scores[part]) for part in parts], k)
 
 
 def merge(parts: Sequence[Ranking], k: int) -> Ranking:
@@ -150,8 +150,8 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
     vectors_of_queries = torch.from_numpy(queries)
     if blocks and 2 * top_k > blocks[0].stop - blocks[0].start:  # deep rankings keep most scores: sort them once
         result = np.hstack([(vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
-        kept = [best(row, top_k) for row in result]
-        return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(kept, result, strict=True)], top_k)
+        best_rows = [best(row, top_k) for row in result]
+        return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(best_rows, result, strict=True)], top_k)
     bound: NDArray[np.float32] | None = None
     rows, ids, scores = [_NO_ROWS], [_NO_ROWS], [np.zeros(0, dtype=np.float32)]
     for block in blocks:

@@ -285,12 +285,12 @@ def read_vectors(file: Path) -> dict[object, Vectors]:
 
     expected = "Expected a dictionary of ids and tensors of shape (1, d), as torch.save writes it."
     try:
-        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        stored = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]} {expected}") from error
-    if not isinstance(found, dict) or not all(isinstance(each, torch.Tensor) for each in found.values()):
+    if not isinstance(stored, dict) or not all(isinstance(each, torch.Tensor) for each in stored.values()):
         raise DataError(f"{file} holds no vectors. {expected}")
-    return {key: each.float().flatten().numpy() for key, each in found.items()}
+    return {key: each.float().flatten().numpy() for key, each in stored.items()}
 
 
 def _vectors_of(vectors: Mapping[object, Vectors], ids: Sequence[str | int], file: Path, what: str) -> Vectors:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking, shown_ids
+from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, Conversation, Protocol, ranking
 from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, Id
 from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.benchmarks.base import Examples
@@ -89,7 +89,7 @@ class AgentEpisode:
             for call, outcome in zip(each.calls, each.outcomes, strict=True)
         ]
         errors = [call.error for call in calls if call.error is not None]
-        seen = set(shown_ids(conversation.steps))
+        seen = {node for step in conversation.steps for outcome in step.outcomes for node in outcome.shown}
         gold = self.row.get("answer_ids")
         tokens = None if self.prompt_tokens is None else (self.prompt_tokens, self.completion_tokens or 0)
         in_dollars = self.price is not None and self.price.currency == "USD"

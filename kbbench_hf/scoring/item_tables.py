@@ -210,9 +210,9 @@ class ItemTable:
                 cells = reading.separator.join("" if cell is None else str(cell) for cell in row.values())[:160]
                 yield ParsedRow(number, Problem(name, number, error.message, error.remedy, cells))
                 continue
-            found = run.add(str(value_or_none(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
-            if found:
-                yield ParsedRow(number, found)
+            problem = run.add(str(value_or_none(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
+            if problem:
+                yield ParsedRow(number, problem)
         reading.format += f", one candidate a row ({self.candidate})"
         for number, value in run.rows(reading):
             if isinstance(value, dict):

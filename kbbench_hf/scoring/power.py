@@ -126,8 +126,8 @@ def plan_power(
     if correlation is not None and not -1 <= correlation < 1:
         raise UsageError(f"A correlation of {correlation} is impossible; expected at least -1 and less than 1.")
     task_key = task_key_of(name_of_path(name), None, split, mode)
-    found = benchmark(task_key.benchmark)
-    chosen = found.metric_names([metric])[0] if metric else found.headline
+    of_task = benchmark(task_key.benchmark)
+    chosen = of_task.metric_names([metric])[0] if metric else of_task.headline
     named = [(named_system(str(each))[0].removeprefix(PUBLISHED), each) for each in against]
     runs = {title: score(given, name, split=split, mode=mode) for title, given in named}
     task_key = next((each.task_key for each in runs.values()), task_key)

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from kbbench_hf.benchmarks.answers import AnswerKind
@@ -218,13 +219,8 @@ def example_id(row: Mapping[str, object], known: AbstractSet[Id]) -> Id | None:
 
 
 def _paths(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the paths of a row, those into lists of objects among them, and what stands there."""
-    left = _LOOKED_AT
-    for found in _nested(row, "", _MOST_NESTED):
-        yield found
-        left -= 1
-        if not left:
-            return
+    """Return the first paths of a row, those into lists of objects among them, and what stands there."""
+    return islice(_nested(row, "", _MOST_NESTED), _LOOKED_AT)
 
 
 def _nested(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:

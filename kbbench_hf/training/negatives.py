@@ -37,10 +37,10 @@ def rank_by_model(model: Any, data: TrainingData, top_k: int, batch: int = 64) -
     model.eval()
     try:
         n = min(top_k, len(data.candidates))
-        found = rank_texts(model, data.texts(data.candidates), data.train.texts, n, **options)
+        ranking = rank_texts(model, data.texts(data.candidates), data.train.texts, n, **options)
     finally:
         model.train(was_training)
-    return np.where(found.ids < 0, -1, data.candidates[found.ids])
+    return np.where(ranking.ids < 0, -1, data.candidates[ranking.ids])
 
 
 def best_wrong(ranked: Rows, answers: Sequence[Rows], n: int) -> Rows:

@@ -100,8 +100,8 @@ def _labeled_graphs(
     spec: TrainSpec, data: TrainingData, features: GraphFeatures, of: SplitQuestions, *, mask: bool
 ) -> LabeledGraphs:
     """Return the labeled graphs of questions; without `mask` only the first answer of each is right."""
-    found = rank_by_name(spec.first_stage, data, of.texts, DEPTH, progress)
-    graphs = features.graphs.build(of.texts, found)
+    ranking = rank_by_name(spec.first_stage, data, of.texts, DEPTH, progress)
+    graphs = features.graphs.build(of.texts, ranking)
     right = [
         np.isin(graph.rows[graph.scored], answers if mask else answers[:1])
         for graph, answers in zip(graphs, of.answers, strict=True)

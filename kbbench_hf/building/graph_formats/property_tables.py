@@ -289,8 +289,8 @@ def is_beir(file: GraphFile) -> bool:
 def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
     judged = {_split_of(file): _judgments(file) for file in files if file.has("corpus-id")}
-    asked = {query for each in judged.values() for query in each}
-    texts, query_files = dict[str, str](), _query_files(files, asked)
+    judged_queries = {query for each in judged.values() for query in each}
+    texts, query_files = dict[str, str](), _query_files(files, judged_queries)
     for file in files:
         if file.has("corpus-id"):
             continue
@@ -300,7 +300,7 @@ def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
                 texts[id_text(node_id)] = id_text(text)
             else:
                 graph.add_node(node_id, row, "document", title or "", id_text(text))
-    for query in [*(each for each in texts if each not in asked), *sorted(asked - texts.keys())]:
+    for query in [*(each for each in texts if each not in judged_queries), *sorted(judged_queries - texts.keys())]:
         graph.skip("Queries without a judgment" if query in texts else "Judged queries without a text", query)
     columns = {"id": [*texts], "query": [*texts.values()]}
     table = pa.table({name: arrow_array(values, pa.string()) for name, values in columns.items()})

@@ -98,12 +98,12 @@ def _cue_keys(relation: str) -> frozenset[str]:
 @lru_cache(maxsize=2**15)
 def _forms(word: str) -> frozenset[str]:
     """Return the forms that related words share: the stem without the suffix of an agent noun, and the root."""
-    found = stem(word, "3.10")
+    root = stem(word, "3.10")
     for ending in ("or", "er", "ion", "ed", "e", "i"):
-        if found.endswith(ending) and len(found) - len(ending) >= 4:
-            found = found.removesuffix(ending)
+        if root.endswith(ending) and len(root) - len(ending) >= 4:
+            root = root.removesuffix(ending)
             break
-    return frozenset((found, strip_ending(word)))
+    return frozenset((root, strip_ending(word)))
 
 
 class _TripleFinder:

@@ -305,9 +305,9 @@ def add_similar_ids(rows: Sequence[Row], train: Sequence[Row], embedder: Embedde
     """
     if not rows or not train:
         return
-    shown, asked = (unit_rows(embedder.encode([row["sentence"] for row in part])) for part in (train, rows))
+    shown, test_vectors = (unit_rows(embedder.encode([row["sentence"] for row in part])) for part in (train, rows))
     marks = [row_marks(row) for row in train]
-    for row, vector in zip(rows, asked, strict=True):
+    for row, vector in zip(rows, test_vectors, strict=True):
         own, similar = row_marks(row), []
         for position in np.argsort(-(shown @ vector), kind="stable").tolist():
             if own.isdisjoint(marks[position]) and train[position]["id"] != row["id"]:

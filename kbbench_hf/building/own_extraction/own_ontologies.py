@@ -44,11 +44,11 @@ class OwnOntology:
             self.notes.append(f"Of {n_relations:,} relations the {len(self.relations):,} are kept that triples use.")
         if n_concepts > MOST_PARTS:
             ends = {each[end] for each in row["relations"] for end in ("domain", "range")}
-            kept = _most_general(row["concepts"], {each["qid"] for each in row["concepts"]} & ends)
+            general = _most_general(row["concepts"], {each["qid"] for each in row["concepts"]} & ends)
             row["concepts"] = [
-                each | {"subclass_of": [qid for qid in each["subclass_of"] if qid in kept]}
+                each | {"subclass_of": [qid for qid in each["subclass_of"] if qid in general]}
                 for each in row["concepts"]
-                if each["qid"] in kept
+                if each["qid"] in general
             ]
             self.notes.append(
                 f"Of {n_concepts:,} concepts the {len(row['concepts']):,} are kept that relations need, or are the "

@@ -157,8 +157,8 @@ class _OntologyParser:
 
     def is_deprecated(self, term: Any) -> bool:
         kinds = {*self.graph.objects(term, self.rdf.type)}
-        said = str(self.graph.value(term, self.owl.deprecated) or "").lower()
-        return said in ("true", "1") or not kinds.isdisjoint((self.owl.DeprecatedProperty, self.owl.DeprecatedClass))
+        flag = str(self.graph.value(term, self.owl.deprecated) or "").lower()
+        return flag in ("true", "1") or not kinds.isdisjoint((self.owl.DeprecatedProperty, self.owl.DeprecatedClass))
 
     def is_datatype(self, term: Any) -> bool:
         if (term, self.rdf.type, self.rdfs.Datatype) in self.graph:
@@ -220,7 +220,7 @@ class _OntologyParser:
     def label(self, term: Any) -> str:
         """Return a term's English label, or one in no or another language, or its local name cut into words."""
         for kind in (self.rdfs.label, self.skos.prefLabel):
-            labels = self.bylanguage_rank(term, kind)
+            labels = self.by_language(term, kind)
             if text := next((" ".join(str(each).split()) for each in labels if str(each).strip()), ""):
                 return text
         return cut_name(local_name(term))
@@ -233,11 +233,11 @@ class _OntologyParser:
     def title(self) -> str:
         for ontology in self.typed(self.owl.Ontology):
             for kind in (self.rdfs.label, self.uri("http://purl.org/dc/terms/title"), _DC_TITLE):
-                if titles := self.bylanguage_rank(ontology, self.uri(kind)):
+                if titles := self.by_language(ontology, self.uri(kind)):
                     return " ".join(str(titles[0]).split())
         return self.name
 
-    def bylanguage_rank(self, term: Any, kind: Any) -> list[Any]:
+    def by_language(self, term: Any, kind: Any) -> list[Any]:
         """Return the values of a property of a term: English ones first, then those without a language."""
         return sorted(self.graph.objects(term, kind), key=lambda each: (language_rank(each), str(each)))
 

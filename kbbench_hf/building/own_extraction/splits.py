@@ -56,8 +56,8 @@ def select_rows(rows: Sequence[Row], most: int = MOST) -> SelectedRows:
             dropped[relation] = len(waiting)
         else:
             taken.update(waiting[:most])
-    kept = [_without(rows[position], dropped) for position in sorted(taken)]
-    return SelectedRows([row for row in kept if row["triples"]], dropped)
+    remaining = [_without(rows[position], dropped) for position in sorted(taken)]
+    return SelectedRows([row for row in remaining if row["triples"]], dropped)
 
 
 def fewest_of(n_sentences: int) -> int:

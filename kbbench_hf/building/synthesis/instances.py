@@ -146,12 +146,12 @@ class Usage:
         """Which nodes have more edges than 99 % of their type, shape (n_nodes,)."""
         graph = self._kb.graph
         degrees = graph.total_degrees
-        found = np.zeros(len(degrees), np.bool_)
+        are_hubs = np.zeros(len(degrees), np.bool_)
         for kind in graph.node_types:
             rows = graph.of_type(kind)
             if len(rows):
-                found[rows] = degrees[rows] > np.percentile(degrees[rows], HUB_PERCENTILE)
-        return found
+                are_hubs[rows] = degrees[rows] > np.percentile(degrees[rows], HUB_PERCENTILE)
+        return are_hubs
 
     @cached_property
     def most_linked(self) -> frozenset[int]:

@@ -114,15 +114,15 @@ def parse_properties(reply: str, text: str) -> list[tuple[str, str]]:
     >>> parse_properties(reply, "It was built  in 1850.")
     [('is old', 'BUILT in')]
     """
-    document, found = _flat(text), []
+    document, properties = _flat(text), []
     for parsed in _objects(reply):
         listed = parsed.get("properties")
         for each in listed if isinstance(listed, list) else ():
             if isinstance(each, dict):
                 stated, source = (str(each.get(key) or "").strip() for key in ("property", "source"))
                 if stated and source and _flat(source) in document:
-                    found.append((stated, source))
-    return list(dict(found).items())[:MOST_PROPERTIES]
+                    properties.append((stated, source))
+    return list(dict(properties).items())[:MOST_PROPERTIES]
 
 
 def fusion_prompt(relational: str, properties: Sequence[str], names: Sequence[str], wrong: str = "") -> Prompt:
@@ -142,8 +142,8 @@ def parse_question(reply: str) -> str:
     >>> parse_question('Here: {"question": "Which lights stand in Kvaer?"}')
     'Which lights stand in Kvaer?'
     """
-    found = [parsed["question"] for parsed in _objects(reply) if isinstance(parsed.get("question"), str)]
-    return " ".join(found[-1].split()) if found else ""
+    questions = [parsed["question"] for parsed in _objects(reply) if isinstance(parsed.get("question"), str)]
+    return " ".join(questions[-1].split()) if questions else ""
 
 
 def verdict_prompt(requirements: Sequence[str], name: str, text: str) -> Prompt:
@@ -185,18 +185,18 @@ class JudgeVotes:
     def alarms(self) -> list[str]:
         """Return a sentence for each judge that does not discriminate, or is the same model as another."""
         models = Counter(name.partition(". ")[2] for name in self.names)
-        found = [f"{name} is {n} of the judges: their votes are one opinion." for name, n in models.items() if n > 1]
+        alarms = [f"{name} is {n} of the judges: their votes are one opinion." for name, n in models.items() if n > 1]
         for name, votes in zip(self.names, zip(*self.votes, strict=True), strict=False):
             parsed = [vote for vote in votes if vote is not None]
             if len(votes) < FEWEST_VOTES:
                 continue
             if (unparsed := _share(votes, None)) >= 0.1:
-                found.append(f"{name} gave no readable verdict on {unparsed:.0%} of {len(votes):,} candidates.")
+                alarms.append(f"{name} gave no readable verdict on {unparsed:.0%} of {len(votes):,} candidates.")
             if parsed and all(parsed):
-                found.append(f"{name} agreed with every one of {len(parsed):,} candidates: it judges nothing.")
+                alarms.append(f"{name} agreed with every one of {len(parsed):,} candidates: it judges nothing.")
             if parsed and not any(parsed):
-                found.append(f"{name} agreed with none of {len(parsed):,} candidates, gold ones among them.")
-        return found
+                alarms.append(f"{name} agreed with none of {len(parsed):,} candidates, gold ones among them.")
+        return alarms
 
     def in_markdown(self) -> list[str]:
         """Return the card's table of the judges, the agreement among them, and the alarms."""
@@ -245,4 +245,4 @@ def _flat(text: str) -> str:
 
 
 def _objects(reply: str) -> list[dict[str, Any]]:
-    return [found.value for found in extract_json(strip_reasoning(reply).response) if isinstance(found.value, dict)]
+    return [each.value for each in extract_json(strip_reasoning(reply).response) if isinstance(each.value, dict)]

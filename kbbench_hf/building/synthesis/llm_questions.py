@@ -225,13 +225,13 @@ def _card_section(
     models: Models, drafts: Sequence[_Draft], lost: Mapping[str, int], votes: JudgeVotes, count: int
 ) -> list[str]:
     """Return the card's section on the models."""
-    kept = sum(not draft.dropped for draft in drafts)
+    n_left = sum(not draft.dropped for draft in drafts)
     named = f"{models.extract.model} (properties), {models.fuse.model} (question), {models.rewrite.model} (rewriting)"
     again = sum("extract again" in draft.outputs for draft in drafts)
-    first = f", of which the first {count:,} are here" if kept > count else ""
+    first = f", of which the first {count:,} are here" if n_left > count else ""
     lines = ["## How models made it", ""]
     lines.append(f"Written by {named}; {models.agreement} of {len(models.judges)} judges agree.")
-    lines.append(f"{kept:,} of {len(drafts):,} planned questions survived{first}.")
+    lines.append(f"{n_left:,} of {len(drafts):,} planned questions survived{first}.")
     lines += [f"{again:,} were asked twice for properties.", ""]
     if lost:
         lines += ["| lost | questions |", "|---|---|", *(f"| {why} | {n:,} |" for why, n in sorted(lost.items())), ""]

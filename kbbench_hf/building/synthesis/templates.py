@@ -73,13 +73,13 @@ def templates_of(
     else:
         chosen = _choose(_derive(schema, spec, draws, seed, wording), spec.max_templates)
     measured = [_measure(each, spec, draws, seed, N_SAMPLED) for each in chosen]
-    kept = [each for each in measured if each.n_usable]
-    if not kept:
+    usable = [each for each in measured if each.n_usable]
+    if not usable:
         raise DataError(
             f"No template gives {spec.least_answers} to {spec.most_answers} answers for enough topics. Raise "
             "most_answers in the spec, list templates there, or bring a knowledge base with more edges."
         )
-    return kept
+    return usable
 
 
 def left_out(kb: KnowledgeBase, spec: SynthesisSpec, kept: Sequence[TemplateYield]) -> dict[str, str]:

@@ -267,15 +267,15 @@ class Wording:
             clause = rest.pop(0)
             noun = f"{role[1 + many]} {role[3]}".replace("{x}", clause.any_one if article is None else clause.subject)
         reduced = len(rest) == len(clauses) == 1 and not wheres
-        said = [each.words(many, person, reduced=reduced) for each in rest]
-        whole = " ".join(filter(None, [noun, " and ".join([*said, *wheres])]))
+        phrases = [each.words(many, person, reduced=reduced) for each in rest]
+        whole = " ".join(filter(None, [noun, " and ".join([*phrases, *wheres])]))
         return english.with_article(whole) if article is None else f"{article}{whole}"
 
     def _sentence(
         self, kind: str, clauses: list[_Clause], required: list[list[str]], many: bool, choice: Choice, other: str
     ) -> str:
         """Return a question with clauses about its answers, and requirements as predicates or as clauses."""
-        first, (said, wheres) = clauses[0], required
+        first, (phrases, wheres) = clauses[0], required
         person, rest = english.is_person(self.type(kind)), clauses[clauses[0].is_role :]
         about = [each for each in clauses if each.is_about_subject]
         others = [each for each in clauses if not each.is_about_subject]
@@ -284,7 +284,7 @@ class Wording:
         if wheres and not (inverted and len(clauses) == 1 and first.these):
             if len(clauses) == 1:  # "whose" at the end would be about the nodes between as well
                 forms = ["predicate"] if first.is_role or first.these else ["predicate", "list"]
-                head, predicate = clauses, " and ".join(said)
+                head, predicate = clauses, " and ".join(phrases)
         elif not rest:
             forms = ["person" if person else "noun"]
         elif all(each.is_verb for each in rest):
@@ -298,10 +298,10 @@ class Wording:
             predicate = about[0].inverted(about[0].these) if forms == ["long"] else inverted
         frame = choice.of(GRAMMAR["frames"][choice.of(forms, "form")], "frame")
         noun = english.plural(self.type(kind)) if many else self.type(kind)
-        said = wheres if predicate == inverted or forms == ["long"] else []
+        phrases = wheres if predicate == inverted or forms == ["long"] else []
         slots = {
             "answers": self._noun_phrase(kind, clauses, many, "the ", wheres).replace(noun, noun + other, 1),
-            "type": self._noun_phrase(kind, head, many, "", said).replace(noun, noun + other, 1),
+            "type": self._noun_phrase(kind, head, many, "", phrases).replace(noun, noun + other, 1),
             "predicate": predicate,
             "subject": about[0].subject if about else "",
         }

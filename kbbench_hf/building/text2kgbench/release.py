@@ -173,15 +173,15 @@ def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
 
 def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[Row]:
     """Yield the rows of `prompts`; a sentence that models were asked in other words than the gold has is flagged."""
-    asked = {_field(each, "id", asked_file): _field(each, "sent", asked_file) for each in _read_jsonl(asked_file)}
+    sentences = {_field(each, "id", asked_file): _field(each, "sent", asked_file) for each in _read_jsonl(asked_file)}
     for row in rows:
-        if row["id"] not in asked or not row["similar_ids"]:
+        if row["id"] not in sentences or not row["similar_ids"]:
             raise DataError(
                 f"{asked_file}: nothing on {row['id']!r}, which has gold. Expected a sentence and its similar train "
                 "ids for each gold row. Fetch the release again."
             )
-        if asked[row["id"]] != row["sentence"]:
-            row["repairs"].append({"kind": "asked_differently", "detail": asked[row["id"]]})
+        if sentences[row["id"]] != row["sentence"]:
+            row["repairs"].append({"kind": "asked_differently", "detail": sentences[row["id"]]})
         yield prompt_row(row, template)
 
 
@@ -342,10 +342,10 @@ def check_pins(half: Path) -> None:
         if (ORIGINAL_GOLD in file.path or f"/{ANSWERS}/" in file.path) and not path.is_file():
             continue
         content = path.read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if file.sha256 not in (found, hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()):
+        actual = hashlib.sha256(content).hexdigest()
+        if file.sha256 not in (actual, hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()):
             raise DataError(
-                f"{path}: SHA-256 {found}; at commit {COMMIT[:7]} it is {file.sha256}. Expected that commit's files, "
+                f"{path}: SHA-256 {actual}; at commit {COMMIT[:7]} it is {file.sha256}. Expected that commit's files, "
                 "unchanged. Fetch the release again, or leave --source out to download it."
             )
 
