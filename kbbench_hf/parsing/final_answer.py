@@ -14,8 +14,7 @@ from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.conversation_turns import fold_text
 from kbbench_hf.parsing.lenient_json import CutList, CutObject, JsonSpan, Value, extract_json
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, T
-from kbbench_hf.parsing.reasoning import strip_reasoning
-from kbbench_hf.parsing.wrappers import unwrap
+from kbbench_hf.parsing.wrappers import strip_reasoning, unwrap
 
 _MASK = "\ue000"
 """Stands for each character of a value while words are looked for."""

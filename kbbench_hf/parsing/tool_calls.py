@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kbbench_hf.parsing.conversation_turns import extract_own_turn
-from kbbench_hf.parsing.reasoning import strip_reasoning
+from kbbench_hf.parsing.wrappers import strip_reasoning
 
 LONGEST_NAME = 64
 

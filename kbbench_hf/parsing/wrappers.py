@@ -1,13 +1,19 @@
-r"""Wrappers of answers: turn tokens, answer tags, boxes, tool calls, code fences, a JSON string.
+r"""What stands around answers: reasoning, turn tokens, answer tags, boxes, tool calls, code fences, a JSON string.
 
-`unwrap` removes them; the answer and the words around it are left.
+`unwrap` removes all but the reasoning; the answer and the words around it are left. `strip_reasoning` returns the
+response after the reasoning: a server with the right reasoning parser sends thought in a field of its own; without one
+it stands in the text. The families are those that the parsers of vLLM and SGLang know (vllm/reasoning,
+sglang/srt/parser/reasoning_parser.py) and what models do by habit: tags in any brackets, channels, vendors' tokens,
+words. Some open the thought in the template, so that only its end is in the text; some are cut off inside it.
 """
 
 import json
 import re
 from itertools import pairwise
+from typing import NamedTuple
 
 from kbbench_hf.parsing import cues
+from kbbench_hf.parsing.conversation_turns import extract_own_turn
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.text.patterns import lazy_pattern
 
@@ -114,3 +120,152 @@ def _decode_string(response: str) -> str:
             break
         response = value
     return re.sub(r'\\"', '"', response) if '\\"' in response and not re.search(r'(?<!\\)"', response) else response
+
+
+class StrippedReply(NamedTuple):
+    """The reasoning of a reply, and the response after it."""
+
+    thought: str
+    response: str
+
+
+_NAMES = (
+    r"(?:[\w.-]{1,20}:)?(?:[\w-]{0,20}think(?:ing|er)?[\w-]{0,20}|thoughts?(?:[_ -]process)?|inner[_ ]thoughts?|"
+    r"(?:chain|train)[_ -]of[_ -]thoughts?"
+    r"|cot|reasoning(?:[_ -](?:steps|process|content))?|scratch[_ -]?pad|(?:internal|inner|private)?[_ ]?monologue|"
+    r"analysis"
+    r"|(?:self[_ -]?)?reflection|deliberation|planning|brainstorm(?:ing)?|working[_ ]out)"
+)
+"""Names of tags that hold thought. A tag of another name (`<reason>`, `<note>`) may stand beside an answer."""
+_THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|cot)"
+_OPENING = (
+    rf"<{_NAMES}(?:\s[^<>]{{0,100}})?>",
+    rf"\[{_NAMES}\]",
+    rf"\{{{_NAMES}\}}",
+    rf"◁{_NAMES}▷",
+    rf"<[|｜](?:(?:start|begin)[_▁]?(?:of[_▁]?)?)?{_THOUGHT}(?:[_▁]?(?:start|begin))?[|｜]>",
+    r"<\|inner_prefix\|>",
+    rf"<\|open\|>\s*{_THOUGHT}\s*<\|sep\|>",
+    r"<\|channel>[^\S\n]*\w*",
+    r"<unused94>(?:thought)?",
+    r"<details[^<>]{0,60}type=.?reasoning[^<>]{0,100}>",
+)
+_CLOSING = (
+    rf"</\s*{_NAMES}\s*>",
+    rf"\[/\s*{_NAMES}\]",
+    rf"\{{/{_NAMES}\}}",
+    rf"◁/{_NAMES}▷",
+    rf"<[|｜](?:/|end[_▁]?(?:of[_▁]?)?){_THOUGHT}[|｜]>|<[|｜]{_THOUGHT}[_▁]?end[|｜]>",
+    r"<\|inner_suffix\|>",
+    rf"<\|close\|>\s*{_THOUGHT}\s*<\|sep\|>",
+    r"<channel\|>",
+    r"<unused95>",
+)
+_FLAGS = re.IGNORECASE
+_OWN: list[tuple[str, str]] = []
+"""The markers that users have added."""
+_DETAILS_END = re.compile(r"</details>", _FLAGS)
+
+_HARMONY = re.compile(r"<\|channel\|>\s*([a-z]+)[^<]{0,200}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>", _FLAGS)
+_HARMONY_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+_HARMONY_FINAL = re.compile(r"assistant\s*final(?:\s*json(?=\s*[{\[]))?")
+_HARMONY_NEXT = re.compile(r"(?<=[}\].!?\"'\s])(?:user(?=[A-Z\n])|assistant\s*(?:analysis|commentary|final)(?![a-z]))")
+_HARMONY_START = re.compile(r"\s*(?:assistant\s*)?(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|\n|\s*$)")
+_HARMONY_BARE_FINAL = re.compile(r"\s*(?:assistant\s*)?final(?=[{\[\"'A-Z0-9<])")
+_THOUGHT_LINE = re.compile(r"\s*thought\n")
+_WORDS_OPENING = re.compile(
+    r"\s*\W{0,3}here(?:['’]s| is) (?:my|the) (?:thought|thinking|reasoning)(?: process)?\W{0,3}:", _FLAGS
+)
+_WORDS_CLOSING = re.compile(r"here(?:['’]s| is) (?:my|the) (?:final )?(?:response|answer|output)\W{0,3}:", _FLAGS)
+
+
+def add_marker(opening: str, closing: str) -> None:
+    """Treat the text between these markers as reasoning from now on.
+
+    >>> add_marker("<hmm>", "</hmm>")
+    >>> strip_reasoning("<hmm>Seven? No.</hmm>Eight.").response
+    'Eight.'
+    """
+    if (opening, closing) not in _OWN:
+        _OWN.append((opening, closing))
+
+
+def strip_reasoning(reply: str, source: str = "") -> StrippedReply:
+    """Return the reasoning and the response of a model's own turn; all before the last closing marker is reasoning.
+
+    `source` is a text that the prompt contains; see `conversation_turns.extract_own_turn`. An opening marker that is
+    never closed takes the rest with it. Of OpenAI's channels only `final` is the response. It is empty where nothing
+    is left.
+
+    >>> strip_reasoning("<think>Paris? No, Lyon.</think>Lyon")
+    StrippedReply(thought='Paris? No, Lyon.', response='Lyon')
+    >>> strip_reasoning("Paris? No.</think>Lyon").response, strip_reasoning("<think>Paris? Or").response
+    ('Lyon', '')
+    >>> strip_reasoning("<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>Lyon").response
+    'Lyon'
+    """
+    reply = extract_own_turn(reply, source, lambda text: not _drop_reasoning(text).strip())
+    response = _drop_reasoning(reply)
+    thought = (
+        reply[: len(reply) - len(response)]
+        if reply.endswith(response)
+        else reply.replace(response, "", 1)
+        if response
+        else reply
+    )
+    return StrippedReply(_remove_markers(thought) if len(response) < len(reply) else "", response)
+
+
+def _drop_reasoning(reply: str) -> str:
+    response = _final_channel(reply)
+    return _drop_worded(_drop_marked(reply) if response is None else response)
+
+
+def _final_channel(reply: str) -> str | None:
+    """Return the text of the last final channel; None where there are no channels."""
+    response, has_channels = None, False
+    for match in _HARMONY.finditer(reply):
+        has_channels = True
+        if match[1].lower() == "final":
+            end = _HARMONY_END.search(reply, match.end())
+            response = reply[match.end() : end.start() if end else len(reply)]
+    if has_channels:
+        return response or ""
+    started = _HARMONY_START.match(reply)
+    final = _HARMONY_FINAL.search(reply)
+    if final and (started or "assistantfinal" in reply):
+        return _HARMONY_NEXT.split(reply[final.end() :], maxsplit=1)[0]
+    if started and (reply[started.end() : started.end() + 1] != "\n" or "assistantcommentary" in reply):
+        return ""
+    if bare := _HARMONY_BARE_FINAL.match(reply):
+        return reply[bare.end() :]
+    return None
+
+
+def _drop_marked(reply: str) -> str:
+    opening = _any_of(_OPENING, [start for start, _ in _OWN])
+    closing = _any_of(_CLOSING, [end for _, end in _OWN])
+    if re.search(_OPENING[-1], reply, _FLAGS):
+        reply = _DETAILS_END.sub("</think>", reply)
+    closed = max((match.end() for match in closing.finditer(reply)), default=0)
+    response = reply[closed:]
+    if match := opening.search(response):
+        response = response[: match.start()]
+    return _THOUGHT_LINE.sub("", response, count=1) if not closed and _THOUGHT_LINE.match(response) else response
+
+
+def _drop_worded(response: str) -> str:
+    if not _WORDS_OPENING.match(response):
+        return response
+    ends = list(_WORDS_CLOSING.finditer(response))
+    return response[ends[-1].end() :] if ends else ""
+
+
+def _any_of(known: tuple[str, ...], own: list[str]) -> "re.Pattern[str]":
+    return re.compile("|".join([*known, *map(re.escape, own)]), _FLAGS)
+
+
+def _remove_markers(thought: str) -> str:
+    own = [marker for pair in _OWN for marker in pair]
+    markers = _any_of((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern), own)
+    return markers.sub("\n", thought).strip()

@@ -16,7 +16,7 @@ from kbbench_hf.retrieval.context import RetrieverContext
 RETRIEVERS = {
     "bm25": "kbbench_hf.retrieval.bm25:build",
     "dense": "kbbench_hf.retrieval.dense:build",
-    "multi": "kbbench_hf.retrieval.multi_vector:build",
+    "multi": "kbbench_hf.retrieval.dense:build_multi",
     "late": "kbbench_hf.retrieval.late_interaction:build",
     "vss": "kbbench_hf.retrieval.vss:build",
     "multi_vss": "kbbench_hf.retrieval.vss:build_multi",

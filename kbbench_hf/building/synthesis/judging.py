@@ -17,8 +17,8 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.judges.llm_judges import SUPPORTED, chat_prompt
 from kbbench_hf.parsing.lenient_json import extract_json
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.reasoning import strip_reasoning
 from kbbench_hf.parsing.verdicts import parse_supported
+from kbbench_hf.parsing.wrappers import strip_reasoning
 
 MOST_PROPERTIES = 3
 LONGEST_DOCUMENT = 12_000

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes
+from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, remove_comparisons, split_exclusions
 from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker, LinkedEntities
-from kbbench_hf.retrieval.graph_ranker.exclusions import remove_comparisons, split_exclusions
 from kbbench_hf.retrieval.graph_ranker.propagation import Vector
 from kbbench_hf.retrieval.graph_ranker.query_words import (
     ASKED_WITH,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kbbench_hf.parsing.answers import parse_answers
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.reasoning import add_marker, strip_reasoning
 from kbbench_hf.parsing.scores import parse_score
 from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.parsing.verdicts import parse_answerable, parse_supported
+from kbbench_hf.parsing.wrappers import add_marker, strip_reasoning
 
 READERS: dict[str, Callable[[str], ParsedReply[Any]]] = {
     "triples": parse_triples,
@@ -98,7 +98,7 @@ def test_what_was_thought_is_told_apart() -> None:
 
 
 def test_a_marker_that_is_new_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbbench_hf.parsing.reasoning._OWN", [])
+    monkeypatch.setattr("kbbench_hf.parsing.wrappers._OWN", [])
     assert strip_reasoning("<plan>x</plan>y").response == "<plan>x</plan>y"
     add_marker("<plan>", "</plan>")
     assert strip_reasoning("<plan>x</plan>y") == ("x", "y")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.protocols import ProcessGroup
-from kbbench_hf.retrieval.multi_vector import MultiVector, aggregate_chunks, split_into_chunks
+from kbbench_hf.retrieval.dense import MultiVector, aggregate_chunks, split_into_chunks
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.test_dense import in_a_group
 

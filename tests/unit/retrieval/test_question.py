@@ -1,6 +1,6 @@
 import pytest
 
-from kbbench_hf.retrieval.graph_ranker.exclusions import remove_comparisons
+from kbbench_hf.retrieval.graph_ranker.answer_type import remove_comparisons
 from kbbench_hf.retrieval.graph_ranker.parsed_query import parse_query
 
 QUESTION = "which films are set in Rome?"
