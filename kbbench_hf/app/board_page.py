@@ -200,8 +200,8 @@ def board_tab(boards: Boards) -> BoardTab:
 
     def pick_dataset(dataset: str, task_key: str) -> object:
         """Go to another dataset, to the same subset and split of it if it has them."""
-        found = _same_setting(boards, dataset, task_key)
-        return [gr.skip()] * len(outputs) if found is None else show(str(found), {})
+        chosen = _same_setting(boards, dataset, task_key)
+        return [gr.skip()] * len(outputs) if chosen is None else show(str(chosen), {})
 
     def start(query: Mapping[str, str]) -> list[object]:
         where = boards.requested_task_key(query)

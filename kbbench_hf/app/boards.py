@@ -123,10 +123,10 @@ class Boards:
             for task_key in reversed(self.open_places())
             if task_key.benchmark not in with_rows
         }
-        found: dict[str, list[TaskKey]] = {}
+        by_family: dict[str, list[TaskKey]] = {}
         for task_key in [*places, *reversed(empty.values())]:
-            found.setdefault(benchmark(task_key.benchmark).facts.family, []).append(task_key)
-        return found
+            by_family.setdefault(benchmark(task_key.benchmark).facts.family, []).append(task_key)
+        return by_family
 
     def board(self, task_key: TaskKey, now: bool = False) -> Board:
         """Return the board of a place; one without rows where nothing was stored or published.

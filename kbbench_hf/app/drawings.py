@@ -208,8 +208,8 @@ def _decades(values: Sequence[float]) -> Axis:
 def _powers(axis: Axis) -> list[float]:
     """Return the ticks of a logarithmic axis: powers of ten, with 2 and 5 between them where there is room."""
     between = (1, 2, 5) if axis.high - axis.low < 3 else (1,)
-    found = [each * 10.0**n for n in range(int(axis.low), int(axis.high)) for each in between]
-    return [*found, 10.0**axis.high]
+    marks = [each * 10.0**n for n in range(int(axis.low), int(axis.high)) for each in between]
+    return [*marks, 10.0**axis.high]
 
 
 def _ticks(axis: Axis) -> list[float]:

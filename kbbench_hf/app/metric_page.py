@@ -55,7 +55,7 @@ def page(name: str) -> "gr.Blocks":
     """Return the page of an `evaluate` module, by name."""
     import gradio as gr
 
-    said = page_of(name)
+    about = page_of(name)
     card = (metric_modules()[name] / "README.md").read_text(encoding="utf-8")
     if card.startswith("---\n"):
         card = card.split("---\n", 2)[2]
@@ -63,10 +63,10 @@ def page(name: str) -> "gr.Blocks":
         gr.Markdown(f"# {name}\nPaste predictions and references, {PASTE}, in the same order.")
         with gr.Row():
             predictions = gr.Textbox(
-                _lines(said.predictions), label="predictions", lines=10, max_lines=20, min_width=300
+                _lines(about.predictions), label="predictions", lines=10, max_lines=20, min_width=300
             )
-            references = gr.Textbox(_lines(said.references), label="references", lines=10, max_lines=20, min_width=300)
-        mode = gr.Dropdown(list(said.modes), label="mode", visible=bool(said.modes))
+            references = gr.Textbox(_lines(about.references), label="references", lines=10, max_lines=20, min_width=300)
+        mode = gr.Dropdown(list(about.modes), label="mode", visible=bool(about.modes))
         button = gr.Button("Compute", variant="primary")
         answer = markup("", "answer")
         with gr.Accordion("As JSON", open=False):
@@ -156,12 +156,12 @@ def _table(name: str, scores: Row, metrics: Sequence[str], caption: str = "") ->
 
 
 def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
-    said, rows = page_of(name), []
+    about, rows = page_of(name), []
     for number, prediction in enumerate(predictions[:MAX_EXAMPLES_SHOWN], start=1):
         scores = _module_scores(name, [prediction], [references[number - 1]], mode)
-        rows.append((number, _short(prediction), *(_score_text(scores[metric]) for metric in said.headline)))
+        rows.append((number, _short(prediction), *(_score_text(scores[metric]) for metric in about.headline)))
     note = f"The first {len(rows)} of {len(predictions):,}." if len(predictions) > len(rows) else ""
-    headings = ["example", "prediction", *said.headline]
+    headings = ["example", "prediction", *about.headline]
     return table(headings, rows, "Scores by example", note=note, text_columns=(0, 1), wrapped=(1,))
 
 

@@ -200,9 +200,9 @@ def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Example
         raise UsageError("--calibrate with --embedder needs --thresholds FILE, the file to write. Add it.")
     embedder = _embedder(options)
     work = options["thresholds"].with_suffix(".work")
-    thresholds, found = calibrate_embedder(rules, release, examples, embedder, work, show=options["show"])
+    thresholds, calibrations = calibrate_embedder(rules, release, examples, embedder, work, show=options["show"])
     write_thresholds(options["thresholds"], embedder.name, thresholds)
-    return {metric: calibration._asdict() for metric, calibration in found.items()}
+    return {metric: calibration._asdict() for metric, calibration in calibrations.items()}
 
 
 def _judging(options: Row) -> Row:

@@ -50,14 +50,14 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
       kbbench audit my-kb-questions --model bm25 --model graph:bm25
     """
     name = dataset.removeprefix(f"{NAMESPACE}/")
-    found = benchmark(name).data.audit
-    if found is None:
+    audit = benchmark(name).data.audit
+    if audit is None:
         with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.audit)
         raise UsageError(f"{name} has no audit; expected one of {with_one}. Name one of these.")
     folder = find_dataset(name)
     if models and benchmark(name).asking.prompts:
         raise UsageError(f"--model is for retrieval benchmarks, and {name} is not one. Leave it out.")
-    findings = list(found(folder, read_closed_book(closed_book) if closed_book else None))
+    findings = list(audit(folder, read_closed_book(closed_book) if closed_book else None))
     if models:
         findings = beside_models(findings, benchmark(name).data.default_split, _model_scores(name, models))
     findings = waived(folder, findings)

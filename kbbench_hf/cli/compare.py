@@ -126,12 +126,12 @@ def command(
         first, second = results or files
         with waiting("Comparing"):
             comparison = compare(first, second, benchmark, **shared)
-        found = comparison.a.definition
-        wanted = [*comparison.tests] if all_metrics else found.metric_names(chosen) if chosen else None
+        definition = comparison.a.definition
+        wanted = [*comparison.tests] if all_metrics else definition.metric_names(chosen) if chosen else None
         if json_output:
             click.echo(json.dumps(comparison.to_dict(wanted), indent=2))
         else:
-            print_comparison(comparison, (names[0], names[1]), found, slices, wanted, notes=notes)
+            print_comparison(comparison, (names[0], names[1]), definition, slices, wanted, notes=notes)
         warnings = list(comparison.warnings)
         if plot:
             short = dict.fromkeys(named_system(each)[0] for each in results or systems)

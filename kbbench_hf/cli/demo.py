@@ -41,7 +41,7 @@ def command() -> None:
     OUT.mkdir(exist_ok=True)
     shutil.rmtree(OUT / "runs", ignore_errors=True)  # runs of another version of the package must not be resumed
     panels = [_extraction(), _retrieval()]
-    plain = {found.dataset: {name: each.to_dict() for name, each in systems.items()} for found, systems in panels}
+    plain = {shown.dataset: {name: each.to_dict() for name, each in systems.items()} for shown, systems in panels}
     write_text(OUT / "result.json", json.dumps(plain, indent=2) + "\n")
     plot_scores(panels, OUT / "scores.png", metrics=7)
     answers = OUT / "answers.jsonl"
@@ -52,21 +52,21 @@ def command() -> None:
 
 def _extraction() -> tuple[Benchmark, dict[str, Result]]:
     """Score the predictions of two systems in the package, and compare them."""
-    found = benchmark("mini-text2kg")
+    bench = benchmark("mini-text2kg")
     with waiting("Scoring two systems on mini-text2kg"):
-        systems = {file.stem: score(file, found.dataset) for file in shipped_answers(found.dataset)}
-    return _shown(found, systems)
+        systems = {file.stem: score(file, bench.dataset) for file in shipped_answers(bench.dataset)}
+    return _shown(bench, systems)
 
 
 def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
     """Run two retrievers, BM25 and BM25 with graph re-ranking, and compare them."""
     from kbbench_hf.runners.run import run
 
-    found = benchmark("mini-stark")
+    bench = benchmark("mini-stark")
     folders = {model: OUT / "runs" / model.replace(":", "-") for model in ("bm25", "graph:bm25")}
     with waiting("Running two retrievers on mini-stark"):
-        systems = {model: run(found.dataset, model, out=out, show=False) for model, out in folders.items()}
-    return _shown(found, systems)
+        systems = {model: run(bench.dataset, model, out=out, show=False) for model, out in folders.items()}
+    return _shown(bench, systems)
 
 
 def _shown(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:

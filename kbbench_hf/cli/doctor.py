@@ -55,8 +55,8 @@ def command(base_url: str | None, model: str | None, api_key_env: str | None) ->
     echo(f"kbbench-hf {version('kbbench-hf')}, Python {platform.python_version()}, {platform.platform()}")
     for extra, packages in PACKAGES.items():
         states = {package: installed_version(package) for package in packages}
-        found = ", ".join(f"{package} {state}" for package, state in states.items() if state)
-        echo(f"{extra:10} {found or 'nothing installed'}")
+        installed = ", ".join(f"{package} {state}" for package, state in states.items() if state)
+        echo(f"{extra:10} {installed or 'nothing installed'}")
         if absent := [package for package, state in states.items() if not state]:
             remedy = install("" if extra == "core" else extra)
             echo(f"{'':10} missing: {', '.join(absent)}; install with: {remedy}")

@@ -125,19 +125,19 @@ def _write(
 def _describe(name: str, out: Path | None) -> None:
     from kbbench_hf.reports.plots import check_picture, plot_lengths
 
-    found = benchmark_of(name)
-    if found.showing.statistics is None:
+    described = benchmark_of(name)
+    if described.showing.statistics is None:
         raise UsageError(
             f"{name} has no statistics; expected a dataset of 'kbbench list' or one that you built. Name another."
         )
     file = out or Path(f"{name}-lengths.png")
     check_picture(file)
-    statistics = found.showing.statistics(find_dataset(name))
+    statistics = described.showing.statistics(find_dataset(name))
     console = terminal.console()
     for title, rows in statistics.tables.items():
         if rows:
             columns = statistics.columns.get(title, [""] * (len(rows[0]) - 1))
             terminal.print_table(console, [title, *columns], rows)
             terminal.echo()
-    plot_lengths(statistics, found.title, file)
+    plot_lengths(statistics, described.title, file)
     terminal.echo(str(file))

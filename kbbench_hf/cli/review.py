@@ -93,8 +93,8 @@ def command(
     if len(what) > 1:
         raise UsageError(f"Expected one dataset; got {len(what)}: {', '.join(what)}. Name one.")
     name = what[0].removeprefix(f"{NAMESPACE}/")
-    found = benchmark(name)
-    part = subset or (None if found.asking.parts else found.data.default_split)
+    reviewed = benchmark(name)
+    part = subset or (None if reviewed.asking.parts else reviewed.data.default_split)
     if not (part and out and reviewer):
         raise UsageError("A review needs --subset PART, --reviewer NAME and --out FILE. Add what is missing.")
     _serve(name, part, out, reviewer, sample, port)
@@ -157,11 +157,11 @@ def _show(found: ReviewerAgreement, json_output: bool) -> None:
 
 
 def _show_folded(judgements: Sequence[Judgement], json_output: bool) -> None:
-    found = folded(judgements)
+    intervals = folded(judgements)
     if json_output:
-        terminal.print_json({name: each._asdict() for name, each in found.items()}, indent=None)
+        terminal.print_json({name: each._asdict() for name, each in intervals.items()}, indent=None)
         return
-    rows = [[name, f"{each.positive:.1%}", f"{each.non_negative:.1%}", f"{each.n}"] for name, each in found.items()]
+    rows = [[name, f"{each.positive:.1%}", f"{each.non_negative:.1%}", f"{each.n}"] for name, each in intervals.items()]
     terminal.print_table(terminal.console(), ["question", "positive", "non-negative", "n"], rows)
 
 

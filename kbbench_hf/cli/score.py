@@ -136,8 +136,8 @@ def _check(
     from kbbench_hf.scoring.eval_task import resolve_task
     from kbbench_hf.scoring.predictions import read_predictions, write_predictions
 
-    found, examples, *_ = resolve_task(predictions, benchmark, split=split)
-    read = read_predictions(predictions, found, examples, read_options)
+    resolved, examples, *_ = resolve_task(predictions, benchmark, split=split)
+    read = read_predictions(predictions, resolved, examples, read_options)
     counts = {
         "n_examples": len(examples.rows),
         "n_predictions": len(examples.rows) - read.n_missing,
@@ -146,7 +146,7 @@ def _check(
         "n_parse_failures": len(read.parse_failures),
     }
     if write is not None:
-        write_predictions(read, examples, found.scoring.answer.field, write)
+        write_predictions(read, examples, resolved.scoring.answer.field, write)
     if json_output:
         terminal.print_json({**counts, "warnings": [note.to_dict() for note in read.notes]}, indent=None)
     else:

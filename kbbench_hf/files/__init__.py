@@ -49,10 +49,10 @@ def refuse_stdin_twice(paths: Iterable[object]) -> None:
 
     >>> refuse_stdin_twice(["-", "answers.jsonl"])
     """
-    found = [str(path) for path in paths if str(path) in _STDIN_NAMES]
-    if len(found) > 1:
+    named = [str(path) for path in paths if str(path) in _STDIN_NAMES]
+    if len(named) > 1:
         raise UsageError(
-            f"Standard input is named {len(found)} times ({', '.join(found)}) and can be read once; expected it once. "
+            f"Standard input is named {len(named)} times ({', '.join(named)}) and can be read once; expected it once. "
             "Save one of the inputs to a file and name the file."
         )
 

@@ -163,15 +163,15 @@ def _folder_files(folder: Path) -> list[Path]:
             "Run the same command again to finish it."
         )
     for endings in (("*.jsonl", "*.jsonl.gz"), ("*.parquet", "data/*.parquet")):
-        if found := sorted(file for ending in endings for file in folder.glob(ending)):
+        if group := sorted(file for ending in endings for file in folder.glob(ending)):
             if others := sorted(
-                file.name for file in folder.glob("*") if file.suffix in _OTHER_SUFFIXES and file not in found
+                file.name for file in folder.glob("*") if file.suffix in _OTHER_SUFFIXES and file not in group
             ):
                 raise UsageError(
-                    f"{folder} holds {found[0].name} and {others[0]}, files of two formats: do both hold predictions? "
+                    f"{folder} holds {group[0].name} and {others[0]}, files of two formats: do both hold predictions? "
                     "Expected one format. Name the files.",
                 )
-            return found
+            return group
     raise UsageError(f"{folder} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")
 
 

@@ -199,8 +199,8 @@ def mapped(table: pa.Table, sources: Mapping[str, str], path: Path) -> pa.Table:
             texts = [each.cast(pa.string()) for each in columns]
             columns = [pc.binary_join_element_wise(*texts, "\n", null_handling="skip")]
         new[name] = columns[0]
-    kept = {name: table[name] for name in table.column_names if name not in used and name not in new}
-    return pa.table(new | kept)
+    others = {name: table[name] for name in table.column_names if name not in used and name not in new}
+    return pa.table(new | others)
 
 
 def _source_column(table: pa.Table, source: str, path: Path, used: set[str]) -> pa.ChunkedArray:

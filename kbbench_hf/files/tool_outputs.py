@@ -54,8 +54,8 @@ def completion_text(reply: object) -> str | None:
         nested = [
             completion_text(each.get("content")) for each in reply if isinstance(each, dict) and "content" in each
         ]
-        found = [text for text in (*texts, *nested) if isinstance(text, str)]
-        return "".join(found) if found else None
+        all_texts = [text for text in (*texts, *nested) if isinstance(text, str)]
+        return "".join(all_texts) if all_texts else None
     if not isinstance(reply, dict):
         return None
     for key in ("choices", "candidates", "completions", "outputs", "generations"):

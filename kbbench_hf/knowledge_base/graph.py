@@ -214,11 +214,11 @@ class Graph:
         """Return the neighbors of many nodes at once; each node's are ascending and named once."""
         rows = self.checked(nodes)
         number = None if relation is None else self.relation_id(relation)
-        found = [adjacency.gather(rows, number) for adjacency in self._sides(direction)]
-        if len(found) == 1 and relation is not None:
-            return found[0]
-        owners = np.concatenate([np.repeat(np.arange(len(rows)), np.diff(each.offsets)) for each in found])
-        pairs = np.unique(owners * self.n_nodes + np.concatenate([each.rows for each in found]))
+        lists = [adjacency.gather(rows, number) for adjacency in self._sides(direction)]
+        if len(lists) == 1 and relation is not None:
+            return lists[0]
+        owners = np.concatenate([np.repeat(np.arange(len(rows)), np.diff(each.offsets)) for each in lists])
+        pairs = np.unique(owners * self.n_nodes + np.concatenate([each.rows for each in lists]))
         owner, neighbor = np.divmod(pairs, max(self.n_nodes, 1))
         return Neighbors(np.searchsorted(owner, np.arange(len(rows) + 1)), neighbor)
 

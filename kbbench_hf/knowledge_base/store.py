@@ -198,9 +198,7 @@ class KnowledgeBase:
             values = self._values(key, rows)
         else:
             values = [_look_up(self.details(row), key.split(".")) for row in rows.tolist()]
-        return np.array(
-            [row for row, found in zip(rows, values, strict=True) if found is not None and found == value], int
-        )
+        return np.array([row for row, one in zip(rows, values, strict=True) if one is not None and one == value], int)
 
     def neighbors(self, node: int, relation: str | None = None, direction: Direction = "out") -> Rows:
         """Return the neighbors of a node; see `Graph.neighbors`."""

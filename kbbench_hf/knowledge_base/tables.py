@@ -257,8 +257,8 @@ def _rows_of_ends(column: pa.ChunkedArray, ids: pa.Array) -> tuple[NDArray[np.in
     if values.type != ids.type:
         values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
     if is_dense(ids) and not values.null_count:
-        found = numpy_numbers(values)
-        return np.where((found >= 0) & (found < len(ids)), found, -1), values
+        numbers = numpy_numbers(values)
+        return np.where((numbers >= 0) & (numbers < len(ids)), numbers, -1), values
     rows = pc.index_in(values, value_set=ids)
     return numpy_numbers(pc.fill_null(rows, -1) if rows.null_count else rows).astype(np.int64), values
 

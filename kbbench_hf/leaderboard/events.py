@@ -120,8 +120,8 @@ class EventLog:
 
     def __iter__(self) -> Iterator[Event]:
         """Yield all intact events, oldest first."""
-        found = (self.read(file) for folder in self.folders() for file in folder.glob("[0-9]*.json"))
-        yield from sorted((event for event in found if event), key=lambda event: event.order)
+        events = (self.read(file) for folder in self.folders() for file in folder.glob("[0-9]*.json"))
+        yield from sorted((event for event in events if event), key=lambda event: event.order)
 
     def read(self, file: Path) -> Event | None:
         """Return the event of a file; None where the file is damaged, or is that of another place."""

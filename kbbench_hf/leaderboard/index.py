@@ -143,8 +143,8 @@ class Index:
         new = [row for row, changed in wanted if self._read.get(row, (0,))[0] != changed]
         query = "SELECT id, changed, record, stored, result FROM rows WHERE id IN (SELECT value FROM json_each(?))"
         for row, changed, record, stored, result in db.execute(query, (json.dumps(new),)) if new else ():
-            found = StoredRow(Record.from_bytes(record.encode()), stored, json.loads(result))
-            self._read[row] = changed, found
+            stored_row = StoredRow(Record.from_bytes(record.encode()), stored, json.loads(result))
+            self._read[row] = changed, stored_row
         return [self._read[row][1] for row, _ in wanted]
 
     def n_stored(self, submitter: str, since: str) -> tuple[int, int]:
@@ -160,17 +160,17 @@ class Index:
         query = """SELECT record, returned FROM rows
             WHERE shown AND json_extract(record, '$.submitter') = ? ORDER BY stored DESC"""
         with self.file.connection() as db:
-            found = db.execute(query, (submitter,)).fetchall()
-        return [(Record.from_bytes(record.encode()), not returned) for record, returned in found]
+            rows = db.execute(query, (submitter,)).fetchall()
+        return [(Record.from_bytes(record.encode()), not returned) for record, returned in rows]
 
     def tests(self, metric: str, ids: Sequence[str]) -> dict[tuple[str, str], PairedTest]:
         """Return the paired tests of two of these submissions that were made before: neither of them ever changes."""
         query = """SELECT a, b, test FROM tests WHERE metric = ?1
             AND a IN (SELECT value FROM json_each(?2)) AND b IN (SELECT value FROM json_each(?2))"""
         with self.file.connection() as db:
-            found = db.execute(query, (metric, json.dumps(ids))).fetchall()
+            rows = db.execute(query, (metric, json.dumps(ids))).fetchall()
         tests = {}
-        for a, b, text in found:
+        for a, b, text in rows:
             difference, (low, high), *others = json.loads(text)
             tests[a, b] = PairedTest(difference, (low, high), *others)
         return tests

@@ -123,7 +123,7 @@ def copies(rows: Sequence[Answered]) -> dict[str, Copy]:
     of one part in sixteen. One system may be sent again under its own name, with other annotations say.
     """
     first: dict[tuple[int, int, str], Answered] = {}
-    found: dict[str, Copy] = {}
+    copies_by_row: dict[str, Copy] = {}
     for row in rows:
         keys = [(len(row.parts), n, part) for n, part in enumerate(row.parts)]
         shared = Counter(first[key].id for key in keys if key in first)
@@ -133,10 +133,10 @@ def copies(rows: Sequence[Answered]) -> dict[str, Copy]:
             whole, theirs = n_shared == len(keys), earlier[other].submitter != row.submitter
             nearly = theirs and len(keys) >= N_PARTS and len(keys) - n_shared <= len(keys) // N_PARTS
             if (whole and (theirs or earlier[other].name != row.name)) or nearly:
-                found[row.id] = Copy(other, whole)
+                copies_by_row[row.id] = Copy(other, whole)
         for key in keys:
             first.setdefault(key, row)
-    return found
+    return copies_by_row
 
 
 def _comparable(line: Mapping[str, object]) -> list[str]:
@@ -158,8 +158,8 @@ class _KeptCharacters(dict[int, str | None]):
     def __missing__(self, code: int) -> str | None:
         letter = chr(code)
         counts = letter.isalnum() or letter == "|" or unicodedata.category(letter)[0] == "M"
-        kept = letter if counts else None
-        return self.setdefault(code, kept) if len(self) < N_LETTERS else kept
+        translation = letter if counts else None
+        return self.setdefault(code, translation) if len(self) < N_LETTERS else translation
 
 
 _KEPT = _KeptCharacters()

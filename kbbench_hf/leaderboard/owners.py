@@ -115,7 +115,7 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Flag]]:
     order = {row.id: n for n, row in enumerate(rows)}
     accounts = {account.casefold(): account for row in rows for account in (row.submitter, row.vouched_by) if account}
     owners: dict[str, Named] = {}
-    found: dict[str, list[Flag]] = {}
+    by_row: dict[str, list[Flag]] = {}
     for row in sorted(rows, key=lambda row: (not row.vouched_by, disguised(row.name) is not None)):
         of_row = [] if row.own else [*_disguise(row), *_claims(row, accounts.keys())]
         taken = [owners[each] for each in readings(row.name) if each in owners]
@@ -129,8 +129,8 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Flag]]:
         for each in readings(row.name):
             owners.setdefault(each, row)
         if of_row:
-            found[row.id] = of_row
-    return found
+            by_row[row.id] = of_row
+    return by_row
 
 
 def _taken(row: Named, owner: Named) -> Flag:
@@ -147,9 +147,9 @@ def _are_one(a: Named, b: Named) -> bool:
 
 
 def _disguise(row: Named) -> list[Flag]:
-    if (found := disguised(row.name)) is None:
+    if (disguise := disguised(row.name)) is None:
         return []
-    letter, read_as = found
+    letter, read_as = disguise
     is_what = unicodedata.name(letter, "a letter of another script").lower()
     return [Flag("look_alike", f"Its name reads as {read_as!r}, but its {letter!r} is {is_what}.")]
 
@@ -160,8 +160,8 @@ def _claims(row: Named, accounts: Collection[str]) -> list[Flag]:
         return []
     plain = row.name.casefold()
     forms = (plain, _skeleton(plain).casefold(), _skeleton(row.name).casefold())
-    if found := next(filter(None, map(_OFFICIAL.search, forms)), None):
-        official = found.group().strip(" ()")
+    if claim := next(filter(None, map(_OFFICIAL.search, forms)), None):
+        official = claim.group().strip(" ()")
         return [Flag("claim", f"Its name says {official!r}; no account of whoever it speaks for sent it.")]
     for spoken_for, known, under in (each for form in forms for each in _ACCOUNT.findall(form)):
         account = spoken_for or (known if known in accounts else "") or (under if under in accounts else "")
@@ -208,7 +208,7 @@ def _prototypes() -> dict[str, str]:
     from confusable_homoglyphs.confusables import confusables_data
 
     twins = {
-        text.strip("\u200e"): [each["c"].strip("\u200e") for each in found] for text, found in confusables_data.items()
+        text.strip("\u200e"): [each["c"].strip("\u200e") for each in alike] for text, alike in confusables_data.items()
     }
     return {
         text: first

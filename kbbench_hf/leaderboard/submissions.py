@@ -175,8 +175,8 @@ def store_preview(
     )
     checked = checked_system(system)
     vouched = vouched_by(checked.name, submitter, organisations)
-    kept = (None, {}) if figures_only else (rows, read.annotations)
-    receipt = store.add(read.result, kept[0], checked, submitter, origin, kept[1], vouched, read.gold)
+    stored_parts = (None, {}) if figures_only else (rows, read.annotations)
+    receipt = store.add(read.result, stored_parts[0], checked, submitter, origin, stored_parts[1], vouched, read.gold)
     if receipt.existed and store.said(receipt.id) != checked:
         store.edit(receipt.id, checked, submitter)
         return replace(receipt, edited=True)

@@ -148,7 +148,7 @@ def with_differences(
     """
     pairs = list(pairwise(rows))
     wanted = {(upper.id, lower.id) for upper, lower in pairs[: most - 1] if _testable(upper, lower, metric)}
-    found = list(rows[:1])
+    with_gaps = list(rows[:1])
     with _tests(
         sorted({each for pair in wanted for each in pair}), index, benchmark(task_key.benchmark), metric
     ) as test:
@@ -158,18 +158,18 @@ def with_differences(
             gap = ends[1].value - ends[0].value if ends else None
             digits = max((each.digits for each in ends), default=4)
             pair = upper.id, lower.id
-            found.append(replace(lower, gap=gap, gap_digits=digits, above=test(*pair) if pair in wanted else None))
-    return found
+            with_gaps.append(replace(lower, gap=gap, gap_digits=digits, above=test(*pair) if pair in wanted else None))
+    return with_gaps
 
 
 def places(index: Index) -> list[TaskKey]:
     """Return every place that has rows, stored or published: benchmarks and their configs in their own order."""
     known = {name: benchmark(name) for name in importable_names()}
-    found = set(index.places())
+    stored = set(index.places())
     for name, config, split, mode in published_places():
         if name in known and config in known[name].data.configs:
             task_key = TaskKey(name, config, split, mode or known[name].scoring.modes[0])
-            found.update([task_key] if published_systems(task_key) else [])
+            stored.update([task_key] if published_systems(task_key) else [])
     names = list(known)
 
     def order(task_key: TaskKey) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ def places(index: Index) -> list[TaskKey]:
             of.scoring.modes.index(task_key.mode),
         )
 
-    return sorted((task_key for task_key in found if task_key.benchmark in known), key=order)
+    return sorted((task_key for task_key in stored if task_key.benchmark in known), key=order)
 
 
 def headline(of: Benchmark, rows: Sequence[Row]) -> str:
@@ -297,18 +297,18 @@ def flags(in_doubt: Mapping[str, Sequence[Flag]], rows: Sequence[StoredRow]) -> 
         in_doubt: what is doubtful about the names of all rows of all places, as `Index.doubts` gives it.
         rows: the place's rows, and those in its other modes, as `Index.rows` gives them, in that order too.
     """
-    found: dict[str, list[Flag]] = defaultdict(list)
+    by_row: dict[str, list[Flag]] = defaultdict(list)
     records = {row.record.id: row.record for row in rows}
     for name, record in records.items():
-        found[name] += in_doubt.get(name, ())
+        by_row[name] += in_doubt.get(name, ())
         if record.gold and record.gold.suspicious() and not _is_own(record):
-            found[name].append(Flag("gold", _gold(record.gold)))
+            by_row[name].append(Flag("gold", _gold(record.gold)))
     first = sorted(rows, key=lambda row: row.record.id in in_doubt)  # whose name is in doubt is not first with answers
     for copy, (of, whole) in copies([_answered(row) for row in first]).items():
         how = "Its answers are" if whole else "All but a few of its answers, mistakes among them, are"
         reason = f"{how} those of {records[of].system.name!r} by {records[of].submitter}."
-        found[copy].append(Flag("copy", reason, of))
-    return {row: tuple(of_row) for row, of_row in found.items() if of_row}
+        by_row[copy].append(Flag("copy", reason, of))
+    return {row: tuple(of_row) for row, of_row in by_row.items() if of_row}
 
 
 def _gold(likeness: GoldLikeness) -> str:

@@ -159,12 +159,12 @@ def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[BoardColumn]) 
 
 def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[BoardColumn]) -> list[Row]:
     """Return rows as a view sorts them."""
-    heading, found = sort.removeprefix("-"), list(rows)
+    heading, in_order = sort.removeprefix("-"), list(rows)
     column = next((column for column in all_columns if column.heading == heading), None)
     if column and (order := column.order):
         descending = column.descending != sort.startswith("-")
-        found.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
-    return found
+        in_order.sort(key=lambda row: _missing_last(order(row), descending), reverse=descending)
+    return in_order
 
 
 def matching(rows: Sequence[Row], view: View) -> list[Row]:

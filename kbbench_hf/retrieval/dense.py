@@ -118,8 +118,8 @@ class NearestQuestions:
     def _rank(
         self, query: str, nearest: NDArray[np.int64], scores: NDArray[np.float64], top_k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        found = zip(nearest, scores, strict=True)
-        near = [(row, score) for row, score in found if score > 0 and self.questions[row] != query]
+        ranked = zip(nearest, scores, strict=True)
+        near = [(row, score) for row, score in ranked if score > 0 and self.questions[row] != query]
         credit: dict[int, float] = {}
         for row, score in near[: self.k]:
             for answer in set(self.answers[row].tolist()):

@@ -63,8 +63,8 @@ class Fusion:
         """Return the `top_k` best nodes of every query."""
         depth = max(top_k, self.depth)
         rows, ids, credits = [], [], []
-        for found, weight in zip(self.retrievers, self.weights or repeat(1.0), strict=False):
-            ranking = found.search(queries, depth)
+        for retriever, weight in zip(self.retrievers, self.weights or repeat(1.0), strict=False):
+            ranking = retriever.search(queries, depth)
             row, column = np.nonzero(ranking.ids >= 0)
             rows.append(row)
             ids.append(ranking.ids[row, column])
@@ -96,12 +96,12 @@ def min_max(ranking: Ranking) -> NDArray[np.float64]:
     >>> min_max(Ranking(np.array([[4, 9, 2]]), np.array([[3.0, 2.0, 1.0]]))).tolist()
     [[1.0, 0.5, 0.0]]
     """
-    found = ranking.ids >= 0
-    scores = np.where(found, ranking.scores, 0.0)
-    low = np.min(scores, axis=1, where=found, initial=np.inf, keepdims=True)
-    high = np.max(scores, axis=1, where=found, initial=-np.inf, keepdims=True)
+    ranked = ranking.ids >= 0
+    scores = np.where(ranked, ranking.scores, 0.0)
+    low = np.min(scores, axis=1, where=ranked, initial=np.inf, keepdims=True)
+    high = np.max(scores, axis=1, where=ranked, initial=-np.inf, keepdims=True)
     span = np.where(high > low, high - low, 1.0)
-    stretched: NDArray[np.float64] = np.where(found & (high > low), (scores - low) / span, 0.0)
+    stretched: NDArray[np.float64] = np.where(ranked & (high > low), (scores - low) / span, 0.0)
     return stretched
 
 

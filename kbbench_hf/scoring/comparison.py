@@ -88,8 +88,8 @@ class Comparison:
         Args:
             metrics: the metrics to show; the headline metrics where None.
         """
-        found = self.a.definition
-        wanted = found.headline_metrics(self.tests) if metrics is None else metrics
+        definition = self.a.definition
+        wanted = definition.headline_metrics(self.tests) if metrics is None else metrics
         chosen = [metric for metric in self.tests if metric in wanted]
         groups = self.a.example_slices.get(self.a.group_by) if self.a.group_by else None
         everything = np.full(len(self.a.ids), True)
@@ -99,8 +99,8 @@ class Comparison:
                 return self.tests[metric]
             return _test(self.a, self.b, metric, everything, groups, level)
 
-        headline = [metric for metric in chosen if metric == found.headline]
-        others = [metric for metric in chosen if metric != found.headline]
+        headline = [metric for metric in chosen if metric == definition.headline]
+        others = [metric for metric in chosen if metric != definition.headline]
         tests = adjusted_tests(test, headline) | adjusted_tests(test, others)
         return {metric: tests[metric] for metric in chosen}
 
@@ -272,12 +272,12 @@ def own_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
 
 def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
     """Return what weakens the comparison of two systems, beside what each one's own result warns of."""
-    found = _moved_answers(a.digests, b.digests, names)
+    moved = _moved_answers(a.digests, b.digests, names)
     both, headline = a.answered & b.answered, a.definition.headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
-        return found
+        return moved
     keys = a.example_slices.get(a.group_by) if a.group_by else None
-    groups = keys and [key for key, kept in zip(keys, both, strict=True) if kept]
+    groups = keys and [key for key, in_both in zip(keys, both, strict=True) if in_both]
     label = a.definition.metrics[headline]
     test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
     pair = "" if names == ("A", "B") else f" {names[0]} and {names[1]}"
@@ -290,7 +290,7 @@ def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> 
             int((~both).sum()),
             {headline: test.difference},
         ),
-        *found,
+        *moved,
     ]
 
 

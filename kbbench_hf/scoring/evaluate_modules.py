@@ -133,14 +133,14 @@ def module_result(
                 float(end) if known else math.nan for end in estimate.ci95
             )
     result |= {name: float(count) for name, count in counts.items()}
-    found = [*warnings, *_unscored(estimates, counts, explained=bool(warnings))]
+    all_warnings = [*warnings, *_unscored(estimates, counts, explained=bool(warnings))]
     if not n:
         message = "There are no predictions; nothing is scored, and every metric is NaN."
-        found = [ScoreWarning("no_examples", message, "Give at least one prediction with its reference.")]
-    for warning in found:
+        all_warnings = [ScoreWarning("no_examples", message, "Give at least one prediction with its reference.")]
+    for warning in all_warnings:
         (_logger().warning if warning.severity == "warning" else _logger().info)("%s", warning)
     if return_warnings:
-        result[WARNINGS] = [warning.to_dict() for warning in found]
+        result[WARNINGS] = [warning.to_dict() for warning in all_warnings]
     return result
 
 
@@ -174,17 +174,17 @@ def trainer_metrics(result: Mapping[str, Any] | Result) -> dict[str, float]:
     """
     if isinstance(result, Result):
         result = {**{metric: each.value for metric, each in result.scores.items()}, **result.counters}
-    kept: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     dropped: list[str] = []
     for name, value in result.items():
         plain = value.tolist() if hasattr(value, "tolist") else value
         if isinstance(plain, int | float) and math.isfinite(plain):
-            kept[str(name)] = float(plain)
+            numbers[str(name)] = float(plain)
         else:
             dropped.append(f"{name} ({plain if isinstance(plain, float) else type(plain).__name__})")
     if dropped:
         _logger().warning("A Trainer can log finite numbers only; left out: %s.", ", ".join(dropped))
-    return kept
+    return numbers
 
 
 def read_list(kind: AnswerKind) -> ReadEntry:

@@ -36,8 +36,8 @@ class EqualColumns:
 
     def add(self, row: object) -> None:
         """Take a row, of any columns."""
-        found = example_id(row, self._examples.keys()) if isinstance(row, dict) else None
-        golds = gold_answers(self._examples[found], self._kind) if found is not None else []
+        own_id = example_id(row, self._examples.keys()) if isinstance(row, dict) else None
+        golds = gold_answers(self._examples[own_id], self._kind) if own_id is not None else []
         if not isinstance(row, dict) or not golds:
             return
         self._n += 1
@@ -97,10 +97,10 @@ class GoldColumn:
 
     def _differs(self, whole: Mapping[str, object], column: CandidateColumn, answer: Answer, example: Example) -> bool:
         try:
-            found = value_at(whole, column.path)
-            if isinstance(found, str) and self._parse is not None:
-                return not is_gold(self._parse(found, example).answer, [answer])  # parsers return tuples
-            return bool(self._kind.read({self._kind.field: found}) != answer)
+            value = value_at(whole, column.path)
+            if isinstance(value, str) and self._parse is not None:
+                return not is_gold(self._parse(value, example).answer, [answer])  # parsers return tuples
+            return bool(self._kind.read({self._kind.field: value}) != answer)
         except (KeyError, ShapeError):
             return False
         except ParseError:

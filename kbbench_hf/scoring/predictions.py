@@ -119,13 +119,13 @@ def pair(
         if isinstance(row, Problem):
             problems.append(row)
             continue
-        found = _answer(row, benchmark, options, parse, known)
-        if isinstance(found, Unreadable):
+        read = _answer(row, benchmark, options, parse, known)
+        if isinstance(read, Unreadable):
             if isinstance(row, dict) and isinstance(row["id"], str | int) and row["id"] not in known:
                 unknown.append(row["id"])
-            problems.append(Problem(file, line, found.message, found.remedy, found.shown))
+            problems.append(Problem(file, line, read.message, read.remedy, read.shown))
             continue
-        example_id, answer, status = found
+        example_id, answer, status = read
         if example_id in seen:
             n_duplicates += 1
             if options.duplicates == "error":
@@ -180,10 +180,10 @@ def _rows(files: Iterable[tuple[str, ParsedFile]], reader: RowReader, names: dic
 
 def _of_other_place(file: str, wanted: str, places: Sequence[tuple[str, str]]) -> DataError:
     """Return the error for a file whose ids are all those of other examples."""
-    found = " or ".join(f"{name}, split {split}" for name, split in places)
+    others = " or ".join(f"{name}, split {split}" for name, split in places)
     (name, split), *_ = places
     remedy = f"--split {split}" if name == wanted else f"--benchmark {name} --split {split}"
-    return DataError(f"{file} has the ids of {found}, not of {wanted}. Score it with {remedy}.", code="benchmark")
+    return DataError(f"{file} has the ids of {others}, not of {wanted}. Score it with {remedy}.", code="benchmark")
 
 
 def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> DataError:

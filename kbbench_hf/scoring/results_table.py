@@ -50,8 +50,8 @@ class SystemScore:
             figure = self.result.scores.get(metric)
             return ShownScore(figure.value, figure.ci95) if figure and math.isfinite(figure.value) else None
         if self.published is not None and metric in self.published.figures:
-            found = self.published.figures[metric]
-            return ShownScore(found.value, None, found.digits)
+            published = self.published.figures[metric]
+            return ShownScore(published.value, None, published.digits)
         return None
 
 

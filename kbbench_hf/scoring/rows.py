@@ -86,23 +86,23 @@ class RowReader:
                 readable = False
                 yield Placed(name, line.number, value)
                 continue
-            found = self._row_fields(value, reading, chosen)
-            if self._joiner and isinstance(found, dict):
+            fields = self._row_fields(value, reading, chosen)
+            if self._joiner and isinstance(fields, dict):
                 example_id = self._joiner.next_id(value)
-                found = example_id if isinstance(example_id, Unreadable) else {**found, "id": example_id}
-            if isinstance(found, dict):
-                found = self._in_type(found, rankings, reading.columns is not None, isinstance(value, KeyedAnswer))
-            if isinstance(found, dict):
-                if "response" not in found:  # what a model wrote is scored, never refused
-                    pairs.add(found.get(self._kind.field))
-                found = self._incomplete(found, value) or self._elsewhere(found, value) or found
-            if isinstance(found, Unreadable):
-                as_it_is = found.shown or shown(value)
-                yield Placed(name, line.number, Problem(name, line.number, found.message, found.remedy, as_it_is))
+                fields = example_id if isinstance(example_id, Unreadable) else {**fields, "id": example_id}
+            if isinstance(fields, dict):
+                fields = self._in_type(fields, rankings, reading.columns is not None, isinstance(value, KeyedAnswer))
+            if isinstance(fields, dict):
+                if "response" not in fields:  # what a model wrote is scored, never refused
+                    pairs.add(fields.get(self._kind.field))
+                fields = self._incomplete(fields, value) or self._elsewhere(fields, value) or fields
+            if isinstance(fields, Unreadable):
+                as_it_is = fields.shown or shown(value)
+                yield Placed(name, line.number, Problem(name, line.number, fields.message, fields.remedy, as_it_is))
                 if len(chosen) > 1:
                     return
-            elif found is not None:
-                yield Placed(name, line.number, found, value)
+            elif fields is not None:
+                yield Placed(name, line.number, fields, value)
         if problem := (rankings.problem() if readable else None) or pairs.problem():
             yield Placed(name, None, problem.problem(name))
         if reading.format not in _PLAIN:
@@ -167,23 +167,23 @@ class RowReader:
         own = {"id", "error", "scores", *answers} if not reading.fields else set[str]()
         if told.keys() & answers:
             own -= answers
-        found = {name: row[name] for name in own if name in row}
+        fields = {name: row[name] for name in own if name in row}
         of_format = {
             name: path for name, path in reading.fields.items() if not (name in answers and told.keys() & answers)
         }
         for name, path in sorted({**of_format, **told}.items()):  # `error` before the answer that it may stand for
             try:
-                found[name] = path(row) if callable(path) else value_at(row, path)
+                fields[name] = path(row) if callable(path) else value_at(row, path)
             except Unreadable as several:
                 return Unreadable(several.message, self._suggestion(row, [self._kind.field]))
             except KeyError as error:
                 lacks_id = name == "id" and not self._joiner
-                if lacks_id or (name in told and found.get("error") is None):
+                if lacks_id or (name in told and fields.get("error") is None):
                     keys = ", ".join(map(repr, sorted(map(str, row))[:8]))
                     return Unreadable(
                         f"no {path!r}: {error} is missing; the keys are {keys}", self._suggestion(row, [name])
                     )
-        return found
+        return fields
 
     def _incomplete(self, row: Fields, whole: object) -> Unreadable | None:
         """Return what is wrong with a row that lacks an id, or whatever may be the answer to one of the examples."""
@@ -331,9 +331,9 @@ class RowReader:
         if known & {*columns}:
             cells = [list(columns), *([str(cell) for cell in row.values()] for row in rows)]
             header = f"Begin it with a line of names: id,{self._kind.field}."
-            found = headed(cells, known, self._kind.field) if self._kind.ranked else None
-            found = found or Unreadable("the first line holds an id: the table has no header", header)
-            return Problem(name, 1, found.message, found.remedy, line)
+            mistake = headed(cells, known, self._kind.field) if self._kind.ranked else None
+            mistake = mistake or Unreadable("the first line holds an id: the table has no header", header)
+            return Problem(name, 1, mistake.message, mistake.remedy, line)
         wanted = [each for each in ("id", self._kind.field) if each not in columns]
         return Problem(name, 1, message, self._suggestion(rows[0] if rows else {}, wanted), line)
 
@@ -347,18 +347,18 @@ class RowReader:
             self._hits = hit_fields({name: each for name, each in row.items() if not is_gold_name(name)}) or self._hits
             if self._hits is not None:  # a row without hits has the same fields as the others
                 field, candidate, score = self._hits
-                found = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"
+                mapping = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"
                 if "id" not in wanted:
-                    return f"Map your columns: --map {found}."
+                    return f"Map your columns: --map {mapping}."
                 return (
-                    f"{suggested_map({**row, field: []}, ['id'], self._known, self._kind).removesuffix('.')},{found}."
+                    f"{suggested_map({**row, field: []}, ['id'], self._known, self._kind).removesuffix('.')},{mapping}."
                 )
         self._equal.add(row)
-        found = suggested_map(row, wanted, self._known, self._kind, self._has_parser)
-        if "id=PATH" in found and not self._joiner:
-            found += " For rows without ids: --join input, or --join order if there is one row for each example."
-        self._suggested.setdefault(found, (row, wanted))
-        return found
+        mapping = suggested_map(row, wanted, self._known, self._kind, self._has_parser)
+        if "id=PATH" in mapping and not self._joiner:
+            mapping += " For rows without ids: --join input, or --join order if there is one row for each example."
+        self._suggested.setdefault(mapping, (row, wanted))
+        return mapping
 
     def without_gold(self, problems: Sequence[Problem]) -> list[Problem]:
         """Return problems that suggest no column whose values turned out to equal the gold."""

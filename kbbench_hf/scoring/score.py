@@ -123,16 +123,16 @@ def score(
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
     same = not run.get("similar_by") and run.get("benchmark") == task.task_key.benchmark
-    asked = run if same else None  # demonstrations that an embedder selected are not known here: the stored count holds
-    of_run = [each for each in of_run if not asked or each.code != COPIED]
-    result = score_predictions(add_annotations(task, annotations), read, of_run, walked, run=asked)
+    setup = run if same else None  # demonstrations that an embedder selected are not known here: the stored count holds
+    of_run = [each for each in of_run if not setup or each.code != COPIED]
+    result = score_predictions(add_annotations(task, annotations), read, of_run, walked, run=setup)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run))
     repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.task_key.benchmark
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result
     others = [(read_predictions([file], task.benchmark, task.examples, options), file) for file in files]
-    return with_repeats(result, [score_with_annotations(task, repeat, file, of_run, asked) for repeat, file in others])
+    return with_repeats(result, [score_with_annotations(task, repeat, file, of_run, setup) for repeat, file in others])
 
 
 def score_with_annotations(
@@ -218,13 +218,13 @@ def _average_repeats(result: Result, repeats: Sequence[Result]) -> Result:
     values = {metric: _mean([each.values[metric] for each in repeats]) for metric in result.values}
     compared = {metric: _mean([each.compared[metric] for each in repeats]) for metric in result.compared}
     draws = {metric: rows for metric, rows in compared.items() if rows.ndim > 1}
-    scores, found = Scores(values, result.example_slices, draws=draws), find_benchmark(result.benchmark)
+    scores, definition = Scores(values, result.example_slices, draws=draws), find_benchmark(result.benchmark)
     answered = np.all([each.answered for each in repeats], axis=0)
     estimates = {
         metric: estimate._replace(n_missing=int((~answered).sum()))
-        for metric, estimate in found.scoring.summarise(scores, result.mode).items()
+        for metric, estimate in definition.scoring.summarise(scores, result.mode).items()
     }
-    slices = _slices(found, scores, ~answered, result.mode)
+    slices = _slices(definition, scores, ~answered, result.mode)
     return replace(result, scores=estimates, slices=slices, values=values, compared=compared, answered=answered)
 
 

@@ -44,13 +44,13 @@ class StoredRuns:
 
 def warnings_together(results: Mapping[str, Result]) -> list[ScoreWarning]:
     """Return what weakens the figures of several configs: each kind once, with its configs and what it touches."""
-    found: dict[str, list[tuple[str, ScoreWarning]]] = {}
+    by_code: dict[str, list[tuple[str, ScoreWarning]]] = {}
     for config, result in results.items():
         for plain in result.get("warnings", ()):
             if plain["severity"] == "warning":
-                found.setdefault(plain["code"], []).append((config, ScoreWarning.of(plain)))
+                by_code.setdefault(plain["code"], []).append((config, ScoreWarning.of(plain)))
     together = []
-    for code, each_of in found.items():
+    for code, each_of in by_code.items():
         touched = []
         for config, each in each_of:
             n = results[config]["counters"]["n_examples"]
@@ -141,15 +141,15 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
 
     runs = [read_json(folder / RUN) for folder in folders]
     stored = [read_result(folder / "result.json") for folder in folders]
-    place, found = TaskKey(*(stored[0][key] for key in TaskKey._fields)), benchmark(stored[0]["benchmark"])  # type: ignore[literal-required]
+    place, definition = TaskKey(*(stored[0][key] for key in TaskKey._fields)), benchmark(stored[0]["benchmark"])  # type: ignore[literal-required]
     if other := next((each for each in stored if (each["config"], each["split"], each["mode"]) != place[1:]), None):
         raise UsageError(
             f"The runs are of {place} and {other['benchmark']}/{other['config']}/{other['split']}/{other['mode']}; "
             "expected one config, split and mode. Run them alike."
         )
-    if found.scoring.group_by:
+    if definition.scoring.group_by:
         raise UsageError(f"The scores of {place} are means over groups; expected means over examples. Leave it out.")
-    metrics = [metric for metric in found.metrics if all(metric in each["scores"] for each in stored)]
+    metrics = [metric for metric in definition.metrics if all(metric in each["scores"] for each in stored)]
     files = [(name, folder / "scores.jsonl") for (name, _), folder in zip(systems, folders, strict=True)]
     results = results_of_logs(files, replace(options, value=options.value or metrics, across_revisions=False))
     sizes = [
@@ -165,7 +165,7 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
             result,
             **place._asdict(),
             versions={"format": "stored scores"},
-            log=result.log and replace(result.log, benchmark=found),
+            log=result.log and replace(result.log, benchmark=definition),
             warnings=[
                 *differ[number:],
                 *(each for each in result.warnings if each.code != "direction"),

@@ -88,8 +88,8 @@ def likeness(path: str) -> Likeness:
 
 def is_gold_name(path: str) -> bool:
     """Say whether a column holds gold answers by its name; `doc.id` and the like are the dataset's and no answers."""
-    found = likeness(path)
-    return found.role == "gold" and found.strength > 0
+    alike = likeness(path)
+    return alike.role == "gold" and alike.strength > 0
 
 
 def _any(pattern: re.Pattern[str], words: list[str]) -> bool:
@@ -144,40 +144,40 @@ def suggested_map(
     paths = dict(_paths(row)) if isinstance(row, Mapping) else {}
     ids = [path for path, value in paths.items() if _may_be_id(path, value, known)]
     ids.sort(key=lambda path: paths[path] not in known)
-    found, more = [], ""
+    pairs, more = [], ""
     for name in wanted:
         if name == "id":
-            found.append(f"id={ids[0] if ids else 'PATH'}")
+            pairs.append(f"id={ids[0] if ids else 'PATH'}")
             continue
         columns = prediction_columns(row, kind, has_parser, equal) if isinstance(row, Mapping) else []
         best = [column for column in columns if column.strength == columns[0].strength]
         if len(best) == 1:
-            found.append(f"{best[0].field}={best[0].path}")
+            pairs.append(f"{best[0].field}={best[0].path}")
         else:
-            found.append(f"{best[0].field if best else name}=PATH")
+            pairs.append(f"{best[0].field if best else name}=PATH")
             more = f"; answers may be at {' and '.join(each.path for each in best[:5])}" if best else ""
             more += " (for a model's text: response=PATH)" if has_parser and not best else ""
         gold = [path for path, value in paths.items() if is_gold_name(path) and _is_answer(value, known)]
         more += f". '{gold[0]}' looks like the gold answers" if gold else ""
         more += f". {min(equal)!r} equals the gold answers" if equal and not gold else ""
-    return f"Map your columns: --map {shlex.quote(','.join(found))}{more}."
+    return f"Map your columns: --map {shlex.quote(','.join(pairs))}{more}."
 
 
 def prediction_columns(
     row: Mapping[str, object], kind: AnswerKind, has_parser: bool, equal: AbstractSet[str] = frozenset()
 ) -> list[CandidateColumn]:
     """Return the columns of a row that may hold predictions, the plainest name first; never one of gold answers."""
-    found, unnamed = [], []
+    named, unnamed = [], []
     for column, path, value in answer_columns(row, kind):
         role, strength = likeness(column)
         if path in equal and strength < _PLAINLY:
             continue
         field = "response" if isinstance(value, str) and has_parser else kind.field
         if role == "prediction":
-            found.append(CandidateColumn(path, field, strength))
+            named.append(CandidateColumn(path, field, strength))
         elif role == "" and (is_bracketed(value) if isinstance(value, str) else isinstance(value, list) and value):
             unnamed.append(CandidateColumn(path, field, 0))
-    return sorted(found, key=lambda column: (-column.strength, column.path.count("."))) or unnamed
+    return sorted(named, key=lambda column: (-column.strength, column.path.count("."))) or unnamed
 
 
 def answer_columns(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tuple[str, str, object]]:

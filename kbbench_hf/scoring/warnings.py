@@ -60,12 +60,12 @@ def gold_warnings(
     kind = benchmark.scoring.answer
     golds = [gold_answers(row, kind) for row in examples.rows]
     remedy = "See which column was read, and name the one with the predictions: --map."
-    found = equals_gold_warning(answers, golds, kind, remedy, "warning" if column or with_texts else "note")
-    if column and not found:
+    warnings = equals_gold_warning(answers, golds, kind, remedy, "warning" if column or with_texts else "note")
+    if column and not warnings:
         message = f"The answers were read from {column!r}, which is a name of a gold column."
         remedy = "Name the column with the predictions: --map."
-        found = [ScoreWarning("gold_column", message, remedy)]
-    return [*found, *(_order_warning(answers, golds) if kind.parts else ())]
+        warnings = [ScoreWarning("gold_column", message, remedy)]
+    return [*warnings, *(_order_warning(answers, golds) if kind.parts else ())]
 
 
 def _order_warning(answers: Sequence[Answer | None], golds: Sequence[Sequence[Answer]]) -> list[ScoreWarning]:

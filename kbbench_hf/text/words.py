@@ -107,7 +107,7 @@ def find_shared_part(name: str, text: str) -> str:
     """
     if not _RUN.search(name):
         return ""
-    parts = [name, *("".join(found) for found in _TELLING_PAIR.findall(name))]
+    parts = [name, *("".join(pair) for pair in _TELLING_PAIR.findall(name))]
     return next((part for part in parts if part in text), "")
 
 
@@ -118,6 +118,6 @@ def _before_particles(word: re.Match[str]) -> str:
 
 def _pairs(run: re.Match[str]) -> str:
     units = _UNIT.findall(run[0])
-    found = ["".join(pair) for pair in pairwise(units)] or units
+    doubles = ["".join(pair) for pair in pairwise(units)] or units
     single = [unit for unit in units if _SINGLE.fullmatch(unit)] if len(units) > 1 else []
-    return f" {' '.join([*found, *single])} "
+    return f" {' '.join([*doubles, *single])} "

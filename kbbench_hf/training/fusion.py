@@ -89,13 +89,13 @@ def learn_weights(credits: NDArray[np.float32], right: NDArray[np.bool_]) -> NDA
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        found = loss()
-        found.backward()
-        return found
+        value = loss()
+        value.backward()
+        return value
 
     optimizer.step(closure)
-    found = torch.nn.functional.softplus(raw).detach().numpy()
-    weights: NDArray[np.float64] = found / found.sum()
+    positive = torch.nn.functional.softplus(raw).detach().numpy()
+    weights: NDArray[np.float64] = positive / positive.sum()
     return weights
 
 

@@ -144,9 +144,9 @@ class TrainingPairs:
         columns = np.concatenate([self.positive[rows], negatives.T.ravel()])
         if not self._masked:
             return np.zeros((len(rows), len(columns)), bool)
-        found = self.questions.known_answers(self.question[rows], columns)
-        np.fill_diagonal(found[:, : len(rows)], val=False)
-        return found
+        known = self.questions.known_answers(self.question[rows], columns)
+        np.fill_diagonal(known[:, : len(rows)], val=False)
+        return known
 
 
 class NegativeRefresh(TrainerCallback):  # type: ignore[misc]

@@ -69,18 +69,18 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
                 f"format. Name the files, or one format: --format {kinds[0]}"
             )
     headers = [file for _, file, name in probed if name == "neo4j"]
-    found: dict[str, list[GraphFile]] = {}
+    by_format: dict[str, list[GraphFile]] = {}
     for path, each, name in probed:
         if name is not None or property_tables.header_of(each, headers):
-            found.setdefault(name or "neo4j", []).append(each)
+            by_format.setdefault(name or "neo4j", []).append(each)
         elif path == each.path:
             raise _unknown_format(path, form)
         else:
             collector.skip("Files of no known format", each.path.relative_to(path))
-    if not found:
+    if not by_format:
         raise _unknown_format(", ".join(map(str, paths)), form)
     origin = []
-    for known, files in found.items():
+    for known, files in by_format.items():
         names = ", ".join(file.path.name for file in files)
         try:
             FORMATS[known].read(files, collector)

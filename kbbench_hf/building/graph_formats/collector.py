@@ -91,10 +91,10 @@ class GraphCollector:
         if len(kinds) > 1:
             details["labels"] = kinds
         details |= {"names": names} if len(names) > 1 else {}
-        found = "\n".join(texts_of(_taken(details, TEXTS))) if text is None else text
+        full_text = "\n".join(texts_of(_taken(details, TEXTS))) if text is None else text
         named = names[0] if names else "" if name == "" else identity
         more = json_text(details) if details else None
-        row = (identity, kinds[0] if kinds else NO_TYPE, named, found.replace(SEPARATOR, "\n"), more)
+        row = (identity, kinds[0] if kinds else NO_TYPE, named, full_text.replace(SEPARATOR, "\n"), more)
         self._node_rows.append(row)
         if len(self._node_rows) >= CHUNK:
             self._flush()
@@ -243,13 +243,13 @@ _NAMED = 10
 def with_judgments(table: pa.Table, judged: Judgments, left_out: list[str]) -> pa.Table:
     """Return the queries that have judgments, with the columns `answer_ids` and `relevance`."""
     ids = [str(each) for each in table["id"].to_pylist()]
-    found = pa.array([each in judged for each in ids], pa.bool_())
+    is_judged = pa.array([each in judged for each in ids], pa.bool_())
     if n_without := sum(each not in judged for each in ids):
         left_out.append(f"{n_without:,} of {len(ids):,} queries, which have no judgment.")
     if strange := [each for each in judged if each not in set(ids)]:
         left_out.append(f"Judgments of {len(strange):,} queries that are not given: {', '.join(strange[:_NAMED])}.")
     golds = [judged[each] for each in ids if each in judged]
-    table = table.filter(found)
+    table = table.filter(is_judged)
     table = table.drop_columns([each for each in table.column_names if each in ("answer_ids", RELEVANCE)])
     table = table.append_column("answer_ids", arrow_array([[*gold] for gold in golds], pa.list_(pa.string())))
     return table.append_column(RELEVANCE, arrow_array([[*gold.values()] for gold in golds], pa.list_(pa.int64())))

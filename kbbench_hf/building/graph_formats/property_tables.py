@@ -115,24 +115,24 @@ def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, ids: pa.ChunkedArra
 
 def _typed_columns(graph: GraphCollector, table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """Return the properties in their types; a column with values that are none of its type stays text."""
-    found: dict[str, pa.ChunkedArray] = {}
+    typed: dict[str, pa.ChunkedArray] = {}
     for column in (_HEADER.fullmatch(name) for name in table.column_names):
         texts = pc.fill_null(table[column.string], "") if column and column["kind"] not in _ROLES else None
         if column is None or texts is None or not pc.any(pc.not_equal(texts, "")).as_py():
             continue
-        name = f"{column['name']}_property" if column["name"] in (*EDGE_COLUMNS, *found) else column["name"]
+        name = f"{column['name']}_property" if column["name"] in (*EDGE_COLUMNS, *typed) else column["name"]
         kind = _NUMBERS.get((column["kind"] or "").lower(), pa.string())
-        values = found[name] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        values = typed[name] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
         try:
             if column["array"]:
-                found[name] = pc.split_pattern(values, ";").cast(pa.list_(kind))
+                typed[name] = pc.split_pattern(values, ";").cast(pa.list_(kind))
             elif not pa.types.is_string(kind):
-                found[name] = values.cast(kind)
+                typed[name] = values.cast(kind)
         except pa.ArrowInvalid as error:
             graph.skip(
                 f"Types of columns that do not fit, whose values are text (:{column['kind']})", f"{name}: {error}"
             )
-    return found
+    return typed
 
 
 def is_primekg(file: GraphFile) -> bool:

@@ -114,9 +114,9 @@ class _TripleFinder:
         self.by_subject: dict[str, list[int]] = defaultdict(list)
         seen: set[tuple[str, ...]] = set()
         for position, each in enumerate(triples):
-            said = tuple(name_key(each[part]) for part in ("sub", "rel", "obj"))
-            if said not in seen and said[0] != said[2]:
-                seen.add(said)
+            names = tuple(name_key(each[part]) for part in ("sub", "rel", "obj"))
+            if names not in seen and names[0] != names[2]:
+                seen.add(names)
                 self.by_subject[each["sub"]].append(position)
         entities = dict.fromkeys(each[part] for each in triples for part in ("sub", "obj"))
         self.by_key: dict[str, list[str]] = defaultdict(list)
@@ -129,18 +129,18 @@ class _TripleFinder:
 
     def in_sentence(self, sentence: str) -> list[Alignment]:
         possible = {entity for key in _sentence_keys(sentence) for entity in self.by_key.get(key, ())}
-        found: dict[int, tuple[Mention, Mention]] = {}
+        ends_of: dict[int, tuple[Mention, Mention]] = {}
         for subject in possible & self.by_subject.keys():
             places = [place for place in self.by_subject[subject] if self.triples[place]["obj"] in possible]
             if places and self.mention(sentence, subject).found:
                 for place in places:
                     ends = self.ends(sentence, subject, self.triples[place]["obj"])
                     if all(end.found for end in ends):
-                        found[place] = ends
-        longer = _longer_names(sentence, possible) if found else {}
+                        ends_of[place] = ends
+        longer = _longer_names(sentence, possible) if ends_of else {}
         return [
             Alignment(place, self.grade(sentence, place, ends))
-            for place, ends in sorted(found.items())
+            for place, ends in sorted(ends_of.items())
             if not any(_is_inside(sentence, end, longer, self.triples[place]["sub"]) for end in ends)
         ]
 
@@ -166,8 +166,8 @@ def _longer_names(sentence: str, names: Iterable[str]) -> dict[str, list[Span]]:
     """Return the spans of the names of several words that the sentence has word for word."""
     text = index_sentence(sentence)
     labels = {name: Label.of(QUALIFIER.sub("", name.replace("_", " "))) for name in names}
-    found = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
-    return {name: spans for name, spans in found.items() if spans}
+    spans_of = {name: list(text.places(label)) for name, label in labels.items() if len(label.words) > 1}
+    return {name: spans for name, spans in spans_of.items() if spans}
 
 
 def _is_inside(sentence: str, end: Mention, longer: Mapping[str, Sequence[Span]], subject: str) -> bool:

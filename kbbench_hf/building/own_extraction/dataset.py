@@ -115,16 +115,16 @@ def make_dataset(
     ontology.fit({each["rel"] for each in (*listed, *(one for each in sentences for one in each.triples or ()))})
     given, unaligned = _rows_with_given_triples(sentences, pairs, ontology)
     aligned = _aligned_rows(unaligned, triples, ontology, choices, statistics) if triples and unaligned else []
-    kept, dropped = select_rows(aligned)
+    selected, dropped = select_rows(aligned)
     if dropped:
         named = ", ".join(f"{relation!r} ({n})" for relation, n in dropped.items())
         statistics.notes.append(f"Relations of too few sentences were dropped: {named}.")
     place = {each.id: position for position, each in enumerate(sentences)}
-    rows = sorted([*given, *kept], key=lambda row: place[row["id"]])
+    rows = sorted([*given, *selected], key=lambda row: place[row["id"]])
     statistics.counts = {
         "sentences": len(sentences),
         "sentences without a triple": len(sentences) - len(given) - len(aligned),
-        "sentences over the limit of their relations": len(aligned) - len(kept),
+        "sentences over the limit of their relations": len(aligned) - len(selected),
         "triples": len(triples.rows) if triples else sum(len(row["triples"]) for row in given),
     }
     if not rows:
@@ -176,11 +176,11 @@ def _aligned_rows(
     from rich.progress import track
 
     texts = track([each.text for each in once], "aligning", console=Console(stderr=True), transient=True)
-    found = align(texts, triples.rows, Aliases(triples.names, ontology.relation_names))
+    alignments_of = align(texts, triples.rows, Aliases(triples.names, ontology.relation_names))
     least = GRADES.index(choices.min_grade)
-    statistics.weaker = Counter(one.grade for each in found for one in each if GRADES.index(one.grade) < least)
+    statistics.weaker = Counter(one.grade for each in alignments_of for one in each if GRADES.index(one.grade) < least)
     rows = []
-    for each, alignments in zip(once, found, strict=True):
+    for each, alignments in zip(once, alignments_of, strict=True):
         taken = [one for one in alignments if GRADES.index(one.grade) >= least]
         if taken:
             stated = [triples.rows[one.triple] for one in taken]
@@ -263,8 +263,8 @@ def _is_sure(row: Row, ontology: OwnOntology) -> bool:
     """Return whether a row passes all checks of its triples, and the metrics find its names in the sentence."""
     if not {*row["grades"]} <= {"relation_cued", "given"} or row["repairs"]:
         return False
-    (found,) = with_mentions([row])
-    if not all(each[f"{end}_form"] == "verbatim" for each in found["mentions"] for end in ("subject", "object")):
+    (mentioned,) = with_mentions([row])
+    if not all(each[f"{end}_form"] == "verbatim" for each in mentioned["mentions"] for end in ("subject", "object")):
         return False
     labels = Ontology(tuple(each["label"] for each in ontology.row["concepts"]), tuple(ontology.relations))
     scored = score_reference(gold_triples(row), [], row["sentence"], labels)

@@ -35,19 +35,19 @@ def read_own_ontology(file: Path, name: str) -> OwnOntology:
         DataError: the file is none of these, or has no relation.
     """
     text = read_text(file, "an ontology in Turtle, RDF/XML or JSON, as UTF-8")
-    found = (read_json_ontology if is_json_ontology(text) else read_rdf)(file, text, name)
-    if not found.row["relations"]:
+    ontology = (read_json_ontology if is_json_ontology(text) else read_rdf)(file, text, name)
+    if not ontology.row["relations"]:
         raise DataError(
             f"{file} has no relation. Expected at least one owl:ObjectProperty, owl:DatatypeProperty or rdf:Property "
             "(in JSON: relations). Add those that sentences are to state."
         )
-    known = {each["qid"] for each in found.row["concepts"]} | {"", *LITERALS}
-    ends = {each[end] for each in found.row["relations"] for end in ("domain", "range")}
+    known = {each["qid"] for each in ontology.row["concepts"]} | {"", *LITERALS}
+    ends = {each[end] for each in ontology.row["relations"] for end in ("domain", "range")}
     if strange := sorted(ends - known):
-        found.notes.append(f"Domains and ranges that are neither concepts nor kinds of literals: {some(strange)}.")
-    if repeated := [label for label, n in Counter(each["label"] for each in found.row["concepts"]).items() if n > 1]:
-        found.notes.append(f"{len(repeated)} labels are of several concepts: {some(repeated)}.")
-    return found
+        ontology.notes.append(f"Domains and ranges that are neither concepts nor kinds of literals: {some(strange)}.")
+    if repeated := [label for label, n in Counter(each["label"] for each in ontology.row["concepts"]).items() if n > 1]:
+        ontology.notes.append(f"{len(repeated)} labels are of several concepts: {some(repeated)}.")
+    return ontology
 
 
 @dataclass
@@ -102,15 +102,15 @@ def read_triples(file: Path, relations: Relations) -> Triples:
         DataError: it is malformed, a cell is empty, or the ontology has none of its relations.
     """
     is_rdf = file.suffix.lower() in _RDF
-    found = _rdf_triples(file, relations) if is_rdf else Triples(_table_triples(file, relations))
-    if not found.rows:
+    triples = _rdf_triples(file, relations) if is_rdf else Triples(_table_triples(file, relations))
+    if not triples.rows:
         met = ", ".join(repr(name) for name, _ in relations.unknown.most_common(_SHOWN)) or "none"
         known = ", ".join(map(repr, relations.ontology.relations[:_SHOWN]))
         raise DataError(
             f"{file} has no triple with a relation of the ontology; its relations are {met}, the ontology's {known}. "
             "Use the relations of the ontology."
         )
-    return found
+    return triples
 
 
 def _table_triples(file: Path, relations: Relations) -> list[Row]:
@@ -196,14 +196,14 @@ def read_sentences(file: Path, relations: Relations) -> list[Sentence]:
         raise UsageError(f"There is no file {file}. Expected sentences: one a line, or a table of id,sentence.")
     if file.suffix.lower() in (".txt", ""):
         lines = read_text(file, "sentences, one a line, as UTF-8").split("\n")
-        found = [Sentence(f"s{number}", text.strip()) for number, text in enumerate(lines, start=1) if text.strip()]
+        sentences = [Sentence(f"s{number}", text.strip()) for number, text in enumerate(lines, start=1) if text.strip()]
     else:
-        found = list(_sentences(file, relations))
-    if not found:
+        sentences = list(_sentences(file, relations))
+    if not sentences:
         raise DataError(f"{file} holds no sentence; expected one a line, or a table of id,sentence. Add some.")
-    if repeated := [name for name, n in Counter(each.id for each in found).items() if n > 1]:
+    if repeated := [name for name, n in Counter(each.id for each in sentences).items() if n > 1]:
         raise DataError(f"{file}: sentence {repeated[0]!r} occurs twice. Give each its own id.")
-    return found
+    return sentences
 
 
 def _sentences(file: Path, relations: Relations) -> Iterator[Sentence]:

@@ -59,13 +59,13 @@ class OwnOntology:
 def _most_general(concepts: Sequence[Row], kept: Collection[str]) -> set[str]:
     """Return `kept` and the ids with the fewest superclasses, 100 in all where there are so many."""
     above = {each["qid"]: {*each["subclass_of"]} for each in concepts}
-    found, level = {*kept}, {qid for qid, over in above.items() if not over}
+    general, level = {*kept}, {qid for qid, over in above.items() if not over}
     seen: set[str] = set()
-    while level and len(found) < MOST_PARTS:
-        found.update(sorted(level - found)[: MOST_PARTS - len(found)])
+    while level and len(general) < MOST_PARTS:
+        general.update(sorted(level - general)[: MOST_PARTS - len(general)])
         seen |= level
         level = {qid for qid, over in above.items() if over & level} - seen
-    return found
+    return general
 
 
 def is_json_ontology(text: str) -> bool:
@@ -84,19 +84,19 @@ def read_json_ontology(file: Path, text: str, name: str) -> OwnOntology:
     Raises:
         DataError: it lacks a field.
     """
-    found = json.loads(text)
+    content = json.loads(text)
     try:
-        concepts = [{"qid": each["qid"], "label": each["label"].strip()} for each in found["concepts"]]
+        concepts = [{"qid": each["qid"], "label": each["label"].strip()} for each in content["concepts"]]
         relations = [
             {"pid": each["pid"], "label": each["label"].strip(), "domain": each["domain"], "range": each["range"]}
-            for each in found["relations"]
+            for each in content["relations"]
         ]
-        title = str(found.get("title") or name)
+        title = str(content.get("title") or name)
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{file}: {error!r}. Expected title, concepts (qid, label) and relations (pid, label, domain, range)."
         ) from error
-    given = [each["label"] for part in ("concepts", "relations") for each in found[part]]
+    given = [each["label"] for part in ("concepts", "relations") for each in content[part]]
     stripped = [label for label in given if label != label.strip()]
     notes = [f"Blanks around {len(stripped)} labels were taken off: {some(stripped)}."] if stripped else []
     ids = {each["pid"]: each["label"] for each in relations} | {each["label"]: each["label"] for each in relations}

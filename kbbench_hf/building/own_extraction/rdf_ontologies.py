@@ -152,8 +152,8 @@ class _OntologyParser:
 
     def typed(self, *kinds: Any) -> list[Any]:
         """Return the named terms of these kinds, sorted by IRI: parsers keep no order."""
-        found = {each for kind in kinds for each in self.graph.subjects(self.rdf.type, kind)}
-        return sorted(each for each in found if isinstance(each, self.uri))
+        terms = {each for kind in kinds for each in self.graph.subjects(self.rdf.type, kind)}
+        return sorted(each for each in terms if isinstance(each, self.uri))
 
     def is_deprecated(self, term: Any) -> bool:
         kinds = {*self.graph.objects(term, self.rdf.type)}

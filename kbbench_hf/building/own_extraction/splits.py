@@ -146,10 +146,10 @@ def split_by_subject(subjects: Iterable[Iterable[str]]) -> list[str]:
     of_test: set[str] = set()
     splits: list[str] = []
     for each in subjects:
-        found = set(each)
+        group = set(each)
         n_test = splits.count("test")
-        to_test = bool(found & of_test) or (n_test < 2 * len(of_train) and not found & of_train)
-        (of_test if to_test else of_train).update(found)
+        to_test = bool(group & of_test) or (n_test < 2 * len(of_train) and not group & of_train)
+        (of_test if to_test else of_train).update(group)
         splits.append("test" if to_test else "train")
     return splits
 
@@ -189,11 +189,11 @@ def _key(triple: Row) -> str:
 
 
 def _names_by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
-    found: dict[str, set[str]] = {}
+    by_relation: dict[str, set[str]] = {}
     for each in triples:
         if _is_plain(each[part]):
-            found.setdefault(each["rel"], set()).add(each[part])
-    return {relation: sorted(names) for relation, names in found.items()}
+            by_relation.setdefault(each["rel"], set()).add(each[part])
+    return {relation: sorted(names) for relation, names in by_relation.items()}
 
 
 def _is_plain(name: str) -> bool:
@@ -234,10 +234,10 @@ def _only_these(row: Row, by_word: dict[str, list[str]]) -> bool:
     triple, text = row["triples"][0], index_sentence(row["sentence"])
     taken: list[set[int]] = []
     for part in ("sub", "obj"):
-        found = find_mention(row["sentence"], triple[part])
-        if found.form != "verbatim":
+        mention = find_mention(row["sentence"], triple[part])
+        if mention.form != "verbatim":
             return False
-        taken.append({place for span in text.places(Label.of(found.words)) for place in range(*span)})
+        taken.append({place for span in text.places(Label.of(mention.words)) for place in range(*span)})
     if not all(taken) or taken[0] & taken[1]:
         return False
     for word in set(text.words):

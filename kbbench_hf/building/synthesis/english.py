@@ -89,15 +89,15 @@ def with_plural(clause: str) -> str:
     ('that [is a target|are targets] of {x}', 'that may cause {x}')
     """
     clause = re.sub(r"\bits\b", "[its|their]", clause)
-    found = re.match(r"(that (?:\{x\} )?(?:(?:never|always|often|also|only|sometimes) )?)(\w+)(.*)", clause)
-    if not found or not found[2].endswith("s") or verb_form(found[2])[1] == "past":
+    parts = re.match(r"(that (?:\{x\} )?(?:(?:never|always|often|also|only|sometimes) )?)(\w+)(.*)", clause)
+    if not parts or not parts[2].endswith("s") or verb_form(parts[2])[1] == "past":
         return clause
-    many = {"was": "were", "is": "are", "has": "have", "does": "do"}.get(found[2]) or _singular_word(found[2])
-    of = re.match(r" an? ((?:\w+ ){1,3}?)(?=(?:of|in|on|for|at|to|with) )", found[3])
-    if of and found[2] in ("is", "was"):
-        rest = found[3][of.end() :]
-        return f"{found[1]}[{found[2]}{of[0].rstrip()}|{many} {plural(of[1].strip())}] {rest}"
-    return f"{found[1]}[{found[2]}|{many}]{found[3]}"
+    many = {"was": "were", "is": "are", "has": "have", "does": "do"}.get(parts[2]) or _singular_word(parts[2])
+    of = re.match(r" an? ((?:\w+ ){1,3}?)(?=(?:of|in|on|for|at|to|with) )", parts[3])
+    if of and parts[2] in ("is", "was"):
+        rest = parts[3][of.end() :]
+        return f"{parts[1]}[{parts[2]}{of[0].rstrip()}|{many} {plural(of[1].strip())}] {rest}"
+    return f"{parts[1]}[{parts[2]}|{many}]{parts[3]}"
 
 
 def is_person(noun: str) -> bool:

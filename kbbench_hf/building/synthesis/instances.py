@@ -58,8 +58,8 @@ class TopicDraws:
             if not len(met):
                 return None
         topics = [drawn[topic] for topic in path.topics]
-        found = [] if met is None else met.tolist()
-        return topics, [row for row in found if row not in topics], [row for row in topics if row in found]
+        shared = [] if met is None else met.tolist()
+        return topics, [row for row in shared if row not in topics], [row for row in topics if row in shared]
 
     def reached(self, path: Metapath, topics: Sequence[int]) -> list[list[int]]:
         """Return to how many nodes each hop of each walk of a template leads from these topics."""
@@ -91,8 +91,8 @@ class TopicDraws:
             for hop, before in zip(walk.hops[::-1], types[::-1], strict=True)
         )
         back = MetapathWalk(None, walk.hops[-1].node_type, hops)
-        found = [row for row in back.follow(self.graph, np.array([answer])).tolist() if row not in drawn]
-        return found[rng.randrange(len(found))] if found else None
+        possible = [row for row in back.follow(self.graph, np.array([answer])).tolist() if row not in drawn]
+        return possible[rng.randrange(len(possible))] if possible else None
 
 
 class EntityNames:
@@ -201,8 +201,8 @@ class Usage:
                 continue
             nodes = np.array([rows[walk.topic]])
             for hop in walk.hops[:-1]:
-                found = np.unique(self._kb.graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
-                nodes = found[self._kb.graph.type_ids[found] == self._kb.graph.type_id(hop.node_type)]
+                reached = np.unique(self._kb.graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
+                nodes = reached[self._kb.graph.type_ids[reached] == self._kb.graph.type_id(hop.node_type)]
                 if self.hubs[nodes].any():
                     return True
         return False

@@ -106,16 +106,16 @@ def write_questions(
     _word(drafts, "fuse", fusion_prompt, ask)
     _word(drafts, "rewrite", lambda draft, wrong: judging.rewriting_prompt(draft.text, draft.names, wrong), ask)
     votes = JudgeVotes(tuple(f"{n}. {each.model}" for n, each in enumerate(models.judges, start=1)))
-    kept = _judge(kb, drafts, spec, models, votes, ask)[:count]
+    judged = _judge(kb, drafts, spec, models, votes, ask)[:count]
     lost = Counter(draft.dropped for draft in drafts if draft.dropped)
-    if not kept:
+    if not judged:
         reasons = "; ".join(f"{reason} ({n:,})" for reason, n in lost.most_common())
         raise DataError(
             f"None of {len(drafts):,} planned questions survived: {reasons}. {' '.join(votes.alarms())} "
             "Change the models in the spec, or its agreement to majority."
         )
     planned.account.n_wanted = count
-    questions = QuestionSet(kb, kept, splits_of(kept, spec, seed), difficulties_of(kb, kept), planned.account)
+    questions = QuestionSet(kb, judged, splits_of(judged, spec, seed), difficulties_of(kb, judged), planned.account)
     return questions, _card_section(models, drafts, lost, votes, count)
 
 
@@ -179,7 +179,7 @@ def _judge(
     replies = [ask(f"judge {n}", prompts) for n in range(1, len(models.judges) + 1)]
     votes = {key: [judging.parse_vote(reply[key]) for reply in replies] for key in keys}
     all_votes.votes += votes.values()
-    kept: list[SyntheticQuestion] = []
+    judged: list[SyntheticQuestion] = []
     met: set[object] = set()
     for draft in written:
         of_rows = {row: votes[key_of(draft, row)] for row in draft.plan.answers}
@@ -195,8 +195,8 @@ def _judge(
             draft.dropped = "asked already"
         else:
             met |= {twice, text}
-            kept.append(_finished_question(kb, draft, answers, models, of_rows))
-    return kept
+            judged.append(_finished_question(kb, draft, answers, models, of_rows))
+    return judged
 
 
 def _finished_question(

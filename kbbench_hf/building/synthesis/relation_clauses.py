@@ -126,8 +126,8 @@ def _form(words: list[str], ends: RelationEnds) -> tuple[str, dict[str, str]]:
         if match := next(filter(None, (re.fullmatch(each, tags) for each in rule["tags"])), None):
             start = len(tags) - len(words)
             spans = {group: match.span(group) for group in match.groupdict() if match[group] is not None}
-            found = {group: " ".join(words[one - start : end - start]) for group, (one, end) in spans.items()}
-            slots = _slots(rule["form"], found) | rule
+            groups = {group: " ".join(words[one - start : end - start]) for group, (one, end) in spans.items()}
+            slots = _slots(rule["form"], groups) | rule
             return ("active" if not slots["passive"] else rule["form"]), slots
     return "quoted", {}
 

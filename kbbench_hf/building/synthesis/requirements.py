@@ -129,12 +129,12 @@ def meets(node: Mapping[str, Any], requirement: Requirement) -> bool:
     """
     if requirement["kind"] == "phrase":
         return padded(requirement["value"]) in padded(node["text"] or "")
-    found, value = node.get(requirement["field"]), requirement["value"]
-    if _is_absent(found):
+    actual, value = node.get(requirement["field"]), requirement["value"]
+    if _is_absent(actual):
         return False
     if requirement["op"] == "=":
-        return bool(found == value)
-    return bool(found <= value if requirement["op"] == "<=" else found >= value)
+        return bool(actual == value)
+    return bool(actual <= value if requirement["op"] == "<=" else actual >= value)
 
 
 class Requirements:
@@ -161,12 +161,12 @@ class Requirements:
             return requirement
         phrase = r"\W+".join(map(re.escape, requirement["value"].split()))
         text = self._kb.texts([gold])[0]
-        found = re.search(rf"\b{phrase}\b", text, re.IGNORECASE)
-        if not found:
+        match = re.search(rf"\b{phrase}\b", text, re.IGNORECASE)
+        if not match:
             return requirement
-        starts = not text[: found.start()].strip() or text[: found.start()].rstrip()[-1] in ".:;!?"
-        is_name = found[0][1:] != found[0][1:].lower()
-        return requirement | {"value": found[0][0].lower() + found[0][1:] if starts and not is_name else found[0]}
+        starts = not text[: match.start()].strip() or text[: match.start()].rstrip()[-1] in ".:;!?"
+        is_name = match[0][1:] != match[0][1:].lower()
+        return requirement | {"value": match[0][0].lower() + match[0][1:] if starts and not is_name else match[0]}
 
     def has_text(self, row: int) -> bool:
         """Return whether a node's text has more words than its name."""
@@ -243,7 +243,7 @@ def whole_phrases(text: str) -> list[tuple[str, ...]]:
     >>> whole_phrases("The author's well-known St. Albans fish, 2.5 metres long")
     []
     """
-    found: dict[tuple[str, ...], None] = {}
+    phrases: dict[tuple[str, ...], None] = {}
     for piece in _PAUSE.split(text):
         words = piece.split()
         folded, end = [word.casefold() for word in words], len(words)
@@ -263,8 +263,8 @@ def whole_phrases(text: str) -> list[tuple[str, ...]]:
             ):
                 continue
             if all(map(str.isalpha, phrase)) and _FUNCTION_WORDS.isdisjoint({phrase[0], phrase[-1]}):
-                found[phrase] = None
-    return sorted(found)
+                phrases[phrase] = None
+    return sorted(phrases)
 
 
 def _is_inside(words: list[str], place: int) -> bool:

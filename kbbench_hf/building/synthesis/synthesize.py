@@ -164,11 +164,11 @@ def _read_spec(name: str, spec: Path | str | None) -> SynthesisSpec:
     if spec is not None and Path(spec).is_file():
         return SynthesisSpec.read(Path(spec).read_text(encoding="utf-8"), str(spec))
     given = None if spec is None else str(spec)
-    known = {each: found for each in benchmark_names() if (found := benchmark(each).data.construction) is not None}
+    known = {each: maker for each in benchmark_names() if (maker := benchmark(each).data.construction) is not None}
     if given is not None and given not in known:
         raise UsageError(
             f"--spec {given} is neither a file nor a dataset with a spec; expected a YAML file, or one of "
             f"{', '.join(known)}. Print an example: kbbench synthesize --spec-example"
         )
-    found = known.get(given or name)
-    return SynthesisSpec() if found is None else SynthesisSpec.of(found(), given or name)
+    maker = known.get(given or name)
+    return SynthesisSpec() if maker is None else SynthesisSpec.of(maker(), given or name)

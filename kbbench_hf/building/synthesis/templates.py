@@ -55,8 +55,8 @@ def sayable(schema: Schema, wording: Wording) -> tuple[Schema, list[str]]:
         by_words.setdefault((step.start, step.end, *wording.clauses(step)), []).append(step)
     alike = {step for steps in by_words.values() if len(steps) > 1 for step in steps}
     alike |= {schema.back[step] for step in alike}
-    kept = {step: back for step, back in schema.back.items() if step not in alike}
-    return replace(schema, back=kept), sorted({step.hop.relation for step in alike})
+    said_apart = {step: back for step, back in schema.back.items() if step not in alike}
+    return replace(schema, back=said_apart), sorted({step.hop.relation for step in alike})
 
 
 def templates_of(
@@ -101,9 +101,9 @@ def _derive(schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str, w
         if len(paths) > MOST_MEASURED:
             paths = sorted(Random(f"{seed}/{form}").sample(paths, MOST_MEASURED))
         for path in paths:
-            found = _measure(TemplateYield(Template(path), form), spec, draws, seed, N_FIRST)
-            if found.n_usable >= FEWEST_SHARE * N_FIRST:
-                kept.append(found)
+            measured = _measure(TemplateYield(Template(path), form), spec, draws, seed, N_FIRST)
+            if measured.n_usable >= FEWEST_SHARE * N_FIRST:
+                kept.append(measured)
     return kept
 
 

@@ -76,12 +76,12 @@ class _Clause(NamedTuple):
 
     def verbal(self, one: bool) -> "_Clause":
         """Return a role as a clause with a verb: "that is the director of {x}"."""
-        if not (found := _ROLE.fullmatch(self.text)):
+        if not (parts := _ROLE.fullmatch(self.text)):
             return self
-        one = one and found[1] != "part"  # a part of it, not the part
-        noun = f"the {found[1]}" if one else english.with_article(found[1])
-        nouns = f"the {found[2]}" if one else found[2]
-        return self._replace(text=f"that [is {noun}|are {nouns}] {found[3]}")
+        one = one and parts[1] != "part"  # a part of it, not the part
+        noun = f"the {parts[1]}" if one else english.with_article(parts[1])
+        nouns = f"the {parts[2]}" if one else parts[2]
+        return self._replace(text=f"that [is {noun}|are {nouns}] {parts[3]}")
 
     def words(self, many: bool, person: bool, *, reduced: bool = False) -> str:
         """Return the clause in a number, filled in; reduced, "made with {x}" instead of "that is made with {x}"."""
@@ -343,13 +343,13 @@ def _negated(clause: str) -> str:
     >>> _negated("that [is a member|are members] of {x}"), _negated("that zings {x}")
     ('that [is not a member|are not members] of {x}', 'that [is not one|are not ones] that zings {x}')
     """
-    found = re.fullmatch(r"(that (?:\{x\} )?)(?:\[(\w+)([^|]*)\|(\w+)([^]]*)\]|(\w+))(.*)", clause)
-    if found and found[2] in ("is", "was"):
-        return f"{found[1]}[{found[2]} not{found[3]}|{found[4]} not{found[5]}]{found[7]}"
-    if found and found[2]:
-        return f"{found[1]}[does|do] not {found[4]}{found[7]}"
-    if found and english.verb_form(found[6])[0] and english.verb_form(found[6])[1] == "past":
-        return f"{found[1]}did not {english.verb_form(found[6])[0]}{found[7]}"
+    parts = re.fullmatch(r"(that (?:\{x\} )?)(?:\[(\w+)([^|]*)\|(\w+)([^]]*)\]|(\w+))(.*)", clause)
+    if parts and parts[2] in ("is", "was"):
+        return f"{parts[1]}[{parts[2]} not{parts[3]}|{parts[4]} not{parts[5]}]{parts[7]}"
+    if parts and parts[2]:
+        return f"{parts[1]}[does|do] not {parts[4]}{parts[7]}"
+    if parts and english.verb_form(parts[6])[0] and english.verb_form(parts[6])[1] == "past":
+        return f"{parts[1]}did not {english.verb_form(parts[6])[0]}{parts[7]}"
     return f"that [is not one|are not ones] {clause}"
 
 

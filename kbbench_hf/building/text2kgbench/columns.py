@@ -91,8 +91,8 @@ def with_mentions(rows: Sequence[Row], version: int = 2) -> list[Row]:
 def _mentions(row: Row, version: int) -> list[Row]:
     triples = row["triples_repaired"]
     gold = [(separate_units(each["sub"]), each["rel"], separate_units(each["obj"])) for each in triples]
-    found = find_gold_mentions(separate_units(row["sentence"]), gold, version=version)
-    return [dict(zip(_MENTION_NAMES, (sub.found, sub.form, obj.found, obj.form), strict=True)) for _, sub, obj in found]
+    pairs = find_gold_mentions(separate_units(row["sentence"]), gold, version=version)
+    return [dict(zip(_MENTION_NAMES, (sub.found, sub.form, obj.found, obj.form), strict=True)) for _, sub, obj in pairs]
 
 
 _MENTION_NAMES = [name for name, _ in _MENTION]

@@ -211,8 +211,8 @@ def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[
             place = model / ("unseen" if split == "unseen" else "") / ANSWERS
             files = sorted(place.glob("*.jsonl"))
             given = {_field(row, "id", file): row for file in files for row in _read_jsonl(file)}
-            if found := [given[row["id"]] for row in splits[split] if row["id"] in given]:
-                answers["sentences", split, model.name] = found
+            if of_split := [given[row["id"]] for row in splits[split] if row["id"] in given]:
+                answers["sentences", split, model.name] = of_split
     return answers
 
 
@@ -221,10 +221,10 @@ def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
 
     Ids in `similar_ids` are replaced by the id of the row that holds them now.
     """
-    kept: dict[tuple[str, str], Row] = {}
+    by_key: dict[tuple[str, str], Row] = {}
     home: dict[str, str] = {}
     for row in splits["train"]:
-        folded = kept.setdefault(
+        folded = by_key.setdefault(
             (row["ontology_id"], row["sentence"]), row | {"triples": [], "triples_repaired": [], "repairs": []}
         )
         home[row["id"]] = folded["id"]
@@ -234,7 +234,7 @@ def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
         folded["repairs"] += [each for each in others if each not in folded["repairs"]]
         if row["id"] != folded["id"]:
             folded["repairs"].append({"kind": "folded", "detail": row["id"]})
-    folded_splits = dict(splits) | {"train": list(kept.values())}
+    folded_splits = dict(splits) | {"train": list(by_key.values())}
     return {
         name: [row | {"similar_ids": list(dict.fromkeys(home[each] for each in row["similar_ids"]))} for row in rows]
         for name, rows in folded_splits.items()

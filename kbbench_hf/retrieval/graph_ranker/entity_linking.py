@@ -85,16 +85,16 @@ class EntityLinker:
         shared = known[word] == spelled
         owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
         covered = np.bincount(owners, shared * self._information[spelled], len(rows))
-        kept = (covered > 0) & (covered >= COVERAGE * self._total[rows])
-        near = rows[kept]
+        linked = (covered > 0) & (covered >= COVERAGE * self._total[rows])
+        near = rows[linked]
         missing = MISSING_FUNCTION_WORD * self._n_missing(near, text)
-        kept[kept] = covered[kept] >= COVERAGE * (self._total[near] + missing)
-        shared &= kept[owners]
+        linked[linked] = covered[linked] >= COVERAGE * (self._total[near] + missing)
+        shared &= linked[owners]
         once = np.array([times[each] == 1 for each in known.tolist()])
         own = _has_own_word(owners[shared], word[shared], once, len(rows))
-        total = self._total[rows[kept]]
-        strength = covered[kept] / total * np.minimum(total / self._enough, 1) * np.where(own[kept], 1, WITHIN)
-        return LinkedEntities(rows[kept], strength)
+        total = self._total[rows[linked]]
+        strength = covered[linked] / total * np.minimum(total / self._enough, 1) * np.where(own[linked], 1, WITHIN)
+        return LinkedEntities(rows[linked], strength)
 
     def _n_missing(self, rows: Rows, text: str) -> NDArray[np.float64]:
         """Return how many function words of each name a text lacks."""

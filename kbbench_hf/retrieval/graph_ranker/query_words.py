@@ -56,9 +56,9 @@ def stem(word: str) -> str:
         return _SINGULAR[word]
     for ending, singular in _ENDINGS:
         if word.endswith(ending) and not word.endswith(("ss", "us", "is")):
-            found = word.removesuffix(ending) + singular
-            if len(found) >= 3:
-                return found
+            root = word.removesuffix(ending) + singular
+            if len(root) >= 3:
+                return root
     return word
 
 

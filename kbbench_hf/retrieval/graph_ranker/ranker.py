@@ -175,9 +175,9 @@ class GraphRanker:
         texts = []
         for ids, scores in zip(ranking.ids, min_max(ranking), strict=True):
             rows, values = ids[ids >= 0], scores[ids >= 0]
-            kept = self._has_text[rows]
+            here = self._has_text[rows]
             texts.append(
-                SparseScores(rows[kept], values[kept]) if (values[kept] > 0).any() else SparseScores(rows, values)
+                SparseScores(rows[here], values[here]) if (values[here] > 0).any() else SparseScores(rows, values)
             )
         return list(zip(parsed, texts, strict=True))
 
@@ -187,14 +187,14 @@ class GraphRanker:
         one = self._edges.step(entities, query.relations)
         two = self._edges.step(self._edges.nearest(one), query.relations)
         types = self._answer_types(query, text, one)
-        found = ruled_out = NO_SCORES
+        nearby = ruled_out = NO_SCORES
         if len(entities.rows):
-            found = self._edges.step(self._mentioned(text, types), query.relations)
+            nearby = self._edges.step(self._mentioned(text, types), query.relations)
         if len(excluded.rows):
             ruled_out = self._edges.step(excluded, self._parser.relation_weights(query.parsed.excluded))
         sure = entities.surest
         highest = self._highest(top_k + len(ruled_out.rows) + len(excluded.rows))
-        signals = [text, one, two, found, ruled_out, SparseScores(*excluded), SparseScores(*entities)]
+        signals = [text, one, two, nearby, ruled_out, SparseScores(*excluded), SparseScores(*entities)]
         rows, places = distinct([*(each.rows for each in signals), highest], self._is_candidate)
 
         def dense(scores: SparseScores, place: Rows) -> Vector:
