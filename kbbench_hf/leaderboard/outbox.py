@@ -126,11 +126,6 @@ class Outbox:
             self.repository.refresh()
             return differing(self.store, self.repository)
 
-    def sync(self) -> int:
-        """Take from the Hub what others sent, and send what it lacks; return how many files were sent."""
-        self.catch_up()
-        return self.flush()
-
     def catch_up(self) -> None:
         """Take from the Hub what others sent since the last time; make the dataset where there is none."""
         with self._asking():

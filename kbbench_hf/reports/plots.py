@@ -183,13 +183,6 @@ def _by_system(block: Block) -> "Figure":
     return drawn
 
 
-def plot_slice(scores: Mapping[str, PlainScore], label: str, name: str) -> "Figure":
-    """Return the picture of one metric in every key of a slice; keys hold what `result.json` does."""
-    drawn = plot_figures({f"{key} (n = {each['n_scored']:,})": each for key, each in scores.items()})
-    drawn.axes[0].set_title(f"{label} by {name.replace('_', ' ')}", loc="left", fontsize=11)
-    return drawn
-
-
 def plot_figures(scores: Mapping[str, PlainScore]) -> "Figure":
     """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
     drawn, (axes,) = blank(7, 1.2 + 0.3 * len(scores))

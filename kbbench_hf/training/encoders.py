@@ -61,27 +61,15 @@ class EncoderClasses(NamedTuple):
     """Whether the loss has the documents of the first question first, then those of the second."""
 
 
-def train_dense(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> TrainingLog:
-    """Train a dense retriever (DPR, or with `refresh` ANCE), and save the step with the best validation score.
+def train_encoder(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> TrainingLog:
+    """Train a dense retriever (DPR, or with `refresh` ANCE) or late interaction (ColBERT); save the best step.
 
-    Sources: Karpukhin et al., EMNLP 2020; Xiong et al., ICLR 2021.
-    Differs from upstream: no answer of a question is one of its negatives, anywhere in a batch.
+    The best step has the highest validation score.
+    Sources: Karpukhin et al., EMNLP 2020; Xiong et al., ICLR 2021; Khattab and Zaharia, SIGIR 2020.
+    Differs from upstream: no answer of a question is one of its negatives, anywhere in a batch; the tokens of late
+    interaction are projected only where `dimension` is given.
     """
-    return _train(DENSE, spec, data, folder, checkpoints, show=show)
-
-
-def train_late(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool) -> TrainingLog:
-    """Train late interaction (ColBERT), and save the step with the best validation score.
-
-    Source: Khattab and Zaharia, SIGIR 2020. Differs from upstream: as for `train_dense`; tokens are projected only
-    where `dimension` is given.
-    """
-    return _train(LATE, spec, data, folder, checkpoints, show=show)
-
-
-def _train(
-    kind: EncoderClasses, spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: Path, *, show: bool
-) -> TrainingLog:
+    kind = LATE if spec.method == "colbert" else DENSE
     set_seed(spec.seed)
     model = kind.build(spec)
     if (processes := group()).size > 1:

@@ -25,9 +25,9 @@ from kbbench_hf.training.questions import VALIDATION, TrainingData, load_trainin
 from kbbench_hf.training.spec import TrainSpec
 
 METHODS = {
-    "dpr": "kbbench_hf.training.encoders:train_dense",
-    "ance": "kbbench_hf.training.encoders:train_dense",
-    "colbert": "kbbench_hf.training.encoders:train_late",
+    "dpr": "kbbench_hf.training.encoders:train_encoder",
+    "ance": "kbbench_hf.training.encoders:train_encoder",
+    "colbert": "kbbench_hf.training.encoders:train_encoder",
     "qagnn": "kbbench_hf.training.qagnn:train_qagnn",
     "fuse": "kbbench_hf.training.fusion:train_fusion",
 }

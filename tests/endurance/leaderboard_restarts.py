@@ -196,9 +196,11 @@ def histories(hub: LocalHub, folder: Path, n: int, trials: int) -> dict[str, obj
         held = whole(repo.commits[-1][1])
         again = outbox(folder / f"history {trial}", api)
         fresh = again.store
-        again.sync()
+        again.catch_up()
+        again.flush()
         wrong += not held <= set(fresh.visible()) == again.durable()
-        box.sync()
+        box.catch_up()
+        box.flush()
         lost += len(ids - whole(repo.commits[-1][1])) + (box.durable() != ids)
         shutil.rmtree(fresh.root)
     return {"histories truncated, reordered and torn": trials, "of them shown wrong": wrong, "lost": lost}

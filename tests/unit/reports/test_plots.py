@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
-from kbbench_hf.reports.plots import plot_figures, plot_lengths, plot_results, plot_scores, plot_slice
+from kbbench_hf.reports.plots import plot_figures, plot_lengths, plot_results, plot_scores
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.results_table import results_table
 from kbbench_hf.scoring.score import score
@@ -27,12 +27,6 @@ def test_each_figure_is_a_point_with_its_interval_and_an_unscored_one_is_a_row_w
 
 def test_figures_beyond_one_choose_their_own_scale():
     assert plot_figures({"triples": figure(12.5, 11.0, 14.0)}).axes[0].get_xlim()[1] > 12.5
-
-
-def test_a_slice_says_what_is_drawn_and_of_how_many():
-    axes = plot_slice({"1_movie": figure(0.5, 0.4, 0.6, n=1_840)}, "F1", "answer_type").axes[0]
-    assert axes.get_title(loc="left") == "F1 by answer type"
-    assert axes.get_yticklabels()[0].get_text() == "1_movie (n = 1,840)"
 
 
 def test_systems_side_by_side_say_which_way_is_better_and_are_told_apart_without_colour(tmp_path, monkeypatch):
