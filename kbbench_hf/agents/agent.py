@@ -22,8 +22,6 @@ from kbbench_hf.protocols import Message
 
 Protocol = Literal["tools", "json"]
 """How a model calls tools: in `tool_calls` of its reply, or by one JSON object as its reply."""
-ENDS = ("finished", "step_limit", "no_call", "stuck", "budget", "failed")
-"""The ends of a conversation; all but the last are final."""
 NAMES = tuple(tool.name for tool in TOOLS)
 MOST_SCHEMA_LINES = 60
 MOST_STUCK = 3
@@ -121,6 +119,7 @@ class Conversation:
         self.question = agent.tools.question()
         self.steps: list[AgentStep] = []
         self.end: str | None = None
+        """finished, step_limit, no_call, stuck, budget or failed; all but the last are final."""
         self.tokens = 0
         self._calls_in_field = False
 

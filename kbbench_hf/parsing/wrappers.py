@@ -162,12 +162,12 @@ _CLOSING = (
     r"<unused95>",
 )
 _FLAGS = re.IGNORECASE
-_OWN: list[tuple[str, str]] = []
-"""The markers that users have added."""
 _DETAILS_END = re.compile(r"</details>", _FLAGS)
 
 _HARMONY = re.compile(r"<\|channel\|>\s*([a-z]+)[^<]{0,200}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>", _FLAGS)
 _HARMONY_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+_OPENS, _CLOSES = lazy_pattern("|".join(_OPENING), _FLAGS), lazy_pattern("|".join(_CLOSING), _FLAGS)
+_MARKERS = lazy_pattern("|".join((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern)), _FLAGS)
 _HARMONY_FINAL = re.compile(r"assistant\s*final(?:\s*json(?=\s*[{\[]))?")
 _HARMONY_NEXT = re.compile(r"(?<=[}\].!?\"'\s])(?:user(?=[A-Z\n])|assistant\s*(?:analysis|commentary|final)(?![a-z]))")
 _HARMONY_START = re.compile(r"\s*(?:assistant\s*)?(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|\n|\s*$)")
@@ -177,17 +177,6 @@ _WORDS_OPENING = re.compile(
     r"\s*\W{0,3}here(?:['’]s| is) (?:my|the) (?:thought|thinking|reasoning)(?: process)?\W{0,3}:", _FLAGS
 )
 _WORDS_CLOSING = re.compile(r"here(?:['’]s| is) (?:my|the) (?:final )?(?:response|answer|output)\W{0,3}:", _FLAGS)
-
-
-def add_marker(opening: str, closing: str) -> None:
-    """Treat the text between these markers as reasoning from now on.
-
-    >>> add_marker("<hmm>", "</hmm>")
-    >>> strip_reasoning("<hmm>Seven? No.</hmm>Eight.").response
-    'Eight.'
-    """
-    if (opening, closing) not in _OWN:
-        _OWN.append((opening, closing))
 
 
 def strip_reasoning(reply: str, source: str = "") -> StrippedReply:
@@ -243,13 +232,11 @@ def _final_channel(reply: str) -> str | None:
 
 
 def _drop_marked(reply: str) -> str:
-    opening = _any_of(_OPENING, [start for start, _ in _OWN])
-    closing = _any_of(_CLOSING, [end for _, end in _OWN])
     if re.search(_OPENING[-1], reply, _FLAGS):
         reply = _DETAILS_END.sub("</think>", reply)
-    closed = max((match.end() for match in closing.finditer(reply)), default=0)
+    closed = max((match.end() for match in _CLOSES.finditer(reply)), default=0)
     response = reply[closed:]
-    if match := opening.search(response):
+    if match := _OPENS.search(response):
         response = response[: match.start()]
     return _THOUGHT_LINE.sub("", response, count=1) if not closed and _THOUGHT_LINE.match(response) else response
 
@@ -261,11 +248,5 @@ def _drop_worded(response: str) -> str:
     return response[ends[-1].end() :] if ends else ""
 
 
-def _any_of(known: tuple[str, ...], own: list[str]) -> "re.Pattern[str]":
-    return re.compile("|".join([*known, *map(re.escape, own)]), _FLAGS)
-
-
 def _remove_markers(thought: str) -> str:
-    own = [marker for pair in _OWN for marker in pair]
-    markers = _any_of((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMONY_END.pattern), own)
-    return markers.sub("\n", thought).strip()
+    return _MARKERS.sub("\n", thought).strip()

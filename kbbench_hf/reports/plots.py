@@ -11,7 +11,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.results_table import caption
 from kbbench_hf.reports.tables import directed_label
 from kbbench_hf.scoring.comparison import Comparison
-from kbbench_hf.scoring.result import PlainScore, Result
+from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.results_table import Block
 
 if TYPE_CHECKING:
@@ -180,24 +180,6 @@ def _by_system(block: Block) -> "Figure":
         low, high = zip(*(panels[metric].get_xlim() for metric in family), strict=True)
         for metric in family:
             panels[metric].set_xlim(min(low), max(high))
-    return drawn
-
-
-def plot_figures(scores: Mapping[str, PlainScore]) -> "Figure":
-    """Return a picture with a row per figure, its 95 % interval as a line; figures as in `result.json`."""
-    drawn, (axes,) = blank(7, 1.2 + 0.3 * len(scores))
-    for position, each in enumerate(scores.values()):
-        if each["value"] is None:
-            continue
-        low, high = each["ci95"]
-        if low is not None and high is not None:
-            axes.hlines(position, low, high, color=COLOURS[0])
-        axes.plot(each["value"], position, "o", color=COLOURS[0])
-    axes.set_yticks(range(len(scores)), list(scores))
-    axes.set_ylim(len(scores) - 0.5, -0.5)
-    if all(each["value"] is None or 0 <= each["value"] <= 1 for each in scores.values()):
-        axes.set_xlim(-0.02, 1.02)
-    _in_rows(axes)
     return drawn
 
 

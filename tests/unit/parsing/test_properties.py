@@ -15,7 +15,6 @@ from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.scores import parse_score
 from kbbench_hf.parsing.triples import parse_triples
 from kbbench_hf.parsing.verdicts import parse_answerable, parse_supported
-from kbbench_hf.parsing.wrappers import add_marker, strip_reasoning
 
 READERS: dict[str, Callable[[str], ParsedReply[Any]]] = {
     "triples": parse_triples,
@@ -95,13 +94,6 @@ def test_what_was_thought_is_told_apart() -> None:
     with pytest.raises(ParseError) as cut:
         parse_answers("<think>London? Or")
     assert cut.value.thought == "London? Or"
-
-
-def test_a_marker_that_is_new_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbbench_hf.parsing.wrappers._OWN", [])
-    assert strip_reasoning("<plan>x</plan>y").response == "<plan>x</plan>y"
-    add_marker("<plan>", "</plan>")
-    assert strip_reasoning("<plan>x</plan>y") == ("x", "y")
 
 
 @given(st.text(alphabet="[]{}()<>|\"'“”`,:;/\\ \n.ab01-→*#", max_size=80))
