@@ -178,17 +178,16 @@ def refuse_unwaived(findings: Iterable[Finding]) -> None:
 
 
 def refuse_without_canary(folder: DatasetFolder) -> None:
-    """Fail where the card does not have the canary of its dataset.
+    """Fail where the card lacks the canary of its dataset, by which leaked examples are found.
 
     Raises:
-        KBBenchError: it has none or another one, so that leaked examples are not found by it.
+        KBBenchError: it has none, or that of another dataset.
     """
-    title = re.search(r"^pretty_name: *(.*?) *$", read_card(folder), re.M)
-    wanted = canary(title[1].strip("'\"") if title else "")
-    if folder.canary != wanted:
+    title = re.search(r"^pretty_name: *[\"']?(.*?)[\"']? *$", read_card(folder), re.M)
+    if folder.canary != (wanted := canary(title[1] if title else "")):
         raise KBBenchError(
-            f"The card of {folder.path} has the canary {folder.canary or 'of no dataset'}; expected {wanted}, by which "
-            "leaked examples are found. Build the dataset again.",
+            f"{folder.path} has the canary GUID {folder.canary or 'of none'} on its card; expected {wanted}. Build it "
+            "again.",
             code="audit",
         )
 

@@ -13,7 +13,7 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.publish import open_pull_request
 from kbbench_hf.hub.repository import check_name
-from kbbench_hf.reports.every_eval_ever import CHOICES, Evaluator, schema_versions, write_record
+from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, RecordOptions, schema_versions, write_record
 from kbbench_hf.reports.exports import RANKING_FILES, eval_results_yaml
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.eval_task import RUN, resolve_task, system_name
@@ -53,26 +53,12 @@ TRAJECTORIES = "trajectories"
 )
 @click.option(
     "--relationship",
-    type=click.Choice(CHOICES["evaluator_relationship"]),
+    type=click.Choice(RELATIONSHIPS),
     default="other",
     show_default=True,
     help="eee: relationship of the evaluator to the model developer.",
 )
 @click.option("--model", type=NAME, metavar="DEVELOPER/MODEL", help="eee: id of the model, if the run has no such id.")
-@click.option(
-    "--deployment",
-    type=click.Choice(CHOICES["deployment_type"]),
-    default="unknown",
-    show_default=True,
-    help="eee: who deployed the model.",
-)
-@click.option(
-    "--weights",
-    type=click.Choice(CHOICES["model_availability"]),
-    default="unknown",
-    show_default=True,
-    help="eee: availability of the weights.",
-)
 @click.option("--schema", type=NAME, metavar="VERSION", help="eee: version of the schema.  [default: the newest]")
 def command(
     run: Path,
@@ -83,8 +69,6 @@ def command(
     organization: str,
     relationship: str,
     model: str | None,
-    deployment: str,
-    weights: str,
     schema: str | None,
 ) -> None:
     """Write the scores of RUN, a run folder or a result.json, in the format of another tool, next to the run.
@@ -117,8 +101,8 @@ def command(
     result = read_result(file)
     scored = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     if target == "eee":
-        evaluator = Evaluator(organization, relationship, model, deployment, weights)
-        _export_record(file.parent, result, scored, evaluator, schema)
+        options = RecordOptions(schema or schema_versions()[0], organization, relationship, model)
+        _export_record(file.parent, result, scored, options)
         return
     text = eval_results_yaml(result, scored.date().isoformat(), source_url)
     place = file.parent / ".eval_results" / f"{result['benchmark']}.yaml"
@@ -129,20 +113,14 @@ def command(
         echo(open_pull_request(pull_request, result["benchmark"], text))
 
 
-def _export_record(
-    folder: Path, result: PlainResult, scored: datetime, evaluator: Evaluator, schema: str | None
-) -> None:
+def _export_record(folder: Path, result: PlainResult, scored: datetime, options: RecordOptions) -> None:
     """Write the Every Eval Ever record of a run, with the conversations of an agent."""
     from kbbench_hf.runners.replay import replay
 
     run = read_json(folder / RUN) if (folder / RUN).is_file() else {}
-    agent = "agent" in run.get("settings", {})
-    conversations = {each.walk.id: each.messages for each in replay(folder)} if agent else {}
-    wanted = schema or schema_versions()[0]
-    place, notes = write_record(folder, result, run, scored, evaluator, wanted, conversations)
-    echo(f"{place}")
-    for note in notes:
-        echo(note)
+    said = {each.walk.id: each.messages for each in replay(folder)} if "agent" in run.get("settings", {}) else {}
+    place, notes = write_record(folder, result, run, scored, options, said)
+    echo("\n".join([str(place), *notes]))
 
 
 def _export_rankings(run: Path, target: str) -> None:

@@ -316,17 +316,15 @@ def canary(title: str) -> str:
 def _facts_section(tables: Tables, data: Row) -> str:
     """Return the section of a card on size, splits, license and contamination."""
     n_rows = sum(len(each) for splits in tables.values() for each in splits.values())
-    license_of = data.get("license_name") or data.get("license") or "not stated"
-    lines = [
-        f"- `{config}`: {', '.join(f'`{split}` {len(table):,}' for split, table in splits.items())}"
-        for config, splits in [*tables.items()][:MOST_LISTED]
+    splits = [
+        f"`{name}` {', '.join(f'{split} {len(each):,}' for split, each in of.items())}" for name, of in tables.items()
     ]
-    if len(tables) > MOST_LISTED:
-        lines.append(f"- {len(tables) - MOST_LISTED} more configs: `dataset_info` in the metadata has their splits")
-    listed = "\n".join(lines)
+    listed = "; ".join(splits[:MOST_LISTED] + ["others: see the metadata"] * (len(splits) > MOST_LISTED))
+    license_of = data.get("license_name") or data.get("license") or "not stated"
     return (
-        f"\n## Size, license and contamination\n\n{n_rows:,} rows in {len(tables)} configs. License: {license_of}.\n\n"
-        f"{listed}\n\nThis is evaluation data: do not train on its test splits. This string marks copies of it:\n"
+        "\n## Size, license and contamination\n\n"
+        f"{n_rows:,} rows in {len(tables)} configs: {listed}. License: {license_of}.\n\n"
+        "This is evaluation data: do not train on its test splits. This string marks copies of it:\n"
         f"{NAMESPACE} canary GUID {canary(data.get('pretty_name') or '')}\n"
     )
 

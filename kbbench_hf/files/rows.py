@@ -81,13 +81,6 @@ class ReadSettings(NamedTuple):
     """Whether rows keep the fields of their file, which readers of logged scores need."""
 
 
-class StatedMetric(NamedTuple):
-    """What a log itself says of a metric: its score over all examples, and whether lower is better."""
-
-    score: float | None
-    lower_is_better: bool | None
-
-
 @dataclass
 class ParsedFile:
     """A file of a detected format. Rows are read lazily; the notes are complete after the last one."""
@@ -110,8 +103,8 @@ class ParsedFile:
     """The delimiter of a table in text."""
     title: str = ""
     """The task of a log."""
-    stated: Mapping[str, StatedMetric] = field(default_factory=dict)
-    """Metric -> what the log says of it."""
+    stated: dict[str, tuple[float | None, bool | None]] = field(default_factory=dict)
+    """Metric -> its score over all examples, and whether lower is better, as the log itself says."""
     only_text: bool = False
     """Whether the format has only text, so that whole numbers are text too."""
     empty: str = "it is empty"

@@ -9,20 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import STDIN, file_sha256, shown_name
+from kbbench_hf.files import STDIN, shown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.formats import parsed_rows, read_file
-from kbbench_hf.files.rows import (
-    KeyedAnswer,
-    Note,
-    ParsedFile,
-    Problem,
-    ReadSettings,
-    StatedMetric,
-    Unreadable,
-    value_at,
-    value_or_none,
-)
+from kbbench_hf.files.rows import KeyedAnswer, ParsedFile, Problem, ReadSettings, Unreadable, value_at, value_or_none
 from kbbench_hf.files.tables import is_saved_dataset
 from kbbench_hf.files.trec import Judgments
 
@@ -237,21 +227,13 @@ def _every_eval(rows: Sequence[Row]) -> Iterator[ScoredRow]:
         yield ScoredRow(row["sample_id"], scores, shown, content, output, row["model_id"], repeat, task)
 
 
-def _stated_in_record(samples: Path, parsed: ParsedFile) -> None:
-    """Take what the record beside a file of samples says of its metrics; note samples that it does not describe."""
-    file = samples.with_name(samples.name.removesuffix(SAMPLES) + ".json")
-    record = read_json(file) if file.is_file() else {}
-    checksum = value_or_none(record, "detailed_evaluation_results.checksum")
-    by_sha256 = value_or_none(record, "detailed_evaluation_results.hash_algorithm") == "sha256"
-    if checksum and by_sha256 and checksum != file_sha256(samples):
-        message = f"{samples.name} is not the file that {file.name} describes: its checksum differs."
-        parsed.notes.append(Note("checksum", message, "Get both files again."))
-    for each in record.get("evaluation_results", ()):
-        metric = str(each.get("evaluation_result_id") or each.get("evaluation_name"))
-        known = value_or_none(each, "metric_config.additional_details.polarity") != "unknown"
-        lower = value_or_none(each, "metric_config.lower_is_better") if known else None
-        score = number_of(value_or_none(each, "score_details.score"))
-        parsed.stated = {**parsed.stated, metric: StatedMetric(score, None if lower is None else bool(lower))}
+def _stated_in_record(file: Path) -> Iterator[tuple[str, tuple[float | None, bool | None]]]:
+    """Yield what a record of Every Eval Ever says of each metric; nothing where there is none beside its samples."""
+    for each in read_json(file).get("evaluation_results", ()) if file.is_file() else ():
+        config = each.get("metric_config", {})
+        known = value_or_none(config, "additional_details.polarity") != "unknown"
+        stated = number_of(value_or_none(each, "score_details.score")), config.get("lower_is_better") if known else None
+        yield str(each.get("evaluation_result_id") or each.get("evaluation_name")), stated
 
 
 _LOGS: Sequence[tuple[str, frozenset[str], Callable[[Sequence[Row]], Iterator[ScoredRow]]]] = (
@@ -381,5 +363,5 @@ def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
         dated = re.fullmatch(r"(?:samples|details)_(.+)_\d{4}-\d\d-\d\dT[\d.-]+", file.stem)
         parsed.title = parsed.title or (dated[1] if dated else "")
         if file.name.endswith(SAMPLES):
-            _stated_in_record(file, parsed)
+            parsed.stated = dict(_stated_in_record(file.with_name(file.name.replace(SAMPLES, ".json"))))
         yield shown_name(file), parsed

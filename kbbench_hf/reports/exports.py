@@ -23,23 +23,18 @@ NOT_OURS = "Scores are those of kbbench-hf; the tasks of this file have neither 
 def hub_tasks(bench: Benchmark) -> dict[str, str]:
     """Return config -> id of its task on the Hub: the first config of each testbed, or all where there is none.
 
-        Configs with another main metric than the benchmark's have none: no framework of the Hub measures refusals.
+    Configs with another main metric than the benchmark's have none: no framework of the Hub measures refusals.
 
-        >>> from kbbench_hf.benchmarks import benchmark, find_dataset
     >>> list(hub_tasks(benchmark("mini-ska")))
     ['noise_kg_1k', 'order_kg_prefix', 'hardness_kg_text_hard', 'noise_kg_4k']
     """
-    first, metric = bench.data.configs[0], bench.headline_metrics(bench.metrics)[0]
-    of_testbeds = [
-        [config for config in each.configs(None) if config in bench.data.configs]
-        for each in bench.asking.testbeds.values()
-    ]
-    configs = dict.fromkeys(each[0] for each in of_testbeds if each) or bench.data.configs
-    return {
-        config: metric if config == first else f"{config}.{metric}"
-        for config in configs
-        if metric in bench.metrics_of(config)
-    }
+    known, metric = bench.data.configs, bench.headline_metrics(bench.metrics)[0]
+    of_testbeds = (
+        next((each for each in of.configs(None) if each in known), "") for of in bench.asking.testbeds.values()
+    )
+    configs = [config for config in dict.fromkeys(of_testbeds) if config] or known
+    named = {config: metric if config == known[0] else f"{config}.{metric}" for config in configs}
+    return {config: name for config, name in named.items() if metric in bench.metrics_of(config)}
 
 
 def eval_yaml(dataset: str) -> str:
@@ -59,13 +54,9 @@ def eval_yaml(dataset: str) -> str:
     ]
     if not tasks:
         return ""
-    record = {
-        "name": bench.title,
-        "description": " ".join(filter(None, (f"{bench.title}.", bench.facts.paper, NOT_OURS))),
-        "evaluation_framework": "mteb" if retrieval else "inspect-ai",
-        "tasks": tasks,
-    }
-    return str(yaml.safe_dump(record, sort_keys=False))
+    facts = {"name": bench.title, "description": f"{bench.title}. {NOT_OURS}"}
+    framework = "mteb" if retrieval else "inspect-ai"
+    return str(yaml.safe_dump({**facts, "evaluation_framework": framework, "tasks": tasks}, sort_keys=False))
 
 
 def _reader_fields(bench: Benchmark, config: str, split: str) -> dict[str, object]:
@@ -110,14 +101,14 @@ def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = N
             f"{result['config']} of {bench.dataset} has no task on the Hub; expected one of {', '.join(tasks)}. "
             "Use --as eee."
         )
-    headlines = bench.headline_metrics(bench.metrics_of(result["config"]))
-    score, *others = (result["scores"][metric] for metric in headlines)
+    metric, *others = bench.headline_metrics(bench.metrics_of(result["config"]))
+    score = result["scores"][metric]
     if score["value"] is None:
-        raise UsageError(f"The result has no {headlines[0]}; expected a score. Score the run first.")
+        raise UsageError(f"The result has no {metric}; expected a score. Score the run first.")
     low, high = score["ci95"]
     spread = "" if low is None or high is None else f"95% interval {low:.4f} to {high:.4f}; "
-    named = zip(headlines[1:], (each["value"] for each in others), strict=True)
-    rest = "".join(f"{metric} {value:.4f}, " for metric, value in named if value is not None)
+    named = ((other, result["scores"][other]["value"]) for other in others)
+    rest = "".join(f"{other} {value:.4f}, " for other, value in named if value is not None)
     entry = EvalResultEntry(
         dataset_id=f"{NAMESPACE}/{bench.dataset}",
         task_id=tasks[result["config"]],

@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.answers import ANSWERS
 from kbbench_hf.benchmarks.base import Benchmark, Data, Facts, Scoring
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import DataError, UsageError, unknown_name
-from kbbench_hf.files.rows import StatedMetric, Unreadable, value_or_none
+from kbbench_hf.files.rows import Unreadable, value_or_none
 from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows, shown_example
 from kbbench_hf.files.trec import Judgments, read_qrels
 from kbbench_hf.metrics.aggregate import Estimate, estimate
@@ -50,8 +50,8 @@ class _Log:
     no_numbers: set[str] = field(default_factory=set)
     """Metrics without a number for each example."""
     n_failed: int = 0
-    stated: dict[str, StatedMetric] = field(default_factory=dict)
-    """What the log itself says of its metrics."""
+    stated: dict[str, tuple[float | None, bool | None]] = field(default_factory=dict)
+    """Metric -> its score over all examples, and whether lower is better, as the log itself says."""
     warnings: list[ScoreWarning] = field(default_factory=list)
 
     @property
@@ -293,12 +293,10 @@ def _benchmark(
         raise unknown_name("metric of these logs", absent[0], metrics)
     names = {metric: metric.lower().partition("/")[0] for metric in metrics}
     by_name = {metric for metric, name in names.items() if _LOWER.search(name) and not _HIGHER.search(name)}
-    each_stated = [(metric, each.lower_is_better) for log in logs for metric, each in log.stated.items()]
-    stated = {metric: lower for metric, lower in each_stated if lower is not None}
-    inferred = {metric for metric in metrics if stated.get(metric, metric in by_name)}
-    lower = {*options.lower_is_better} if options.lower_is_better else inferred
-    known = {*lower, *stated}
-    unknown = [metric for metric, name in names.items() if metric not in known and not _HIGHER.search(name)]
+    stated = {metric: low for log in logs for metric, (_, low) in log.stated.items() if low is not None}
+    inferred = [metric for metric in metrics if stated.get(metric, metric in by_name)]
+    lower = {*(options.lower_is_better or inferred)}
+    unknown = [metric for metric, name in names.items() if metric not in {*lower, *stated} and not _HIGHER.search(name)]
     if unknown and not options.lower_is_better:
         message = f"Higher is taken to be better in {', '.join(unknown)}."
         logs[0].note("direction", message, f"If lower is: --lower-is-better {unknown[0]}.", severity="note")
@@ -389,12 +387,11 @@ def _warn(
         if n and bench.headline not in bench.scoring.unbounded | bench.scoring.lower_is_better:
             message += f" With 0 for them its mean is {np.nan_to_num(headline).mean():.4f}."
         log.note("missing_scores", message, "Run them again.", n)
-    for metric, own in log.stated.items():
-        if own.score is None or metric not in log.metrics:
-            continue
+    stated = {metric: score for metric, (score, _) in log.stated.items() if metric in log.metrics}
+    for metric, own in stated.items():
         mean = float(np.nanmean(_column(log, [*log.scores], metric)))
-        if not math.isclose(mean, own.score, rel_tol=1e-6, abs_tol=1e-6):
-            message = f"The record has {metric} {own.score:.4f}; the mean of its samples is {mean:.4f}."
+        if own is not None and not math.isclose(mean, own, rel_tol=1e-6, abs_tol=1e-6):
+            message = f"The record has {metric} {own:.4f}; the mean of its samples is {mean:.4f}."
             log.note("other_average", message, "The record may average groups of examples.", severity="note")
     n_repeats = max(len(each) for of in log.scores.values() for each in of.values())
     if n_repeats > 1:

@@ -224,6 +224,7 @@ DATA = [
     ("report no-result", "is not a kbbench result"),
     ("export no-result", "is not a kbbench result"),
     ("report cut-scores", "A file is damaged"),
+    ("export cut-scores --as eee --model org/m", "A file is damaged"),
     ("export no-result --as eee", "is not a kbbench result"),
     ("export good.jsonl", "good.jsonl"),
     ("list cut", "manifest.json"),

@@ -18,7 +18,7 @@ from kbbench_hf import run
 from kbbench_hf.benchmarks import benchmark, find_dataset, shipped_answers
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.reports.every_eval_ever import CHOICES, Evaluator, load_schema, schema_versions, write_record
+from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, RecordOptions, load_schema, schema_versions, write_record
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.options import LogOptions
@@ -90,8 +90,8 @@ def export(
     result: Result, folder: Path, run_facts: Mapping[str, Any] = RUN, wanted: str = "", **facts: Any
 ) -> tuple[Path, dict[str, Any], list[str]]:
     write_result(result, folder)
-    wanted, evaluator = wanted or schema_versions()[0], Evaluator("us", "third_party", **facts)
-    place, notes = write_record(folder, result.to_dict(), run_facts, DAY, evaluator, wanted, {})
+    options = RecordOptions(wanted or schema_versions()[0], "us", "third_party", **facts)
+    place, notes = write_record(folder, result.to_dict(), run_facts, DAY, options, {})
     return place, json.loads(place.read_text(encoding="utf-8")), notes
 
 
@@ -99,7 +99,7 @@ def test_the_bundled_schemas_are_of_the_versions_of_their_folders() -> None:
     assert len(schema_versions()) == 2
     assert [load_schema(each)["version"] for each in schema_versions()] == schema_versions()
     assert all(load_schema(each, "instance_level_eval")["version"].endswith(each) for each in schema_versions())
-    assert CHOICES["evaluator_relationship"] == ["first_party", "third_party", "collaborative", "other"]
+    assert RELATIONSHIPS == ["first_party", "third_party", "collaborative", "other"]
     with pytest.raises(UsageError, match="Unknown version"):
         load_schema("9.9.9")
 
@@ -184,11 +184,11 @@ def test_a_sample_of_an_agent_has_its_conversation(
     assert list(problems(tmp_path / "run" / "every_eval_ever", schema_versions()[0])) == []
     (file,) = (tmp_path / "run").rglob("*_samples.jsonl")
     each = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
-    calls = [call for message in each["messages"] for call in message.get("tool_calls", ())]
+    calls = [call for message in each["messages"] for call in message["tool_calls"] or ()]
     assert each["interaction_type"] == "agentic" and len(each["messages"]) == 9
     assert [call["name"] for call in calls] == ([] if private else ["search_nodes", "neighbors", "select", "finish"])
-    assert private or calls[2]["arguments"] == {"node_ids": "[211, 249, 252, 265, 268]"}
-    assert each["evaluation"] == {"score": 1, "is_correct": True, "num_turns": 3, "tool_calls_count": len(calls)}
+    assert private or json.loads(calls[2]["arguments"]["json"]) == {"node_ids": [211, 249, 252, 265, 268]}
+    assert each["evaluation"] == {"score": 1, "is_correct": True}
 
 
 def test_samples_of_data_that_may_not_be_handed_on_have_scores_and_hashes_only(
@@ -223,7 +223,7 @@ def test_a_result_without_scores_is_refused(tmp_path: Path) -> None:
     result = scored("mini-text2kg").to_dict()
     result["scores"] = {}
     with pytest.raises(UsageError, match="no scored metric"):
-        write_record(tmp_path, result, RUN, DAY, Evaluator(), schema_versions()[0], {})
+        write_record(tmp_path, result, RUN, DAY, RecordOptions(schema_versions()[0]), {})
 
 
 def sample(example: str, value: object, version: str = "0.2.1", **other: object) -> dict[str, object]:
@@ -294,7 +294,7 @@ def test_a_record_says_which_direction_is_better_and_whether_its_samples_are_who
     assert {each.code: each.message for each in read.warnings}["direction"] == "Higher is taken to be better in z."
     samples.write_text(samples.read_text(encoding="utf-8").replace('"score": 0', '"score": 1', 1), encoding="utf-8")
     codes = {each.code for each in (logged_results([record, samples]) or [])[0].warnings}
-    assert {"checksum", "other_average"} <= codes
+    assert "other_average" in codes
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
