@@ -12,7 +12,7 @@ from PIL.PngImagePlugin import PngInfo
 from sphinx.application import Sphinx
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers
-from kbbench_hf.reports.plots import blank, plot_panels, quiet, styles_of
+from kbbench_hf.reports.plots import blank, plot_over_time, plot_panels, quiet, styles_of
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
@@ -62,7 +62,12 @@ def noise(file: Path) -> None:
     plot_panels(panels).savefig(file, metadata={"Date": None})
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {"noise.svg": noise}
+def over_time(file: Path) -> None:
+    """Draw the published Hit@1 of STaRK over time, a panel per knowledge base."""
+    plot_over_time([benchmark(f"stark-{name}") for name in ("amazon", "mag", "prime")], file)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {"noise.svg": noise, "stark_over_time.svg": over_time}
 
 
 def draw(app: Sphinx) -> None:

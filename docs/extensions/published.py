@@ -41,21 +41,28 @@ def cited(sources: Sequence[Source]) -> str:
 
 
 def published_table(found: Benchmark, place: TaskKey) -> str:
-    """Return what is published in a place, in Markdown: the systems by metric, remarks, and where figures come from."""
-    rows = [row for row in published_rows(*place) if row.figures]
-    if not rows:
+    """Return what is published in a place, in Markdown: systems by metric, second-hand scores apart, and sources."""
+    every = published_rows(*place)
+    sources = list(dict.fromkeys(figure.source for row in every for figure in row.figures.values()))
+    tables = []
+    for second_hand in (False, True):
+        rows = [part for row in every if (part := row.part(second_hand=second_hand)).figures]
+        known = list(dict.fromkeys(metric for row in rows for metric in row.figures))
+        metrics = sorted(known, key=[*found.metrics, *known].index)
+        body = []
+        for row in rows:
+            numbers = sorted({sources.index(figure.source) + 1 for figure in row.figures.values()})
+            cells = (_cell(row.figures.get(metric)) for metric in metrics)
+            body.append([row.system, row.year, row.model, *cells, ", ".join(map(str, numbers))])
+        head = ["system", "year", "model", *(label(found, metric) for metric in metrics), "from"]
+        if body and second_hand:
+            tables.append("Second-hand scores, which are in no comparison, plot or leaderboard:")
+        tables += [markdown_table(head, body, n_words=3)] if body else []
+    if not tables:
         return ""
-    known = list(dict.fromkeys(metric for row in rows for metric in row.figures))
-    metrics = sorted(known, key=[*found.metrics, *known].index)
-    sources = list(dict.fromkeys(figure.source for row in rows for figure in row.figures.values()))
-    body = []
-    for row in rows:
-        numbers = sorted({sources.index(figure.source) + 1 for figure in row.figures.values()})
-        cells = (_cell(row.figures.get(metric)) for metric in metrics)
-        body.append([row.system, *cells, ", ".join(map(str, numbers))])
-    table = markdown_table(["system", *(label(found, metric) for metric in metrics), "from"], body)
     mode = f"mode `{place.mode}`" if place.mode else "no mode stated"
-    return f"**`{place.benchmark}/{place.config}`, split `{place.split}`, {mode}**\n\n{table}\n\n{cited(sources)}\n"
+    heading = f"**`{place.benchmark}/{place.config}`, split `{place.split}`, {mode}**"
+    return "\n\n".join([heading, *tables, cited(sources)]) + "\n"
 
 
 def _cell(figure: PublishedScore | None) -> str:

@@ -69,7 +69,7 @@ def verdict_of(figure: PublishedScore, ours: float | None) -> Verdict:
 
 
 def judged() -> Iterator[Judged]:
-    """Yield every published score of every benchmark with its verdict."""
+    """Yield every published score of every benchmark with its verdict; second-hand ones have none."""
     recomputed = read()
     for place in published_places():
         for row in published_rows(*place):
@@ -78,6 +78,8 @@ def judged() -> Iterator[Judged]:
             again = any((place, row.system, part, metric) in recomputed for part in parts for metric in parts[part])
             for part, figures in parts.items():
                 for metric, figure in figures.items():
+                    if figure.second_hand:
+                        continue
                     ours = recomputed.get((place, row.system, part, metric))
                     why = "; ".join(filter(None, (_why(row, metric, again) if ours is None else "", figure.note)))
                     yield Judged(row, part, metric, figure, ours, verdict_of(figure, ours), why)

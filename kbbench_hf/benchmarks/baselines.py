@@ -31,13 +31,13 @@ def published_places() -> list[TaskKey]:
 
 
 def published_systems(task_key: TaskKey) -> list[PublishedRow]:
-    """Return the published systems of a place that have one of its benchmark's metrics.
+    """Return the published systems of a place that have one of its benchmark's metrics, without second-hand figures.
 
     What was published without a mode stands among the results of the benchmark's default one.
     """
     found = benchmark(task_key.benchmark)
     modes = ("", task_key.mode) if task_key.mode == found.scoring.modes[0] else (task_key.mode,)
-    rows = [row for mode in modes for row in published_rows(*task_key[:3], mode)]
+    rows = [row.part(second_hand=False) for mode in modes for row in published_rows(*task_key[:3], mode)]
     return [row for row in rows if any(metric in found.metrics for metric in row.figures)]
 
 
@@ -71,7 +71,7 @@ def published_beside(task_key: TaskKey, scores: Mapping[str, float]) -> list[Bes
 
     near = sorted((each for each in read_published(found.showing.published) if each[:2] == task_key[:2]), key=distance)
     for other in near:
-        rows = published_rows(*other)
+        rows = [row.part(second_hand=False) for row in published_rows(*other)]
         metric = next((m for m in found.metrics if m in scores and any(m in row.figures for row in rows)), None)
         if metric:
             sign = -1 if metric in found.scoring.lower_is_better else 1
@@ -132,10 +132,15 @@ def find_published(name: str, task_key: TaskKey) -> list[Published]:
 def _unknown(name: str, task_key: TaskKey, known: list[str]) -> UsageError:
     where = f"{task_key.benchmark}/{task_key.config}, split {task_key.split}, mode {task_key.mode}"
     of_same = [each for each in published_places() if each[:2] == task_key[:2]]
+    if _named_rows(name, task_key):
+        return UsageError(
+            f"{PUBLISHED}{name} has only second-hand scores for {where}; expected scores from the text of its authors. "
+            f"To read them: kbbench list {task_key.benchmark} --published"
+        )
     elsewhere = [
         f"split {each.split}, {f'mode {each.mode}' if each.mode else 'no mode stated'}"
         for each in of_same
-        if any(row.system.casefold() == name.casefold() for row in published_rows(*each))
+        if any(row.part(second_hand=False).figures for row in _named_rows(name, each))
     ]
     if elsewhere:
         return UsageError(
@@ -146,6 +151,10 @@ def _unknown(name: str, task_key: TaskKey, known: list[str]) -> UsageError:
         hint = f"See: kbbench list {task_key.benchmark} --published" if of_same else "Leave it out."
         return UsageError(f"{PUBLISHED}{name}: nothing is published for {where}. {hint}")
     return unknown_name(f"published system of {where}:", name, known)
+
+
+def _named_rows(name: str, task_key: TaskKey) -> list[PublishedRow]:
+    return [row for row in published_rows(*task_key) if row.system.casefold() == name.casefold()]
 
 
 def published_answers(task_key: TaskKey) -> dict[str, Path]:

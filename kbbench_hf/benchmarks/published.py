@@ -4,14 +4,16 @@ A benchmark's `published.csv` has one figure a line; the table beside it, `sourc
 from. Values are fractions, written with the digits that were printed; `digits` stands only where a value has more of
 them than its source. `slice` names a part of the examples (`ontology=1_movie`), `key` the row of the source under which
 the figure stands, the system's name where empty. A note says what is known to be wrong with a figure. `systems.csv` has
-the type of each system and its size where a source states it.
+the type of each system, and its size and language model where a source states them.
+
+Second-hand figures (`secondary`) are listed apart with their source, and are in no table, plot or leaderboard.
 """
 
 import csv
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -36,6 +38,8 @@ class Source:
     where: str
     url: str
     note: str
+    date: str = ""
+    """Year, or year and month (`2024-04`), from its arXiv number or as it is written; empty if unknown."""
 
     def __str__(self) -> str:
         """Return it as it is cited."""
@@ -58,6 +62,11 @@ class PublishedScore:
     def kind(self) -> Kind:
         """How the figure came about."""
         return self.source.kind
+
+    @property
+    def second_hand(self) -> bool:
+        """Whether it was read in another text than that of the authors who measured it."""
+        return self.kind == "secondary"
 
     @property
     def printed(self) -> str:
@@ -83,6 +92,18 @@ class PublishedRow:
     """The kind of system, such as `sparse retriever`; empty where no source states it."""
     parameters_b: float | None = None
     """Model size in billions of parameters; None where no source states it."""
+    model: str = ""
+    """The language model that the system uses; empty where no source states it."""
+
+    def part(self, *, second_hand: bool) -> "PublishedRow":
+        """Return the row with its second-hand figures only, or with all others."""
+        kept = {metric: score for metric, score in self.figures.items() if score.second_hand == second_hand}
+        return replace(self, figures=kept, slices={} if second_hand else self.slices)
+
+    @property
+    def year(self) -> str:
+        """The year of its first source; empty if unknown."""
+        return self.sources[0].date[:4] if self.sources else ""
 
     @property
     def id(self) -> str:
@@ -139,20 +160,41 @@ def read_published(file: Path) -> dict[TaskKey, dict[str, PublishedRow]]:
     return places
 
 
-def _read_systems(file: Path) -> dict[str, tuple[str, float | None]]:
-    """Return system -> its type and its size in billions of parameters; empty without a file."""
+def _read_systems(file: Path) -> dict[str, tuple[str, float | None, str]]:
+    """Return system -> its type, its size in billions of parameters and its language model; empty without a file."""
     if not file.is_file():
         return {}
     with file.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
-    return {row["system"]: (row["type"], float(row["parameters_b"] or 0) or None) for row in rows}
+    models = {row["system"]: row["system"] if row["type"] == "language model" else row.get("model", "") for row in rows}
+    return {
+        row["system"]: (row["type"], float(row["parameters_b"] or 0) or None, models[row["system"]]) for row in rows
+    }
+
+
+def date_of(citation: str) -> str:
+    """Return the date of a source that is cited: `2024-04` by an arXiv number, else the year; empty if unknown.
+
+    >>> date_of("A paper (arXiv 2404.13207), Table 6"), date_of("A paper (ACL 2025)"), date_of("A release")
+    ('2024-04', '2025', '')
+    """
+    if number := re.search(r"arXiv[: ](\d\d)(\d\d)\.\d{4,5}", citation):
+        return f"20{number[1]}-{number[2]}"
+    year = re.search(r"\b(20\d\d)\b", citation)
+    return year[1] if year else ""
 
 
 def _read_sources(file: Path) -> dict[str, Source]:
     with file.open(encoding="utf-8", newline="") as lines:
         found = {
             line["source"]: Source(
-                line["source"], cast(Kind, line["kind"]), line["work"], line["where"], line["url"], line["note"]
+                line["source"],
+                cast(Kind, line["kind"]),
+                line["work"],
+                line["where"],
+                line["url"],
+                line["note"],
+                line.get("year") or date_of(line["work"]),
             )
             for line in csv.DictReader(lines)
         }

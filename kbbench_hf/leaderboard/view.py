@@ -1,12 +1,12 @@
 """View of a board: search, filters, sorting, columns and pages, as cells, CSV and LaTeX."""
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.published import date_of
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import spreadsheet
@@ -213,10 +213,7 @@ def year_of(row: Row) -> str:
     >>> year_of(Row("1", "s", {}, "published", sources=[("A paper (arXiv 2404.13207), Table 6", "")]))
     '2024'
     """
-    words = row.sources[0][0] if row.sources else ""
-    arxiv = re.search(r"arXiv[: ](\d\d)\d\d\.\d{4,5}", words)
-    written = re.search(r"\b(20\d\d)\b", words)
-    return f"20{arxiv[1]}" if arxiv else written[1] if written else ""
+    return date_of(row.sources[0][0])[:4] if row.sources else ""
 
 
 def _rounded(value: float, digits: int = 4) -> str | Decimal:

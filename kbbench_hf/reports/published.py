@@ -1,6 +1,6 @@
 """Published scores in a terminal and as JSON, with their digits, kind and source."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ def published_json(places: Iterable[TaskKey]) -> dict[str, object]:
                 **row.task_key._asdict(),
                 "system": row.system,
                 "id": row.id,
+                "year": row.year,
+                "model": row.model,
                 "figures": _scores_to_json(row.figures),
                 "slices": {
                     name: {key: _scores_to_json(scores) for key, scores in keys.items()}
@@ -59,18 +61,28 @@ def _scores_to_json(scores: PublishedScores) -> dict[str, dict[str, object]]:
 
 
 def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
-    """Print what is published in these places: a table each, then its sources by number and its remarks."""
+    """Print what is published in these places: a table each, second-hand scores apart, then sources and remarks."""
     console = terminal.console()
     for n, task_key in enumerate(places):
         rows = published_rows(*task_key)
         sources = list(dict.fromkeys(source for row in rows for source in _sources(row)))
-        numbers = [", ".join(str(sources.index(each) + 1) for each in _sources(row)) for row in rows]
         mode = f"mode {task_key.mode}" if task_key.mode else "no mode stated"
         separator = "\n" if n else ""
         console.print(f"{separator}[bold]{escape(task_key.config)}, {escape(task_key.split)}[/bold], {mode}")
-        provenance = [f"{_kinds(row)} [{number}]" for row, number in zip(rows, numbers, strict=True)]
-        _print_rows(console, benchmark, rows, provenance, list(benchmark.metrics))
-        _print_rows(console, benchmark, rows, provenance, _other_metrics(rows, benchmark))
+        for second_hand in (False, True):
+            shown = [part for row in rows if (part := row.part(second_hand=second_hand)).figures]
+            if second_hand and shown:
+                console.print(
+                    "Second-hand, not read in the text of the authors; not in tables, plots and leaderboards:"
+                )
+            numbers = [", ".join(str(sources.index(each) + 1) for each in _sources(row)) for row in shown]
+            words = {
+                "from": [f"{_kinds(row)} [{number}]" for row, number in zip(shown, numbers, strict=True)],
+                "year": [row.year for row in shown],
+                "model": [row.model if row.model != row.system else "" for row in shown],
+            }
+            _print_rows(console, benchmark, shown, words, list(benchmark.metrics))
+            _print_rows(console, benchmark, shown, {"from": words["from"]}, _other_metrics(shown, benchmark))
         for number, source in enumerate(sources, start=1):
             note = f"; {source.note}" if source.note else ""
             console.print(f"[dim]{escape(f'[{number}] {source.kind}: {source}{note}')}[/dim]")
@@ -98,7 +110,7 @@ def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
     everything = f"All: kbbench list {escape(name)} --published"
     console.print(f"\n[dim]Published results nearest in {by} ({where}). {everything}[/dim]")
     rows = [each.row for each in beside]
-    _print_rows(console, benchmark, rows, [_kinds(row) for row in rows], list(benchmark.metrics))
+    _print_rows(console, benchmark, rows, {"from": [_kinds(row) for row in rows]}, list(benchmark.metrics))
     _print_remarks(console, benchmark, rows)
 
 
@@ -130,19 +142,23 @@ def _print_rows(
     console: "Console",
     benchmark: Benchmark,
     rows: Sequence[PublishedRow],
-    provenance: Sequence[str],
+    words: Mapping[str, Sequence[str]],
     metrics: Sequence[str],
 ) -> None:
-    """Print systems by metrics, with the digits that were printed; what has no figure at all is left out."""
+    """Print systems by metrics, with the digits that were printed; what has no figure at all is left out.
+
+    `words` are further columns by heading; one without any text is left out.
+    """
     metrics = [metric for metric in metrics if any(metric in row.figures for row in rows)]
+    words = {heading: texts for heading, texts in words.items() if any(texts)}
     cells = [
-        [row.system, said, *(_cell(row.figures.get(metric)) for metric in metrics)]
-        for row, said in zip(rows, provenance, strict=True)
+        [row.system, *(texts[n] for texts in words.values()), *(_cell(row.figures.get(metric)) for metric in metrics)]
+        for n, row in enumerate(rows)
         if any(metric in row.figures for metric in metrics)
     ]
     if cells:
-        headings = ["system", "from", *(label(benchmark, metric) for metric in metrics)]
-        terminal.print_table(console, headings, cells, n_words=2)
+        headings = ["system", *words, *(label(benchmark, metric) for metric in metrics)]
+        terminal.print_table(console, headings, cells, n_words=1 + len(words))
 
 
 def _cell(score: PublishedScore | None) -> str:

@@ -26,7 +26,7 @@ from kbbench_hf.reports.tables import (
 )
 from kbbench_hf.scoring.results_table import Block, HeadToHead, SystemScore
 
-DAGGER, DOUBLE_DAGGER = "†", "‡"
+DAGGER = "†"
 DIGITS = 3
 
 
@@ -221,10 +221,9 @@ def _number(shown: ShownScore | None, percent: bool) -> str:
 
 
 def _mark(name: str, blocks: Sequence[Block]) -> str:
-    """Return the mark of a system whose figures others published: a double dagger where they did not measure it."""
+    """Return the mark of a system whose figures others published."""
     rows = [each.published for block in blocks for each in block.systems if each.name == name and each.result is None]
-    kinds = {source.kind for row in rows if row for source in row.sources}
-    return "" if not rows else DOUBLE_DAGGER if "secondary" in kinds else DAGGER
+    return DAGGER if any(rows) else ""
 
 
 def _title(block: Block, blocks: Sequence[Block]) -> str:
@@ -253,13 +252,9 @@ def caption(blocks: Sequence[Block]) -> str:
 
 def _notes(blocks: Sequence[Block], percent: bool) -> list[str]:
     notes = ["Values in percent."] if percent else []
-    for mark, secondary in ((DAGGER, False), (DOUBLE_DAGGER, True)):
-        rows = [each.published for block in blocks for each in block.systems if each.published and not each.result]
-        of_kind = [row for row in rows if any(source.kind == "secondary" for source in row.sources) == secondary]
-        if of_kind:
-            sources = dict.fromkeys(str(source) for row in of_kind for source in row.sources)
-            what = "second-hand: reported by others" if secondary else "published"
-            notes.append(f"{mark} {what}: {'; '.join(sources)}.")
+    rows = [each.published for block in blocks for each in block.systems if each.published and not each.result]
+    if sources := dict.fromkeys(str(source) for row in rows for source in row.sources):
+        notes.append(f"{DAGGER} published: {'; '.join(sources)}.")
     for block in blocks:
         if len(block.groups) > 1:
             metric = label(block.benchmark, block.metrics[0])

@@ -58,9 +58,13 @@ def test_a_verdict_follows_from_the_printed_digits(
 
 def test_every_published_figure_has_a_verdict_and_what_cannot_be_had_a_reason() -> None:
     found = list(judged())
-    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) - 1
-                for file in (ROOT / "kbbench_hf/benchmarks").glob("*/published.csv"))  # fmt: skip
-    assert len(found) == lines
+    second_hand = ("avatar", "ark-others", "grasp", "graphraft-others", "mor", "sage")
+    lines = [
+        line
+        for file in (ROOT / "kbbench_hf/benchmarks").glob("*/published.csv")
+        for line in csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    ]
+    assert len(found) == sum(line["source"] not in second_hand for line in lines) < len(lines)
     assert all(each.why for each in found if each.verdict in ("not again", "other"))
 
 
