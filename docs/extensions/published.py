@@ -15,7 +15,7 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import Benchmark, TaskKey
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.charts import ScoreTable
-from kbbench_hf.benchmarks.published import PublishedScore, Source
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.reports.score_table import cells
 from kbbench_hf.reports.tables import label
 
@@ -41,28 +41,31 @@ def cited(sources: Sequence[Source]) -> str:
 
 
 def published_table(found: Benchmark, place: TaskKey) -> str:
-    """Return what is published in a place, in Markdown: systems by metric, second-hand scores apart, and sources."""
-    every = published_rows(*place)
-    sources = list(dict.fromkeys(figure.source for row in every for figure in row.figures.values()))
-    tables = []
-    for second_hand in (False, True):
-        rows = [part for row in every if (part := row.part(second_hand=second_hand)).figures]
-        known = list(dict.fromkeys(metric for row in rows for metric in row.figures))
-        metrics = sorted(known, key=[*found.metrics, *known].index)
-        body = []
-        for row in rows:
-            numbers = sorted({sources.index(figure.source) + 1 for figure in row.figures.values()})
-            cells = (_cell(row.figures.get(metric)) for metric in metrics)
-            body.append([row.system, row.year, row.model, *cells, ", ".join(map(str, numbers))])
-        head = ["system", "year", "model", *(label(found, metric) for metric in metrics), "from"]
-        if body and second_hand:
-            tables.append("Second-hand scores, which are in no comparison, plot or leaderboard:")
-        tables += [markdown_table(head, body, n_words=3)] if body else []
-    if not tables:
-        return ""
+    """Return what is published in a place, in Markdown: systems by metric, and sources; second-hand scores folded."""
+    rows, second_hand = (
+        [part for row in published_rows(*place) if (part := row.part(second_hand=each)).figures]
+        for each in (False, True)
+    )
     mode = f"mode `{place.mode}`" if place.mode else "no mode stated"
     heading = f"**`{place.benchmark}/{place.config}`, split `{place.split}`, {mode}**"
-    return "\n\n".join([heading, *tables, cited(sources)]) + "\n"
+    tables = [_rows_table(found, rows)] if rows else []
+    if second_hand:
+        folded = _rows_table(found, second_hand)
+        tables.append(f"<details><summary>Second-hand scores</summary>\n\n{folded}\n\n</details>")
+    return "\n\n".join([heading, *tables]) + "\n" if tables else ""
+
+
+def _rows_table(found: Benchmark, rows: Sequence[PublishedRow]) -> str:
+    known = list(dict.fromkeys(metric for row in rows for metric in row.figures))
+    metrics = sorted(known, key=[*found.metrics, *known].index)
+    sources = list(dict.fromkeys(figure.source for row in rows for figure in row.figures.values()))
+    body = []
+    for row in rows:
+        numbers = sorted({sources.index(figure.source) + 1 for figure in row.figures.values()})
+        cells = (_cell(row.figures.get(metric)) for metric in metrics)
+        body.append([row.system, row.year, row.model, *cells, ", ".join(map(str, numbers))])
+    head = ["system", "year", "model", *(label(found, metric) for metric in metrics), "from"]
+    return f"{markdown_table(head, body, n_words=3)}\n\n{cited(sources)}"
 
 
 def _cell(figure: PublishedScore | None) -> str:
