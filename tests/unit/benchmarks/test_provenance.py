@@ -314,6 +314,10 @@ def test_a_second_hand_score_is_in_no_table_plot_or_leaderboard(monkeypatch: pyt
     assert len(only_second_hand) > 20 and not shown & only_second_hand
     with pytest.raises(UsageError, match=r"only second-hand scores.*kbbench list stark-prime --published"):
         results_table(["published:GRASP"], ["stark-prime"])
+    assert state_of_the_art(benchmark("stark-mag"))["queries"][-2:] == [
+        (2026.0, 0.6701, "ARK (GPT-4o)"),
+        (2026.0, 0.6166, "ARK distilled"),
+    ]
     systems = {name for block in state_of_the_art(benchmark("stark-prime")).values() for _, _, name in block}
     assert "GraphRAFT" in systems and not systems & {name for _, name in only_second_hand}
 
