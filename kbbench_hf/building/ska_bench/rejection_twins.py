@@ -29,6 +29,7 @@ from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Prog
 from kbbench_hf.building.ska_bench.cell_inference import cell_follows, facts_as_table, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
+from kbbench_hf.building.ska_bench.hybridqa_graph import LISTED
 from kbbench_hf.building.ska_bench.leaks import (
     EmptiedRow,
     abbreviates,
@@ -45,6 +46,7 @@ from kbbench_hf.building.ska_bench.name_matching import (
 )
 from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
 from kbbench_hf.building.ska_bench.unit_orders import Units
+from kbbench_hf.text.dates import ORDINALS
 
 FEWEST_OF_TOPIC = 3
 """How many units of noise about a topic stay in both twins."""
@@ -252,6 +254,8 @@ class TwinMaker:
             or len(cut) > MOST_REMOVED
             or self._leaks(cut)
             or self._suggests_another(cut)
+            or self._counts_emptied(cut)
+            or self._is_only_one_without(cut)
             or self._is_dated()
             or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
             or not set(cut) & set(self._positives)
@@ -264,6 +268,8 @@ class TwinMaker:
         instance = self._instance
         names = [*instance.answers, *(name for names in instance.answer_aliases for name in names)]
         names += [number for name in names for number in _QUANTITY.findall(name)]
+        if instance.answer_type == "number":
+            names += [word for word, number in ORDINALS.items() if str(number) in names]
         return {normal_name(re.sub(r"^(?:the|an?) ", "", name, flags=re.IGNORECASE)) for name in names} - {""}
 
     def _telling_words(self) -> set[str]:
@@ -308,6 +314,36 @@ class TwinMaker:
         answers, evidence = self._answer_names(), self._evidence_names()
         left += [place for place in self._noise if place[0] and place not in cut and self._is_on(place, evidence)]
         return any(mentions_rival(self._text(place), self._instance.question, answers) for place in left)
+
+    def _counts_emptied(self, cut: Sequence[Place]) -> bool:
+        """Return whether a positive that stays counts what an emptied cell did: "22 appearances" for Apps."""
+        emptied = [n for in_text, n in cut if not in_text] if self._instance.is_table else []
+        header = self._pool.headers.get(self._instance.group, ())
+        stems = {
+            re.escape(word.removesuffix("s"))
+            for number in emptied
+            for column in self._emptied_columns(number)
+            for word in normal_name(header[column]).split()
+            if len(word) > 3
+        }
+        counted = re.compile(rf" \d+ (?:\w+ )?(?:{'|'.join(stems)})")
+        left = [place for place in self._positives if place not in cut] if stems else []
+        return any(counted.search(f" {normal_name(self._text(place))}") for place in left)
+
+    def _is_only_one_without(self, cut: Sequence[Place]) -> bool:
+        """Return whether of the shown members of a list only the one that lost a relation is without it.
+
+        A reader concludes that this is the one that is asked for.
+        """
+        if self._instance.subset != "kg_text":
+            return False
+        shown = [self._unit(place) for place in (*self._positives, *self._noise) if not place[0] and place not in cut]
+        for head, relation, _ in (self._unit(place) for place in cut if not place[0]):
+            lists = {tail for other, label, tail in shown if (other, label) == (head, LISTED)}
+            members = {other for other, label, tail in shown if label == LISTED and tail in lists} - {head}
+            if members and members <= {other for other, label, _ in shown if label == relation}:
+                return True
+        return False
 
     def _is_on(self, place: Place, evidence: Iterable[str]) -> bool:
         """Return whether the title of a text is in the evidence."""

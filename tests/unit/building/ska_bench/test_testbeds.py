@@ -244,6 +244,20 @@ SET_ON = Instance(
             {"answers": ("December 31, 1849",), "positive_text": (1,)},
             [(True, 1)],
         ),
+        (
+            "a text with the ordinal of a number",
+            (),
+            (("Up", "It was their fifth trophy."),),
+            {"answers": ("5",), "answer_type": "number", "positive_text": (1,)},
+            [(True, 1)],
+        ),
+        (
+            "nothing, if only the one that is asked for then lacks a relation of its list",
+            (("Big", "set", "Oslo"), ("Up", "set", "Hook Island")),
+            (),
+            {"positive_sk": (0, 4), "positive_text": ()},
+            [],
+        ),
         ("nothing, if too many units state it", (), [(str(n), ABOUT[1]) for n in range(6)], {}, []),
     ],
 )
@@ -264,6 +278,18 @@ def test_a_comparison_has_no_twins_if_a_year_in_a_row_tells_who_is_older(year: s
     question = "Who was born earlier, the one listed with Lund or the one listed with Oslo?"
     asked = Instance("c", "table_text", question, ("Ann",), "t", positive_sk=(0, 1), positive_text=(0, 1))
     [asked], pool = empty_columns({"c": (0,)}, [asked], pool)
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    assert len(TwinMaker(asked, pool, candidates, candidates.noise).find_cut()) == n_lost
+
+
+@pytest.mark.parametrize(("text", "n_lost"), [("Ann made 22 appearances.", 0), ("Ann made 22 films.", 1)])
+def test_a_count_has_no_twins_if_a_text_that_stays_counts_the_same(text: str, n_lost: int) -> None:
+    rows = [("Ann", "Lund", "240"), ("Bo", "Oslo", "31"), ("Cy", "Rome", "77")]
+    pool = UnitPool(sk={"t": rows}, text=[("Ann", text)], headers={"t": ("Name", "City", "Apps")})
+    asked = Instance(
+        "c", "table_text", "What are the apps of Ann?", ("240",), "t", positive_sk=(0,), positive_text=(0,)
+    )
+    [asked], pool = empty_columns({"c": (2,)}, [asked], pool)
     candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
     assert len(TwinMaker(asked, pool, candidates, candidates.noise).find_cut()) == n_lost
 
