@@ -157,7 +157,8 @@ def read_inspect_settings(path: Path) -> dict[str, Any]:
         if isinstance(settings, dict):
             limit = value_or_none(log, "eval.config.limit")
             n_examples = min(limit, settings["n_examples"]) if isinstance(limit, int) else settings["n_examples"]
-            return {**settings, "model": value_or_none(log, "eval.model"), "n_examples": n_examples}
+            model = value_or_none(log, "eval.model")
+            return {**settings, "model": model, "n_examples": n_examples, "source": "response"}
     return {}
 
 

@@ -89,7 +89,7 @@ def score(
         paths = [answers_of(str(path), task.task_key) for path in paths]
         options = ReadOptions(source=options.source, parser=options.parser)
     if options.parser is None and run.get("benchmark") == task.task_key.benchmark:
-        options = replace(options, parser=run["parser"])
+        options = replace(options, parser=run["parser"], source=run.get("source", options.source))
     if paths:
         try:
             read = read_predictions(paths, task.benchmark, task.examples, options)

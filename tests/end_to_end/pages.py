@@ -48,6 +48,11 @@ NOT_HERE = {
     "torchrun": "needs several processors; the tests of training do it",
     "accelerate launch": "needs several processors; the tests of training do it",
     "sbatch": "needs a cluster",
+    "inspect eval ": "is another harness; test_other_harnesses.py runs it",
+    "lm_eval ": "is another harness; test_other_harnesses.py runs it",
+    "kbbench score logs/": "needs the log of another harness; test_other_harnesses.py runs it",
+    "kbbench score out/": "needs the log of another harness; test_other_harnesses.py runs it",
+    "kbbench compare logs/": "needs the log of another harness; test_other_harnesses.py runs it",
     "kbbench compare a=logs/": "needs logs of another harness; the tests of comparisons have some",
     "kbbench report a=logs/": "needs logs of another harness; the tests of comparisons have some",
 }

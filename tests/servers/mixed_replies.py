@@ -15,27 +15,33 @@ def key_of(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def mixed_replies(name: str, prompt: str | None = None) -> dict[str, str]:
-    """Return prompt -> reply for the default config of a benchmark; one in seven replies is right and plain."""
-    examples, asking = load_examples(name).examples, benchmark(name).asking
+    """Return prompt -> reply for a benchmark, or `benchmark/config`: eight forms take turns, three of them right."""
+    examples, asking = load_examples(name).examples, benchmark(name.partition("/")[0]).asking
     write = asking.prompts[prompt or next(iter(asking.prompts))]
     replies = {}
     for number, row in enumerate(examples.rows):
         if "triples" in row:
-            triples = [
-                {"subject": each["sub"], "relation": each["rel"].replace(" ", "_"), "object": each["obj"]}
-                for each in row["triples"]
-            ]
-            right = json.dumps({"triples": triples})
+            triples = [(each["sub"], each["rel"].replace(" ", "_"), each["obj"]) for each in row["triples"]]
+            right = _as_json(triples)
+            in_part = _as_json([*triples[:1], ("Atlantis", "sank_in", triples[0][2]), ("Up", "captain", "Atlantis")])
+        elif str(row["testbed"]).startswith("rejection"):
+            right, in_part = (json.dumps({"answer": each}) for each in ("yes" if row["answerable"] else "no", "no"))
         else:
-            right = json.dumps({"answer": list(row["answers"])})
+            right, in_part = (json.dumps({"answer": each}) for each in (row["answers"], [*row["answers"], "Atlantis"]))
         forms = [
             right,
             "I cannot tell from this text.",
             f"<think>Is it a film? film(a, b)</think>\n{right}",
+            in_part,
             right[: len(right) // 2],
             f"Here it is:\n```json\n{right}\n```\n",
             "",
-            right.replace("a", "e"),
+            in_part,
         ]
         replies[key_of(write(row, examples, PromptOptions()).messages)] = forms[number % len(forms)]
     return replies
+
+
+def _as_json(triples: Sequence[tuple[str, str, str]]) -> str:
+    fields = [dict(zip(("subject", "relation", "object"), each, strict=True)) for each in triples]
+    return json.dumps({"triples": fields})

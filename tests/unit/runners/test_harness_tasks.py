@@ -23,6 +23,7 @@ from lm_eval.tasks import TaskManager
 
 from kbbench_hf import run, score
 from kbbench_hf.benchmarks import OURS, benchmark
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners import inspect_tasks, lm_eval_tasks
@@ -32,7 +33,7 @@ from kbbench_hf.scoring.results_table import results_table
 from tests.servers.mixed_replies import key_of, mixed_replies
 
 FOLDER = Path(lm_eval_tasks.__file__).parent
-MINIS = ("mini-text2kg", "mini-ska", "mini-genres")
+PLACES = ("mini-text2kg", "mini-ska", "mini-genres", "mini-ska/rejection_control_kg")
 
 
 class Scripted:
@@ -47,6 +48,10 @@ class Scripted:
     def generate(self, prompts: Any, max_tokens: int, parameters: Any, seed: int) -> list[Any]:
         self.parameters += parameters
         return [self.replies[key_of(prompt)] for prompt in prompts]
+
+
+def benchmark_of(name: str) -> Benchmark:
+    return benchmark(name.partition("/")[0])
 
 
 def expected(result: Result, metrics: Sequence[str]) -> dict[str, float]:
@@ -91,14 +96,14 @@ def shown(log: EvalLog) -> dict[str, float]:
     return {name: each.value for name, each in scores.metrics.items()}
 
 
-@pytest.mark.parametrize("name", MINIS)
+@pytest.mark.parametrize("name", PLACES)
 def test_inspect_ai_has_our_prompts_settings_predictions_and_scores(name: str, tmp_path: Path) -> None:
     replies, metrics = mixed_replies(name), harness_task({"benchmark": name}).metrics
     model = Scripted(replies)
     ours = run(name, model, out=tmp_path / "run", show=False)
     log, settings = inspect_eval(name, lambda key: ModelOutput.from_content("mock", replies[key]), tmp_path / "logs")
     assert shown(log) == expected(ours, metrics)
-    assert next(iter(shown(log))) == benchmark(name).headline_metrics(metrics)[0]
+    assert next(iter(shown(log))) == benchmark_of(name).headline_metrics(metrics)[0]
     values = {each.id: each.scores["kbbench"].value for each in log.samples or []}
     assert values == example_values(ours, metrics)
     parameters = {"temperature": settings[0].temperature, "max_tokens": settings[0].max_tokens}
@@ -164,9 +169,9 @@ def test_inspect_ai_scores_epochs_of_some_samples_with_other_options(tmp_path: P
     assert first.scores["f1"].value != second.scores["f1"].value
 
 
-@pytest.mark.parametrize("name", MINIS)
+@pytest.mark.parametrize("name", PLACES)
 def test_values_of_an_example_alone_are_those_among_all(name: str) -> None:
-    for mode in benchmark(name).scoring.modes:
+    for mode in benchmark_of(name).scoring.modes:
         task = harness_task({"benchmark": name, "mode": mode})
         replies = mixed_replies(name)
         rows = [task.prediction(example, text) for example, text in zip(task.rows, replies.values(), strict=True)]
@@ -205,12 +210,12 @@ def lm_eval(name: str, model: LM, metadata: Mapping[str, Any] = {}, **how: Any) 
     return simple_evaluate(model, tasks=[name], task_manager=manager, **{"apply_chat_template": True, **how})
 
 
-@pytest.mark.parametrize("name", MINIS)
+@pytest.mark.parametrize("name", PLACES)
 def test_lm_evaluation_harness_has_our_prompts_settings_predictions_and_scores(name: str, tmp_path: Path) -> None:
     replies, metrics = mixed_replies(name), harness_task({"benchmark": name}).metrics
     ours = run(name, Scripted(replies), out=tmp_path / "run", show=False)
-    model, task = FixedReplies(replies), f"kbbench_{name.replace('-', '_')}"
-    found = lm_eval(task, model)
+    model, task = FixedReplies(replies), "kbbench" if "/" in name else f"kbbench_{name.replace('-', '_')}"
+    found = lm_eval(task, model, {"benchmark": name})
     results = {
         key.removesuffix(",none"): value for key, value in found["results"][task].items() if key.endswith(",none")
     }
@@ -224,7 +229,7 @@ def test_lm_evaluation_harness_has_our_prompts_settings_predictions_and_scores(n
         {"until": [], "max_gen_toks": each.max_tokens, "temperature": 0.0, "do_sample": False} for each in prompts
     ]
     assert model.settings == wanted
-    lower = benchmark(name).scoring.lower_is_better
+    lower = benchmark_of(name).scoring.lower_is_better
     assert found["higher_is_better"][task] == {each: each not in {*lower, *COUNTERS} for each in (*metrics, *COUNTERS)}
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in samples))
     assert score(tmp_path / "samples.jsonl", name).scores == ours.scores
