@@ -1,12 +1,16 @@
 """Client of OpenAI-compatible chat servers (TGI, vLLM, SGLang, llama.cpp, `transformers serve`, paid services).
 
+`Endpoint.post` sends any other JSON request, as to a search engine.
+
 It uses aiohttp. At 64 connections a request costs about 0.1 ms of CPU time; `huggingface_hub.AsyncInferenceClient`
 needs 0.95 ms, keeps only 20 connections alive, and sends the user's Hub token to any server.
 """
 
+import asyncio
 import base64
 import json
 import os
+import random
 import re
 import time
 from collections import Counter
@@ -17,8 +21,9 @@ from urllib.parse import urlsplit
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_tool_turn
+from kbbench_hf.llm.concurrency import wait_before_retry
 from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
-from kbbench_hf.llm.http_bodies import is_stream, read_body, read_stream
+from kbbench_hf.llm.http_bodies import MAX_BYTES, is_stream, read_body, read_stream
 from kbbench_hf.llm.server_identity import server_facts
 from kbbench_hf.llm.supported_parameters import Dialect, Schema
 from kbbench_hf.protocols import Completion, Message
@@ -168,6 +173,27 @@ class Endpoint:
             raise self._failure(200, headers, reply, body, dialect)
         return reply, body
 
+    async def post(
+        self, url: str, body: Mapping[str, object], *, attempts: int = 5, max_bytes: int = MAX_BYTES
+    ) -> object:
+        """Return the JSON value that a URL replies to a JSON body; what may pass is retried, `attempts` times in all.
+
+        Raises:
+            Failure: the last attempt failed, a retry cannot help, or the server wants a wait longer than the timeout.
+        """
+        data, rng = json.dumps(body).encode("ascii"), random.Random()
+        for attempt in range(1, attempts + 1):
+            try:
+                status, headers, raw = await self._send("POST", url, data, max_bytes)
+                if status == 200:
+                    return parse_json(raw)
+                raise self._failure(status, headers, raw, body)
+            except Failure as failure:
+                if not failure.transient or attempt == attempts or (failure.retry_after or 0) > self.timeout_s:
+                    raise
+                await asyncio.sleep(wait_before_retry(attempt, failure.retry_after, rng))
+        raise ValueError(f"attempts is {attempts}; expected 1 or more")
+
     def learn(self, refused: RequestRefused) -> dict[str, object] | None:
         """Adapt the dialect to a refused parameter, and return its changes; None where there is no other form.
 
@@ -231,7 +257,9 @@ class Endpoint:
             raise self._failure(status, headers, raw, {})
         return {}
 
-    async def _send(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+    async def _send(
+        self, method: str, url: str, data: bytes | None, max_bytes: int = MAX_BYTES
+    ) -> tuple[int, Mapping[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
@@ -241,7 +269,7 @@ class Endpoint:
             async with self._session.request(
                 method, url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
-                return response.status, response.headers, self._redact(await read_body(response))
+                return response.status, response.headers, self._redact(await read_body(response, max_bytes))
         except TimeoutError:
             raise Failure("timeout", f"no whole answer within {self.timeout_s:g} s", transient=True) from None
         except aiohttp.ClientConnectorError as error:

@@ -26,6 +26,7 @@ RETRIEVERS = {
     "graph": "kbbench_hf.retrieval.graph_ranker.ranker:build",
     "qagnn": "kbbench_hf.retrieval.qagnn:build",
     "knn": "kbbench_hf.retrieval.dense:build_nearest_questions",
+    "search": "kbbench_hf.retrieval.search_server:build",
 }
 
 

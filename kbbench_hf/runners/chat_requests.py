@@ -12,9 +12,9 @@ from typing import Any
 
 from kbbench_hf.errors import InterruptedRunError, KBBenchError
 from kbbench_hf.files.journal import Record
+from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
 from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, RequestRefused
 from kbbench_hf.protocols import Chat, Completion, name_of, produced_tokens
-from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.jobs import ATTEMPTS, Job, Sampling, as_completion, takes
 from kbbench_hf.runners.refusal_scope import CANARY, Arbiter, refusal_error

@@ -27,8 +27,8 @@ from kbbench_hf.runners.progress import Advance, Meter, progress, showing
 from kbbench_hf.runners.run_summary import Parse, RunSummary, finish, parse_once, prediction, reply_warnings
 
 if TYPE_CHECKING:
+    from kbbench_hf.llm.concurrency import TimeoutLimit
     from kbbench_hf.runners.chat_requests import RequestSender
-    from kbbench_hf.runners.concurrency import TimeoutLimit
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def generate(
 
         with progress(title, len(work), show=show and shard == 0) as advance:
             if chat:
+                from kbbench_hf.llm.concurrency import run
                 from kbbench_hf.runners.chat_requests import RequestSender
-                from kbbench_hf.runners.concurrency import run
 
                 sender = RequestSender(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
                 limit = sender.gate.timeouts

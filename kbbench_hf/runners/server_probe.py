@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from kbbench_hf.benchmarks.base import object_schema
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.chat_completions import read_completion, read_tool_turn
+from kbbench_hf.llm.concurrency import run
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.llm.failures import Failure, RequestRefused
 from kbbench_hf.parsing.conversation_turns import find_other_turn
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners.chat_requests import RequestSender
-from kbbench_hf.runners.concurrency import run
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.jobs import ATTEMPTS
 from kbbench_hf.runners.refusal_scope import refusal_error

@@ -15,7 +15,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2] / "kbbench_hf"
 ORDER = (
     "moved errors addresses protocols text metrics parsing files knowledge_base hub benchmarks scoring reports "
-    "model_specs retrieval llm judges agents runners training leaderboard building app cli"
+    "model_specs llm retrieval judges agents runners training leaderboard building app cli"
 ).split()
 """Packages and top-level modules, lowest first. `kbbench_hf/__init__.py` is the public interface: it imports any of
 them, and none of them imports it."""

@@ -14,11 +14,11 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import InterruptedRunError, KBBenchError
 from kbbench_hf.files.journal import Record
+from kbbench_hf.llm.concurrency import Gate
 from kbbench_hf.llm.failures import Failure
 from kbbench_hf.protocols import Completion
 from kbbench_hf.runners import chat_requests as ask_chat
 from kbbench_hf.runners.chat_requests import RequestSender
-from kbbench_hf.runners.concurrency import Gate
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.jobs import Sampling, Work
 from tests.servers.queueing import QueueingModel, run_simulated

@@ -15,9 +15,9 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt, of_text
 from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
+from kbbench_hf.llm.concurrency import TimeoutLimit
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.runners.concurrency import TimeoutLimit
 from kbbench_hf.runners.cost import BudgetSpentError, Price
 from kbbench_hf.runners.generate import Generation, generate, slow_warnings
 from kbbench_hf.runners.jobs import Sampling, Work

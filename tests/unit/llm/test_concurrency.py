@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.runners.concurrency import LONGEST_WAIT_S, WINDOW_S, Gate, TimeoutLimit, wait_before_retry
+from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, WINDOW_S, Gate, TimeoutLimit, wait_before_retry
 
 
 class Clock:
