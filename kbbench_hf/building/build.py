@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, Unpack, cast
+from typing import Annotated, Literal, TypedDict, Unpack
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
@@ -17,7 +17,7 @@ class BuildOptions(TypedDict, total=False):
 
     source: Annotated[File, "Folder of the authors' release; downloaded if not given."]
     archive: Annotated[File, "Your own archive in the format of the release; needs --out."]
-    configs: Annotated[Sequence[str], "Build only these configs."]
+    configs: Annotated[str | Sequence[str], "Build only these configs."]
     graph: Annotated[
         File | Sequence[File],
         "Your knowledge graph: files or folders of Neo4j, RDF, GraphML, GraphRAG, BEIR, ...",
@@ -114,11 +114,16 @@ def _given(options: BuildOptions) -> Row:
         if option not in BuildOptions.__annotations__:
             raise unknown_name("option", option, BuildOptions.__annotations__)
     given |= {option: Path(given[option]) for option in _FILES if option in given}
-    if graph := given.get("graph"):
-        given["graph"] = [Path(each) for each in ([graph] if isinstance(graph, str | Path) else graph)]
+    for option, kind in {"graph": Path, "configs": str}.items():
+        if several := given.get(option):
+            given[option] = [kind(each) for each in ([several] if isinstance(several, str | Path) else several)]
     if "map" in given:
         given["map"] = _column_sources(given["map"])
-    _check_encoding(given.get("encoding"))
+    try:
+        "a".encode(given.get("encoding", "utf-8"))
+    except LookupError:
+        wrong = f"--encoding {given['encoding']} is unknown; expected a name such as latin-1 or cp1252. Correct it."
+        raise UsageError(wrong) from None
     for option, needed in _NEEDS.items():
         if option in given and given.keys().isdisjoint(needed):
             names, shown = " or ".join(f"--{each}" for each in needed), f"--{option.replace('_', '-')}"
@@ -143,15 +148,6 @@ def _column_sources(mapped: Mapping[str, str]) -> dict[str, dict[str, str]]:
             raise UsageError(f"--map has {pair!r}; expected COLUMN=SOURCE with a column of {known}. Correct it.")
         sources.setdefault(table, {})[column] = source
     return sources
-
-
-def _check_encoding(name: str | None) -> None:
-    try:
-        "a".encode(name or "utf-8")
-    except LookupError:
-        raise UsageError(
-            f"--encoding {name} is unknown; expected a name such as latin-1 or cp1252. Correct it."
-        ) from None
 
 
 def _build_knowledge_base(name: str, folder: Path, given: Row) -> None:
@@ -197,7 +193,7 @@ def _build_private(name: str, folder: Path, given: Row) -> None:
     make = _benchmark(name).data.build_private
     if make is None or "archive" in given:
         raise UsageError(f"{name} has no private split. Leave --private out.")
-    make(given.get("source"), folder, _configs(given), given["private"], **_revision(name, given))
+    make(given.get("source"), folder, given.get("configs"), given["private"], **_revision(name, given))
 
 
 def _build_archive(name: str, out: Path | None, given: Row) -> None:
@@ -222,7 +218,7 @@ def _build_release(name: str, folder: Path, given: Row) -> None:
             raise UsageError(
                 f"--source {source} is not a folder; expected the folder of the release. Leave it out to download."
             )
-        make(source, folder, _configs(given), **_revision(name, given))
+        make(source, folder, given.get("configs"), **_revision(name, given))
         return
     if (shipped := shipped_dataset(name)) is None:
         raise UsageError(
@@ -231,10 +227,6 @@ def _build_release(name: str, folder: Path, given: Row) -> None:
     if not given.keys().isdisjoint(("source", "configs", "revision")):
         raise UsageError(f"{name} is built in. Leave --source, --configs and --revision out.")
     copy_dataset(shipped, folder)
-
-
-def _configs(given: Row) -> list[str] | None:
-    return list(cast(Any, given["configs"])) if "configs" in given else None
 
 
 def _revision(name: str, given: Row) -> dict[str, int]:

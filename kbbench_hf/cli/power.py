@@ -1,7 +1,6 @@
 """`kbbench power`: how many examples a difference needs, and what a subset can show."""
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,23 +19,14 @@ SIZES = (25, 50, 100, 200, 500, 1000, 2000)
 
 @click.command()
 @click.argument("name", type=BENCHMARK)
-@click.option(
-    "--difference",
-    type=Number(0, min_open=True),
-    help="The difference of two systems that you want to show, e.g. 0.05.",
-)
+@click.option("--difference", type=Number(0, min_open=True), help="The difference that you want to show, e.g. 0.05.")
 @click.option("--limit", type=click.IntRange(1), help="Number of examples of the subset that you want to run.")
 @click.option(
-    "--against",
-    type=FilePath(path_type=str),
-    multiple=True,
-    help="Run or predictions of the system to compare with (repeatable); else the systems that come with NAME.",
+    "--against", type=FilePath(path_type=str), multiple=True, help="Run or predictions to compare with (repeatable)."
 )
 @click.option("--metric", type=NAME, help="Metric; the headline metric by default.")
 @click.option(
-    "--correlation",
-    type=Number(-1, 1, max_open=True),
-    help="Assume this correlation of the two systems' scores per example, in place of a measured one.",
+    "--correlation", type=Number(-1, 1, max_open=True), help="Assume this correlation of the two systems' scores."
 )
 @click.option("--split", type=of_benchmark(lambda found: found.data.splits), help="Split; the default split if absent.")
 @MODE
@@ -58,49 +48,40 @@ def command(
 
     with terminal.waiting("Scoring"):
         plan = plan_power(name, against, difference or 0.0, **options)
-    of_table = {each for each in SIZES if each < plan.n_available} if limit is None else {limit}
-    sizes = sorted({*of_table, plan.n_available})
+    n_all, usual, place = plan.n_available, plan.usual, plan.task_key
+    sizes = sorted({*(SIZES if limit is None else (limit,)), n_all})
+    sizes = [n for n in sizes if n <= n_all or limit]
     if json_output:
         terminal.print_json(plan.to_dict(difference, sizes))
         return
-    console, metric, usual = terminal.console(), label(benchmark(plan.task_key.benchmark), plan.metric), plan.usual
-    place = plan.task_key
-    console.print(f"[bold]{place.benchmark} · {place.config}, {place.split}, mode {place.mode}[/bold]", highlight=False)
+    console, metric = terminal.console(), label(benchmark(place.benchmark), plan.metric)
+    lines = [f"{place.benchmark} · {place.config}, {place.split}, mode {place.mode}"]
     if difference is not None:
         needed = [each.examples(difference) for each in plan.spreads]
-        verdict = "the split has enough" if usual.examples(difference) <= plan.n_available else "the split has too few"
         among = f"; from {min(needed):,} to {max(needed):,} for other pairs" if len(needed) > 1 else ""
-        console.print(
-            f"A difference of {difference:g} in {metric} needs {usual.examples(difference):,} examples{among}. "
-            f"There are {plan.n_available:,}: {verdict}.",
-            highlight=False,
-        )
-    shown = ((n, usual.detectable(n)) for n in sizes)
-    rows = [
-        [f"{n:,}{' (all)' if n == plan.n_available else ''}", f"{least:.3f}" if math.isfinite(least) else "none"]
-        for n, least in shown
-    ]
+        n, verdict = usual.examples(difference), "enough" if usual.examples(difference) <= n_all else "too few"
+        needs = f"A difference of {difference:g} in {metric} needs {n:,} examples{among}."
+        lines += [needs, f"There are {n_all:,}: the split has {verdict}."]
+    console.print(escape("\n".join(lines)), highlight=False)
+    least = {f"{n:,}{' (all)' if n == n_all else ''}": f"{usual.detectable(n):.3f}" for n in sizes}
+    rows = [[n, shown.replace("nan", "none")] for n, shown in least.items()]
     terminal.print_table(console, ["examples", f"smallest difference in {metric} that they show"], rows)
-    for line in _assumptions(plan):
-        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
+    console.print(f"[dim]{escape(_assumptions(plan))}[/dim]", highlight=False)
 
 
-def _assumptions(plan: "PowerPlan") -> Iterator[str]:
-    """Yield what the numbers rest on, a line each."""
+def _assumptions(plan: "PowerPlan") -> str:
+    """Return what the numbers rest on."""
     usual, n_spreads = plan.usual, len(plan.spreads)
-    yield "To show: a paired test at 5 % is significant with 80 % probability (normal approximation)."
-    deviation = f"the standard deviation of the difference of an example is {usual.deviation:.3f}"
     if len(usual.systems) == 2:
         median = f"the median of {n_spreads} pairs, " if n_spreads > 1 else ""
-        correlation = f", the correlation {usual.correlation:.2f}" if math.isfinite(usual.correlation) else ""
-        yield f"Measured with {median}{' and '.join(usual.systems)}, on {usual.n:,} examples: {deviation}{correlation}."
+        measured = f"Measured with {median}{' and '.join(usual.systems)}"
     else:
-        yield (
-            f"From {usual.systems[0]} on {usual.n:,} examples, and an assumed system of the same variance (where all "
-            f"scores are 0 or 1, of a mean greater by the difference) and a correlation of {usual.correlation:.2f}: "
-            f"{deviation}."
-        )
-    yield (
-        "Your systems are assumed to differ like these, on examples like these. Systems that are more alike need "
-        "fewer examples."
+        measured = f"Measured with {usual.systems[0]} and an assumed system of its variance (hits: of a greater mean)"
+    word = "the" if len(usual.systems) == 2 else "with an assumed"
+    correlation = f", {word} correlation {usual.correlation:.2f}" if math.isfinite(usual.correlation) else ""
+    return (
+        "To show: a paired test at 5 % is significant with 80 % probability (normal approximation).\n"
+        f"{measured}, on {usual.n:,} examples: the standard deviation of the difference of an example is "
+        f"{usual.deviation:.3f}{correlation}.\nYour systems are assumed to differ like these, on examples like these. "
+        "Systems that are more alike need fewer examples."
     )

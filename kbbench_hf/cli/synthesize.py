@@ -64,7 +64,7 @@ def command(
       kbbench synthesize mini-stark --count 120
       kbbench run mini-stark-questions --model bm25
     """
-    from kbbench_hf.building.synthesis.synthesize import synthesis_costs, synthesized
+    from kbbench_hf.building.synthesis.synthesize import synthesis_costs, synthesize
 
     if dry_run:
         for model, cost in synthesis_costs(name, count, seed, spec, out, concurrency, prices).items():
@@ -72,11 +72,9 @@ def command(
             echo(f"{model}: {cost.n_prompts:,} prompts, {cost.prompt_tokens:,} tokens{money} ({cost.assumes})")
         return
     started = time.monotonic()
-    folder, shortfall = synthesized(name, count, seed, spec, out, concurrency)
+    folder = synthesize(name, count, seed=seed, spec=spec, out=out, concurrency=concurrency)
     numbers = {split: folder.n_rows(split)["queries"] for split in folder.configs()["queries"]}
     for split, n in numbers.items():
         echo(f"  {split}: {n:,} questions")
-    if shortfall:
-        echo(shortfall)
     took = f"{time.monotonic() - started:.1f} s, revision {folder.revision}"
     echo(f"{folder.path}: {sum(numbers.values()):,} questions in {took}")

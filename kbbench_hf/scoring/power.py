@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.baselines import published_answers
 from kbbench_hf.errors import UsageError
 from kbbench_hf.metrics.significance import FEWEST_PAIRS, detectable_parts
 from kbbench_hf.scoring.eval_task import load_examples
-from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.result import Result, finite
 from kbbench_hf.scoring.results_table import named_system
 from kbbench_hf.scoring.score import score
 
@@ -73,18 +73,14 @@ class PowerPlan:
 
     def to_dict(self, difference: float | None = None, sizes: Sequence[int] = ()) -> dict[str, Any]:
         """Return the plan as JSON values: what the difference needs, and what each number of examples can show."""
-        needed = [each.examples(difference) for each in self.spreads] if difference else []
         return {
             **self.task_key._asdict(),
             "metric": self.metric,
             "n_available": self.n_available,
             "difference": difference,
             "examples_needed": self.usual.examples(difference) if difference else None,
-            "examples_needed_range": [min(needed), max(needed)] if needed else None,
-            "detectable": {n: value if math.isfinite(value := self.usual.detectable(n)) else None for n in sizes},
+            "detectable": {n: finite(self.usual.detectable(n)) for n in sizes},
             "from": [each._asdict() for each in self.spreads],
-            "alpha": 0.05,
-            "power": 0.8,
         }
 
 
@@ -128,27 +124,23 @@ def plan_power(
     task_key = task_key_of(name_of_path(name), None, split, mode)
     of_task = benchmark(task_key.benchmark)
     chosen = of_task.metric_names([metric])[0] if metric else of_task.headline
-    named = [(named_system(str(each))[0].removeprefix(PUBLISHED), each) for each in against]
-    runs = {title: score(given, name, split=split, mode=mode) for title, given in named}
+    titles = [named_system(str(each))[0].removeprefix(PUBLISHED) for each in against]
+    titles = [title if titles.count(title) == 1 else str(each) for title, each in zip(titles, against, strict=True)]
+    runs = {title: score(each, name, split=split, mode=mode) for title, each in zip(titles, against, strict=True)}
     task_key = next((each.task_key for each in runs.values()), task_key)
     systems = runs if len(runs) > 1 else {**_systems_here(task_key), **runs}
-    systems = {title: each for title, each in systems.items() if chosen in each.compared}
-    if not systems:
-        raise UsageError(
-            f"No predictions for {task_key} with scores in {chosen} are here; expected those of one system or more. "
-            f"Run one, and name its folder with --against: kbbench run {name} --model MODEL --out base"
-        )
+    systems = {title: each.averaged or each for title, each in systems.items() if chosen in each.compared}
     pairs = [(a, b) for a, b in combinations(systems, 2) if not runs or a in runs or b in runs]
     spreads = [] if correlation is not None else [_pair_spread(systems, pair, chosen) for pair in pairs]
-    spreads = [each for each in spreads if each.normal > 0]
-    if not spreads:
+    if not any(each.normal > 0 for each in spreads):
         assumed = CORRELATION if correlation is None else correlation
-        spreads = [_alike(title, each, chosen, assumed, difference) for title, each in (runs or systems).items()]
-    spreads = sorted((each for each in spreads if each.normal > 0), key=lambda each: each.normal * math.sqrt(each.n))
+        alone = [title for title in runs or systems if title in systems]
+        spreads = [_alike(title, systems[title], chosen, assumed, difference) for title in alone]
+    spreads = sorted((each for each in spreads if each.normal > 0), key=lambda each: each.deviation)
     if not spreads:
         raise UsageError(
-            f"All systems here have the same {chosen} for every example; expected scores that differ. Name another "
-            "system with --against."
+            f"No predictions for {task_key} are here whose {chosen} differs from example to example; expected those of "
+            f"one system. Run one, and name its folder with --against: kbbench run {name} --model MODEL --out base"
         )
     return PowerPlan(task_key, chosen, load_examples(*task_key).n_available, spreads)
 
@@ -165,7 +157,7 @@ def _systems_here(task_key: TaskKey) -> dict[str, Result]:
 
 def _pair_spread(systems: Mapping[str, Result], pair: tuple[str, str], metric: str) -> Spread:
     """Return the spread of the differences of two systems over the examples of both."""
-    a, b = (systems[title].averaged or systems[title] for title in pair)
+    a, b = (systems[title] for title in pair)
     places = {example_id: number for number, example_id in enumerate(b.ids)}
     rows = [number for number, example_id in enumerate(a.ids) if example_id in places]
     first = _values(a, metric)[rows]
@@ -178,7 +170,6 @@ def _pair_spread(systems: Mapping[str, Result], pair: tuple[str, str], metric: s
 
 def _alike(title: str, result: Result, metric: str, correlation: float, difference: float) -> Spread:
     """Return the spread of a system and another one that was not scored: see `plan_power`."""
-    result = result.averaged or result
     values = _values(result, metric)
     scored = values[~np.isnan(values)]
     own = other = float(scored.var())

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
@@ -13,14 +13,6 @@ from kbbench_hf.runners.progress import progress, say
 if TYPE_CHECKING:
     from kbbench_hf.building.synthesis.questions import QuestionSet
     from kbbench_hf.runners.cost import CostEstimate
-
-
-class Synthesized(NamedTuple):
-    """A dataset of generated questions."""
-
-    folder: DatasetFolder
-    shortfall: str
-    """Why there are fewer questions than wanted, and the remedy; empty where there are all."""
 
 
 def synthesize(
@@ -56,22 +48,6 @@ def synthesize(
     ...     sum(folder.n_rows(split)["queries"] for split in folder.configs()["queries"])
     12
     """
-    made = synthesized(name, count, seed, spec, out, concurrency, show=show)
-    say([made.shortfall] if made.shortfall else [], show=show)
-    return made.folder
-
-
-def synthesized(
-    name: str,
-    count: int,
-    seed: str,
-    spec: Path | str | None,
-    out: str | None,
-    concurrency: int,
-    *,
-    show: bool = True,
-) -> Synthesized:
-    """Do what `synthesize` does, and return also why there are fewer questions than wanted."""
     from kbbench_hf.building.synthesis.dataset import build_questions
 
     name = name.removeprefix(f"{NAMESPACE}/")
@@ -88,10 +64,9 @@ def synthesized(
         made = build_questions(
             source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=called
         )
-    shortfall = ""
     if (n := len(made.questions)) < count:
-        shortfall = f"{n:,} of {count:,} questions: {_shortfall(made, name)} See {place / CARD}."
-    return Synthesized(DatasetFolder(place), shortfall)
+        say([f"{n:,} of {count:,} questions: {_shortfall(made, name)} See {place / CARD}."], show=show)
+    return DatasetFolder(place)
 
 
 def synthesis_costs(

@@ -59,6 +59,9 @@ def test_a_pair_is_measured_as_compare_measures_it(in_tmp: Path) -> None:
     (in_tmp / "half.jsonl").write_text("".join(lines), encoding="utf-8")
     again = plan_power("mini-text2kg", [in_tmp / "half.jsonl", "published:pattern"]).usual
     assert again[1:] == spread[1:]
+    (in_tmp / "copy.jsonl").write_text("".join(lines), encoding="utf-8")
+    alike = plan_power("mini-text2kg", [in_tmp / "copy.jsonl", COPY])  # two systems of one name, with equal scores
+    assert {each.systems for each in alike.spreads} == {(str(in_tmp / "copy.jsonl"),), (str(COPY),)}
     assert plan_power("mini-text2kg", PAIR, metric="recall").usual.normal != spread.normal
 
 
