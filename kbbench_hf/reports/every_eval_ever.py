@@ -110,8 +110,7 @@ def write_record(
     """
     values = _json_lines(folder / "scores.jsonl")
     record = eval_record(result, run, scored, options, values)
-    notes = []
-    written = [each["evaluation_result_id"] for each in record["evaluation_results"]]
+    written, notes = [each["evaluation_result_id"] for each in record["evaluation_results"]], list[str]()
     if left := [metric for metric in result["scores"] if metric not in written]:
         notes.append(f"Left out, as they have no score or no bound in schema {options.schema}: {', '.join(left)}.")
     uuid = UUID(bytes=hashlib.sha256(record["evaluation_id"].encode()).digest()[:16], version=4)
@@ -213,13 +212,11 @@ def _uncertainty(score: PlainScore, values: Sequence[float | None]) -> Record:
     found: Record = {"num_samples": score["n_scored"]}
     low, high = score["ci95"]
     if low is not None and high is not None:
-        method = "as kbbench_hf.metrics.intervals"
-        found["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE, "method": method}
+        found["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE}
     given = [value for value in values if value is not None]
     if len(given) > 1 and math.isclose(math.fsum(given) / len(given), score["value"] or 0, abs_tol=1e-9):
-        deviation = statistics.stdev(given)
-        found["standard_deviation"] = deviation
-        found["standard_error"] = {"value": deviation / math.sqrt(len(given)), "method": "analytic"}
+        found["standard_deviation"] = statistics.stdev(given)
+        found["standard_error"] = {"value": found["standard_deviation"] / len(given) ** 0.5, "method": "analytic"}
     return found
 
 
