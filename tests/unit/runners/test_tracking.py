@@ -81,8 +81,9 @@ def test_a_tracker_that_fails_loses_nothing(in_tmp: Path, wandb: Path, capsys: p
     assert stored["scores"]["mrr"]["value"] == result.scores["mrr"].value
 
 
-def test_an_absent_tracker_is_refused_before_the_run(in_tmp: Path) -> None:
+def test_an_absent_tracker_is_refused_before_the_run(in_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (in_tmp / "wandb").mkdir()  # where wandb writes; not the package
+    monkeypatch.syspath_prepend(str(in_tmp))
     for name, words in (("wandb", "pip install wandb"), ("wandbb", "Did you mean 'wandb'")):
         with pytest.raises(UsageError, match=words):
             kbbench_hf.run("mini-stark", "bm25", log_to=name, show=False)  # type: ignore[arg-type]
