@@ -67,7 +67,11 @@ class Prompt:
 
 
 def object_schema(**properties: object) -> dict[str, object]:
-    """Return the JSON schema of an object with exactly these properties."""
+    """Return the JSON schema of an object with exactly these properties.
+
+    >>> object_schema(supported={})
+    {'type': 'object', 'properties': {'supported': {}}, 'required': ['supported'], 'additionalProperties': False}
+    """
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 

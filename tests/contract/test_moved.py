@@ -24,6 +24,8 @@ def test_every_new_name_exists_and_no_old_one_does() -> None:
         import_module(f"kbbench_hf.{new}")
         import_module(f"kbbench_hf.{old}")
         assert old not in moved_modules().values()
+    by_chunks = import_module("kbbench_hf.retrieval.multi_vector")
+    assert by_chunks.build is import_module("kbbench_hf.retrieval.dense").build_multi
 
 
 def test_an_unknown_name_is_no_module() -> None:
