@@ -176,6 +176,9 @@ def test_values_of_an_example_alone_are_those_among_all(name: str) -> None:
         replies = mixed_replies(name)
         rows = [task.prediction(example, text) for example, text in zip(task.rows, replies.values(), strict=True)]
         rows[3] = {"id": rows[3]["id"], "error": "refusal"}
+        for row in rows[4:] if "triples" in rows[0] else ():  # with an entity that only another example has in its gold
+            (sub, rel, obj), *_ = rows[0]["triples"]
+            row["triples"] = [[sub, rel, obj], [obj, rel, sub]]
         assert {row["id"]: task.values(row) for row in rows} == example_values(task.result(rows), task.metrics), mode
 
 
@@ -261,7 +264,7 @@ def test_lm_evaluation_harness_takes_options_and_refuses_what_changes_prompts() 
 def test_values_keep_their_predictions_on_the_way_between_processes() -> None:
     value = lm_eval_tasks.ExampleValue(0.5, {"id": "q1", "answers": ["a"]})
     copied = pickle.loads(pickle.dumps(value))
-    assert (copied, copied.prediction, json.dumps(copied)) == (0.5, value.prediction, "0.5")
+    assert (copied, copied.prediction, json.dumps(copied)) == (0.5, {"id": "q1", "answers": ["a"]}, "0.5")
 
 
 def test_every_benchmark_with_prompts_is_a_task_and_others_say_what_to_type() -> None:
