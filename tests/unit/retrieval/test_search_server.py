@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kbbench_hf
@@ -24,7 +25,9 @@ IDS = [0, 1, 2, 10]
 
 
 @contextmanager
-def engine(answer: Callable[[dict[str, Any]], object], *, failures: int = 0) -> Iterator[tuple[str, list[Any]]]:
+def engine(
+    answer: Callable[[dict[str, Any]], object], *, failures: int = 0, retry_after: int = 0
+) -> Iterator[tuple[str, list[Any]]]:
     """Serve replies to search requests, after some failures; yield the address and the headers of all requests."""
     received: list[Mapping[str, str]] = []
 
@@ -34,6 +37,7 @@ def engine(answer: Callable[[dict[str, Any]], object], *, failures: int = 0) -> 
             received.append(self.headers)
             body = json.dumps(answer(request)).encode()
             self.send_response(503 if len(received) <= failures else 200)
+            self.send_header("Retry-After", str(retry_after))
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -98,12 +102,15 @@ def test_results_may_be_few_without_scores_and_are_places_among_the_candidates()
 def test_a_failure_is_retried_and_the_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "wait_before_retry", lambda *_: 0.0)
     monkeypatch.setenv("SEARCH_KEY", "sk-secret")
-    context = RetrieverContext(small_kb(), Path())
+    context = RetrieverContext(small_kb(), Path(), candidates=np.array([4, 8]))
     with engine(lambda _: {"results": [[{"id": 8}]]}, failures=2) as (url, received):
         ranking = retriever(f"search:{url}@api_key_env=SEARCH_KEY", context).search(["silver"], 1)
     assert ranking.ids.tolist() == [[8]]
     assert [each["Authorization"] for each in received] == ["Bearer sk-secret"] * 4
     assert context.revisions == {url: "engine without a name"}
+    with engine(lambda _: {}, failures=9, retry_after=3600) as (url, received), pytest.raises(KBBenchError):
+        SearchServer(url, IDS).search(["silver"], 1)
+    assert len(received) == 1, "nobody waits an hour for a query"
 
 
 def test_a_run_without_a_server_names_the_address_and_leaves_no_folder(
