@@ -307,7 +307,7 @@ def _responses(file: Path) -> dict[Id, str]:
 
 
 def _provenance(run: Row, result: PlainResult) -> str:
-    facts: Row = {key: run[key] for key in ("settings", "started", "versions", "model") if key in run}
+    facts: Row = {key: run[key] for key in ("settings", "started", "versions", "model", "revisions") if key in run}
     facts |= {name: result[name] for name in ("dataset_revision", "predictions_sha256")}
     facts["scored_with"] = result["versions"]
     return json.dumps(facts, indent=2, ensure_ascii=False)

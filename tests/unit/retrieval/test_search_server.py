@@ -15,6 +15,7 @@ import pytest
 import kbbench_hf
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.llm import endpoint as client
+from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.search_server import SearchServer
@@ -69,6 +70,7 @@ def test_an_engine_that_ranks_as_bm25_has_the_scores_of_bm25_and_is_named_in_the
     files = [(tmp_path / name / "predictions.jsonl").read_bytes() for name in ("bm25", "copy")]
     assert files[0] == files[1]
     assert json.loads((tmp_path / "copy/run.json").read_text())["revisions"] == {url: "copy 1.0"}
+    assert "copy 1.0" in run_page(tmp_path / "copy")
 
 
 WRONG: dict[str, object] = {
