@@ -6,6 +6,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -92,8 +93,10 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
 
 def _canary(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the canary of the dataset whose texts are in the prompts of a run; it is not in the prompts."""
-    name = settings.get("benchmark")
-    canary = "" if not name or rows_of_code(name) else find_dataset(name, whole=False).canary
+    name, canary = settings.get("benchmark"), None
+    if name and rows_of_code(name) is None:
+        with suppress(UsageError):  # `rank_nodes` takes examples that are in no dataset
+            canary = find_dataset(name, whole=False).canary
     return {"canary": canary} if canary else {}
 
 
