@@ -14,6 +14,7 @@ from kbbench_hf.cli.names import BENCHMARK, NAME
 from kbbench_hf.cli.options import ALL_METRICS, JSON, NOTES
 from kbbench_hf.cli.run_options import RunCommand
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.model_specs import is_retriever
 from kbbench_hf.reports.terminal import called_as, echo, print_json
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b
 ones: qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options choose the node text that it reads,
 as in bm25@text=compact,relations=no: text is official, compact, clean, named, name or text; relations is yes or no. A
 search engine: search:URL. Or a local language model: hf:MODEL, hf:FOLDER or hf:FILE.gguf. Or with
---base-url the name of a model behind an API; not needed if the API has only one."""
+--base-url the name of a model behind an API; not needed if the API has only one; for a
+retriever, its embedding model is behind the API."""
 
 
 @click.command(cls=RunCommand)
@@ -56,7 +58,8 @@ def command(
             "hf:MODEL, or --base-url with the server that has the model" if found.asking.prompts else f"one of: {KINDS}"
         )
         raise UsageError(f"Missing option '--model'. Write {kinds}. See: kbbench run --help")
-    if options.get("base_url") and not found.asking.prompts and not (options.get("rerank") or options.get("agent")):
+    second = options.get("rerank") or options.get("agent")
+    if options.get("base_url") and not found.asking.prompts and not second and not is_retriever(model):
         raise UsageError(
             f"{found.dataset} needs a retriever; {model} can re-rank its results (--model bm25 --rerank "
             f"llm:{model}) or search as an agent (--model bm25 --agent llm:{model})."

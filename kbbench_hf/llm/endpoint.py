@@ -299,7 +299,7 @@ def _normalize_url(base_url: str) -> str:
             f"The address of {parts.hostname} holds a user name, a password or a query, which would be written to "
             "files. Give the bare address and put the key into an environment variable (--api-key-env NAME)."
         )
-    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
     versioned = any(step[:1] == "v" and step[1:2].isdigit() for step in path.split("/"))
     return f"{parts.scheme}://{parts.netloc}{path if versioned else path + '/v1'}"
 

@@ -11,7 +11,7 @@ Page = Callable[[str, bool], Awaitable[Mapping[str, object]]]
 
 
 async def server_facts(page: Page, base_url: str, model: str) -> dict[str, str]:
-    """Return `kind` ("vllm", "tgi", ... or "openai-compatible"), and version, served model and revision where known.
+    """Return `kind` ("vllm", "tgi", "tei", ... or "openai-compatible"), version, served model and revision where known.
 
     Requests: GETs only, none of them paid.
     """
@@ -37,7 +37,7 @@ async def server_facts(page: Page, base_url: str, model: str) -> dict[str, str]:
     info = await page(f"{site}/info", True)
     if "model_id" in info:
         facts |= _strings(info, version="version", model_id="served_model", model_sha="revision")
-        return facts | {"kind": "tgi"}
+        return facts | {"kind": "tei" if isinstance(info.get("model_type"), dict) else "tgi"}
     props = await page(f"{site}/props", False)
     if "default_generation_settings" in props or "build_info" in props:
         return facts | {"kind": "llama.cpp", **_strings(props, build_info="version", model_path="served_model")}

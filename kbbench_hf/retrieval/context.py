@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class RetrieverContext:
     """The default form of texts without relations where there is no official document."""
     build: Callable[[Spec, "RetrieverContext"], Retriever] | None = None
     """Builds the parts of a model made of others; `retrievers.retriever`."""
+    embedder: Callable[..., Any] | None = None
+    """Creates the embedders of served models; None where models are local."""
     training: Sequence[tuple[str, Sequence[str | int]]] | None = None
     """Training queries and the ids of their answers, for `knn`."""
     questions: Sequence[RunQuery] = ()

@@ -13,7 +13,7 @@ from kbbench_hf.model_specs import Spec, one_of, positive
 from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking, Retriever
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
-from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed, embed_nodes, folder_of, from_spec
+from kbbench_hf.retrieval.embedders import embed, embed_nodes, folder_of, from_spec
 from kbbench_hf.retrieval.top_k import Vectors, best, block_rows, in_parts, merge, pad, search
 
 INDEXES = ("exact", "hnsw", "ivf", "sq8")
@@ -21,7 +21,7 @@ INDEXES = ("exact", "hnsw", "ivf", "sq8")
 
 def build(spec: Spec, context: RetrieverContext) -> "Dense":
     """Build `dense:<model>@text=,relations=,index=,batch=,max_length=`; encodes the texts, or reads the cache."""
-    embedder, options = from_spec(spec, index=(one_of(*INDEXES), "exact"), **TEXT)
+    embedder, options = from_spec(spec, context, index=(one_of(*INDEXES), "exact"), **TEXT)
     context.revisions[spec.model] = embedder.name
     text = context.text(options, relations=True)
     return Dense(embed_nodes(context, embedder, text), embedder, options["index"], context.processes)
@@ -86,7 +86,7 @@ def build_nearest_questions(spec: Spec, context: RetrieverContext) -> "NearestQu
         k = spec.read(k=(positive, 10))["k"]
         nearest: Retriever = BM25(questions)
     else:
-        embedder, options = from_spec(spec, k=(positive, 10))
+        embedder, options = from_spec(spec, context, k=(positive, 10))
         context.revisions[spec.model] = embedder.name
         nearest, k = Dense(embedder.encode_queries(questions), embedder), options["k"]
     return NearestQuestions(questions, [context.kb.rows(answers) for _, answers in context.training], nearest, k)
@@ -136,7 +136,7 @@ AGGREGATES = ("max", "mean", "top3")
 def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVector":
     """Build `multi:<model>@text=,relations=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
     embedder, options = from_spec(
-        spec, chunk=(positive, 256), overlap=(positive, 51), aggregate=(one_of(*AGGREGATES), "max"), **TEXT
+        spec, context, chunk=(positive, 256), overlap=(positive, 51), aggregate=(one_of(*AGGREGATES), "max"), **TEXT
     )
     context.revisions[spec.model] = embedder.name
     text, size, overlap = context.text(options, relations=True), options["chunk"], options["overlap"]
@@ -184,7 +184,7 @@ class MultiVector:
     """One per chunk, node by node, shape (chunks, d)."""
     offsets: NDArray[np.int64]
     """The chunks of node i are `offsets[i]` to `offsets[i + 1]`; every node has one."""
-    embedder: SentenceEmbedder
+    embedder: QueryEmbedder
     """Makes the vectors of queries."""
     aggregate: str = "max"
     """A node's score: its `max`imum, the `mean` of all, or the mean of its best three (`top3`)."""

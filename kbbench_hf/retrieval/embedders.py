@@ -6,9 +6,11 @@ Texts are encoded once per model revision and text, in blocks, by any number of 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,12 @@ from numpy.typing import NDArray
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Option, Options, Spec, positive
-from kbbench_hf.protocols import Embedder, ProcessGroup
+from kbbench_hf.protocols import Embedder, ProcessGroup, QueryEmbedder
 from kbbench_hf.retrieval.context import Progress, RetrieverContext
 from kbbench_hf.retrieval.node_texts import Text
 from kbbench_hf.retrieval.top_k import Vectors
 
+_MAX_LENGTH: dict[str, Option] = {"max_length": (positive, None)}
 ABOUT = ("training.json", "README.md", "controls.json")
 """Files of a trained folder on which no score depends."""
 
@@ -94,13 +97,26 @@ def revision_of(source: str, model: Any) -> str:
     return str(commit)
 
 
-def from_spec(spec: Spec, normalize: bool = True, /, **further: Option) -> tuple[SentenceEmbedder, Options]:
-    """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options."""
+class TextEmbedder(Embedder, QueryEmbedder, Protocol):
+    """An embedder of documents and queries; `settings` are those on which the vectors of documents depend."""
+
+    settings: dict[str, Any]
+
+
+def from_spec(
+    spec: Spec, context: RetrieverContext, normalize: bool = True, /, **further: Option
+) -> tuple[TextEmbedder, Options]:
+    """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options.
+
+    A served model has `query_prefix=` and `document_prefix=`, percent-encoded, in place of `max_length=`.
+    """
     if not spec.model:
         raise UsageError(f"{spec.name!r} names no embedding model. Write it like {spec.name}:org/model.")
-    options = spec.read(batch=(positive, 32), max_length=(positive, None), **further)
-    batch, longest = options.pop("batch"), options.pop("max_length")
-    return SentenceEmbedder(spec.model, batch, longest, normalize=normalize), options
+    own: dict[str, Option] = {"batch": (positive, 32)}
+    own |= dict.fromkeys(("query_prefix", "document_prefix"), (unquote, "")) if context.embedder else _MAX_LENGTH
+    options = spec.read(**own, **further)
+    chosen = {name: options.pop(name) for name in own}
+    return (context.embedder or SentenceEmbedder)(spec.model, normalize=normalize, **chosen), options
 
 
 def folder_hash(folder: Path) -> str:
@@ -118,10 +134,10 @@ BLOCK_TEXTS = 512
 """Texts encoded and saved at a time; an interruption costs at most one block."""
 
 
-def folder_of(cache: Path, **made_of: object) -> Path:
+def folder_of(root: Path, **made_of: object) -> Path:
     """Return the cache folder of vectors with these settings, made by this version of the package."""
     described = json.dumps({**made_of, "version": version("kbbench-hf")}, sort_keys=True)
-    return cache / hashlib.sha256(described.encode()).hexdigest()[:24]
+    return root / hashlib.sha256(described.encode()).hexdigest()[:24]
 
 
 def embed_nodes(context: RetrieverContext, embedder: Any, text: Text) -> Vectors:
@@ -134,7 +150,9 @@ def embed(
     render: Callable[[], Sequence[str]], embedder: Embedder, folder: Path, processes: ProcessGroup, progress: Progress
 ) -> Vectors:
     """Return the vectors of the texts that `render` gives, memory-mapped, shape (n, dimension); see `in_blocks`."""
-    whole = folder / "vectors.npy"
+    whole, render = folder / "vectors.npy", cache(render)
+    if (check := getattr(embedder, "check_server", None)) is not None and processes.rank == 0:
+        check(folder, render)
 
     def save(file: Path, texts: Sequence[str]) -> None:
         with whole_file(file) as out:

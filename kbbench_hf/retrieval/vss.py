@@ -23,7 +23,7 @@ from kbbench_hf.model_specs import Options, Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed_nodes, folder_of, from_spec
+from kbbench_hf.retrieval.embedders import TextEmbedder, embed_nodes, folder_of, from_spec
 from kbbench_hf.retrieval.node_texts import Text
 from kbbench_hf.retrieval.top_k import Vectors, best, pad
 
@@ -40,7 +40,7 @@ def build(spec: Spec, context: RetrieverContext) -> Dense:
     """
     if is_precomputed(spec.model):
         return precomputed(spec, context)
-    embedder, options = from_spec(spec, False, **TEXT)
+    embedder, options = from_spec(spec, context, False, **TEXT)
     return _vss(spec, embedder, _text_form(options, context), context)
 
 
@@ -51,6 +51,7 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
     mean_of_three = aggregate("top3_avg")
     embedder, options = from_spec(
         spec,
+        context,
         False,
         depth=(positive, 50),
         chunk=(positive, 256),
@@ -73,7 +74,7 @@ def _text_form(options: Options, context: RetrieverContext) -> Text:
     return context.text(options, relations=True, usual="compact")
 
 
-def _vss(spec: Spec, embedder: SentenceEmbedder, text: Text, context: RetrieverContext) -> Dense:
+def _vss(spec: Spec, embedder: TextEmbedder, text: Text, context: RetrieverContext) -> Dense:
     context.revisions[spec.model] = embedder.name
     return Dense(embed_nodes(context, embedder, text), embedder, processes=context.processes)
 
@@ -105,7 +106,7 @@ class ChunkVectors:
 
     chunks: Callable[[NDArray[np.int64]], list[list[str]]]
     """Places of nodes -> the chunks of each."""
-    embedder: SentenceEmbedder
+    embedder: TextEmbedder
     folder: Path
     processes: ProcessGroup = field(default_factory=ProcessGroup)
 
@@ -134,7 +135,7 @@ class MultiVSS:
 
     first: Retriever
     vectors: ChunkVectors
-    embedder: SentenceEmbedder
+    embedder: TextEmbedder
     aggregate: Aggregate
     depth: int = 50
 

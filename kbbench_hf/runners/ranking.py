@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.warnings import unmatched_warning
+from kbbench_hf.benchmarks.warnings import ScoreWarning, unmatched_warning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
@@ -63,6 +63,8 @@ class Site:
     revisions: dict[str, str]
     texts: dict[str, dict[str, object]]
     """Model -> the rendering and fields of the texts that it reads; filled in where they are known."""
+    warnings: list[ScoreWarning] = field(default_factory=list)
+    """Warnings on the models; filled in where they are built."""
 
 
 def retrieve(
@@ -145,7 +147,8 @@ def retrieve(
             if explained:
                 with whole_file(folder / EXPLANATIONS) as sink:
                     sink.writelines(line.encode() for line in explained)
-            warnings = [each.to_dict() for each in unmatched_warning(int(unmatched.sum()), len(questions))]
+            noted = [*site.warnings, *unmatched_warning(int(unmatched.sum()), len(questions))]
+            warnings = [each.to_dict() for each in noted]
             add_to_run(folder, latency=asdict(latency), warnings=warnings)
     share.gather(None)  # so that every process finds the predictions when this returns
     return Retrieved(latency, rows)

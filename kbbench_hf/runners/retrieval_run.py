@@ -4,8 +4,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -94,13 +95,15 @@ def rank_nodes(
     asking: Asking | None = None,
     training: Examples | None = None,
     cache: Path | None = None,
+    embedder: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Retrieved:
     """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
 
     Examples are rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
     `model` is spelled as in `model_specs`; only `knn` sees the `training` split. `about` (benchmark, config, split and
-    dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`.
+    dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`;
+    `embedder` creates the embedders of served models.
     """
     spec = parse(model)
     general = _context(examples, kb, asking or Asking(), training, cache)
@@ -114,6 +117,7 @@ def rank_nodes(
             progress=site.progress,
             revisions=site.revisions,
             texts_read=site.texts,
+            embedder=None if embedder is None else partial(embedder, warnings=site.warnings),
         )
         return IdRetriever(retriever(spec, place), kb)
 
@@ -132,7 +136,7 @@ def _context(
     )
 
 
-def agent_tools(task: EvalTask, base: "str | Searcher") -> "AgentTools":
+def agent_tools(task: EvalTask, base: "str | Searcher", embedder: Callable[..., Any] | None = None) -> "AgentTools":
     """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
 
     What an agent walks over need not be a candidate, and it searches for names: where a model would read the column
@@ -141,14 +145,14 @@ def agent_tools(task: EvalTask, base: "str | Searcher") -> "AgentTools":
     from kbbench_hf.agents.tools import AgentTools
 
     kb = knowledge_base(task)
-    search: Search = NodeSearch(base, kb) if not isinstance(base, str) else _search(task, kb, base)
+    search: Search = NodeSearch(base, kb) if not isinstance(base, str) else _search(task, kb, base, embedder)
     return AgentTools(kb, search, candidate_rows(task.examples, kb))
 
 
-def _search(task: EvalTask, kb: KnowledgeBase, base: str) -> "Search":
+def _search(task: EvalTask, kb: KnowledgeBase, base: str, embedder: Callable[..., Any] | None) -> "Search":
     spec = parse(base)
     place = _context(task.examples, kb, task.benchmark.asking, _training(task, spec))
-    built = retriever(spec, replace(place, plain="clean"))
+    built = retriever(spec, replace(place, plain="clean", embedder=embedder))
     return cast("Search", built) if hasattr(built, "matches") else NodeSearch(built, kb)
 
 
@@ -226,6 +230,7 @@ def search_with_agent(
     folder: Path | None = None,
     compact: bool = False,
     tool_choice: str | None = None,
+    embedder: Callable[..., Any] | None = None,
     **how: Any,
 ) -> SecondStage:
     """Let an agent search the knowledge base, given the run in `first`.
@@ -240,7 +245,7 @@ def search_with_agent(
     from kbbench_hf.runners.agent import contract_sha256, run_agent, with_tools_of
 
     kb = knowledge_base(task)
-    agent = Agent(agent_tools(task, base), limits, protocol, compact)
+    agent = Agent(agent_tools(task, base, embedder), limits, protocol, compact)
     own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
     own |= {"sampling": asdict(sampling)}
     digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]

@@ -18,6 +18,7 @@ from kbbench_hf.runners.run_options import (
     AGENT,
     ANNOTATION,
     BY_NAME,
+    EMBEDDING,
     LANGUAGE_MODEL,
     OPTIONS,
     REQUEST,
@@ -31,6 +32,7 @@ from kbbench_hf.runners.run_options import (
     price_of,
     refuse_options,
     sampling_of,
+    served_embedder,
 )
 from kbbench_hf.runners.tracking import check_tracker, log_result
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
@@ -121,7 +123,7 @@ def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) ->
     if not task.benchmark.asking.prompts:
         refuse_options(
             options,
-            LANGUAGE_MODEL - (REQUEST if after else frozenset()),
+            LANGUAGE_MODEL - (REQUEST if after else EMBEDDING if options.get("base_url") else frozenset()),
             "is for language models",
             task.task_key.benchmark,
         )
@@ -260,6 +262,7 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval_run import rank
 
+        chosen["embedder"] = served_embedder(model, options, second_stage=second is not None)
         folder, latency, rows = rank(task, model, out, **chosen)
     else:
         folder, latency, rows = _run_searcher(task, model, {**options, "out": out}, chosen)
@@ -319,6 +322,8 @@ def _second_stage(
     for each in ("compact", "keep_texts", "tool_choice"):
         if each in options:
             request[each] = options[each]
+    if isinstance(base, str):
+        request["embedder"] = served_embedder(base, options, second_stage=True)
     return lambda first, folder: search_with_agent(task, first, base, model, name, folder=folder, **request)
 
 

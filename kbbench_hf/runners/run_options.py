@@ -1,13 +1,15 @@
 """Options of a run (`RunOptions`), grouped by kind of model, and the model, price and sampling that they name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, cast
 
 from kbbench_hf.addresses import is_importable, plug_ins, plugged
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import LanguageModel
 
 if TYPE_CHECKING:
@@ -68,6 +70,18 @@ class RunOptions(TypedDict, total=False):
             "Re-rank with a language model: llm:MODEL behind --base-url, or local llm:hf:MODEL.",
             metavar="llm:MODEL",
         ),
+    ]
+    retriever_base_url: Annotated[
+        str | None,
+        Option(
+            "retriever",
+            "URL of the API of the embedding models of --model, where --base-url is that of --rerank or --agent.",
+            by_name=True,
+        ),
+    ]
+    retriever_api_key_env: Annotated[
+        str | None,
+        Option("retriever", "Environment variable that holds its API key.", metavar="NAME", by_name=True),
     ]
     depth: Annotated[int, Option("rerank", "Number of candidates to re-rank.", 20, least=1)]
     rerank_prompt: Annotated[
@@ -213,6 +227,10 @@ RERANK = _in("rerank")
 RETRIEVER = _in("retriever", "rerank", "agent")
 REQUEST = _in("request")
 ANNOTATION = _in("annotation")
+EMBEDDING = frozenset("base_url api_key_env timeout bill_to extra_body concurrency attempts".split())
+"""Options for requests of a served embedding model."""
+EMBEDDERS = frozenset({"dense", "multi", "vss", "multi_vss", "knn"})
+"""Retrievers whose model may be served."""
 LANGUAGE_MODEL = _in("prompt", "request", "demonstrations", "annotation")
 
 _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)")
@@ -269,6 +287,35 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
     raise UsageError(
         f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
     )
+
+
+def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> Callable[..., Any] | None:
+    """Return what creates the embedders of a retriever whose models are served; None where they are local.
+
+    Raises:
+        UsageError: no model of the retriever can be served.
+    """
+    own: RunOptions = options
+    if second_stage:  # the other request options are those of its language model
+        own = {"base_url": options.get("retriever_base_url"), "api_key_env": options.get("retriever_api_key_env")}
+    elif options.get("retriever_base_url"):
+        raise UsageError("--retriever-base-url is for runs with --rerank or --agent. Write --base-url in its place.")
+    if not own.get("base_url"):
+        return None
+    if not any(spec.model and spec.name in EMBEDDERS for spec in _parts(parse(model))):
+        raise UsageError(
+            f"{model!r} has no embedding model that {own['base_url']} could serve; expected "
+            f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, or write dense:MODEL."
+        )
+    from kbbench_hf.runners.served_embedder import ServedEmbedder
+
+    chosen: dict[str, Any] = {name: own[name] for name in ("concurrency", "attempts") if name in own}
+    create: Callable[..., Any] = partial(language_model, options=own)
+    return partial(ServedEmbedder, endpoint=create, extra=own.get("extra_body"), **chosen)
+
+
+def _parts(spec: Spec) -> list[Spec]:
+    return [spec, *(each for part in spec.parts for each in _parts(part))]
 
 
 def _meant(name: str) -> str:

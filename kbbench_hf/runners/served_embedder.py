@@ -1,0 +1,247 @@
+"""Embedding models on a server (`/v1/embeddings` of TEI, vLLM, Infinity, Ollama, OpenAI) as embedders of retrievers."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.journal import Record
+from kbbench_hf.files.writing import whole_file, write_text
+from kbbench_hf.llm.concurrency import run
+from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.llm.failures import Failure
+from kbbench_hf.llm.http_bodies import MAX_BYTES
+from kbbench_hf.protocols import Completion, Message, token_count
+from kbbench_hf.runners.chat_requests import RequestSender
+from kbbench_hf.runners.cost import Budget
+from kbbench_hf.runners.jobs import ATTEMPTS, Job
+
+VECTOR_BYTES = 2**18
+"""The longest vector in JSON: 8,192 numbers of 32 characters."""
+PROBE = "The keeper of the lighthouse writes down the weather every morning."
+"""Its vector shows the dimension, and whether the weights behind an address have changed."""
+CHANGED = 0.01
+"""A larger distance (1 - cosine) is another model; other hardware and precision make less than 0.001."""
+SAME = 1e-5
+"""Texts whose vectors are nearer than this (1 - cosine) are the same text to the server."""
+
+
+class ServedEmbedder:
+    """An embedding model on a server; it takes the place of `SentenceEmbedder`.
+
+    Args:
+        model: the model's name on the server.
+        batch: texts per request.
+        normalize: whether vectors are scaled to length 1.
+        query_prefix: put before each query, `"query: "` for e5 models.
+        document_prefix: put before each document.
+        endpoint: creates the client of the server from the model's name.
+        extra: more fields of each request, `dimensions` say.
+        concurrency: maximum number of concurrent requests.
+        attempts: maximum tries of a request.
+        warnings: warnings on the vectors are appended here.
+
+    Raises:
+        UsageError: the server refuses the key, the model or the request.
+        DataError: a reply does not have one usable vector per text.
+        KBBenchError: the server does not answer.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        batch: int = 32,
+        *,
+        normalize: bool = True,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        endpoint: Callable[[str], Endpoint],
+        extra: Mapping[str, Any] | None = None,
+        concurrency: int = 32,
+        attempts: int = ATTEMPTS,
+        warnings: list[ScoreWarning] | None = None,
+    ) -> None:
+        self._client = EmbeddingClient(endpoint(model))
+        self._batch, self._normalize, self._extra = batch, normalize, dict(extra or {})
+        self._prefixes = document_prefix, query_prefix
+        self._limits: dict[str, int] = {"concurrency": concurrency, "attempts": attempts}
+        self._warnings = [] if warnings is None else warnings
+        self._probe = self._encode([PROBE])
+        facts = self._client.endpoint.server
+        # an address identifies the server of a model whose revision nobody tells
+        where = {} if "revision" in facts else {"base_url": self._client.base_url}
+        about = {**facts, **where, "dimension": self._probe.shape[1], **self._extra}
+        self.name = f"{model}@{json.dumps(about, sort_keys=True)}"
+        self.settings = {"embedder": self.name, "normalize": normalize, "prefix": document_prefix}
+        """All settings on which the vectors of documents depend."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text, shape (n, dimension)."""
+        return self._encode([self._prefixes[0] + text for text in texts])
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per query, shape (n, dimension)."""
+        return self._encode([self._prefixes[1] + text for text in texts])
+
+    def check_server(self, folder: Path, render: Callable[[], Sequence[str]]) -> None:
+        """Warn if the server truncates the documents that `render` gives; what was found is kept in `folder`.
+
+        Raises:
+            DataError: the vectors in `folder` were made by other weights.
+        """
+        probe, file = folder / "probe.npy", folder / "truncation.json"
+        if probe.is_file() and _distance(np.load(probe), self._probe[0]) > CHANGED:
+            raise DataError(
+                f"The vectors in {folder} come from other weights than {self._client.base_url} now has under the name "
+                f"{self._client.model!r}; expected the same. Delete this folder, or serve the old model."
+            )
+        if not file.is_file():
+            texts = render()
+            limit = self._truncates_after(max(texts, key=len, default=""))
+            n = 0 if limit is None else sum(len(text) > limit for text in texts)
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(probe) as out:
+                np.save(out, self._probe[0])
+            write_text(file, json.dumps({"characters": limit, "n_texts": n, "n": len(texts)}))
+        found = json.loads(file.read_bytes())
+        if found["n_texts"]:
+            message = (
+                f"{self._client.base_url} reads about the first {found['characters']:,} characters of a long text and "
+                f"ignores the rest; {found['n_texts']:,} of {found['n']:,} texts are longer."
+            )
+            remedy = "Raise the server's limit if the model allows for it, or use multi:MODEL, which encodes chunks."
+            self._warnings.append(ScoreWarning("truncated_texts", message, remedy))
+
+    def _truncates_after(self, text: str) -> int | None:
+        """Return after about how many characters a text is cut; None where its last tenth changes the vector."""
+        whole = self.encode([text])[0]
+
+        def is_read_to(end: int) -> bool:
+            return _distance(self.encode([text[:end]])[0], whole) > SAME
+
+        low, high = 0, len(text) * 9 // 10
+        if not high or is_read_to(high):
+            return None
+        while high - low > max(16, len(text) // 50):
+            middle = (low + high) // 2
+            low, high = (middle, high) if is_read_to(middle) else (low, middle)
+        return high
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if not texts:
+            return np.zeros((0, self._probe.shape[1]), np.float32)
+        # OpenAI and TEI refuse an empty text; to a tokenizer, a space is the same
+        messages = [{"role": "user", "content": text or " "} for text in texts]
+        starts = range(0, len(messages), self._batch)
+        parts = [Prompt(messages[start : start + self._batch]) for start in starts]
+        replies: dict[int, str] = {}
+
+        def keep(record: Record) -> None:
+            if record["error"] is not None and record["id"] is not None:
+                longest = max(len(message["content"]) for message in parts[record["id"]].messages)
+                raise UsageError(
+                    f"{self._client.base_url} gave no vectors: {record['error']}: {record['detail'] or 'no detail'} "
+                    f"(the longest text of the request has {longest:,} characters; {record['attempts']} tries). "
+                    "Expected a vector per text. If texts are too long, start the server so that it truncates "
+                    "them (TEI: --auto-truncate; vLLM: --extra-body '{\"truncate_prompt_tokens\": -1}'). See its log."
+                )
+            if record["id"] is not None:
+                replies[record["id"]] = record["response"]
+
+        async def send() -> None:
+            sender = RequestSender(self._client, keep, Budget(None), **self._limits)
+            async with self._client.endpoint:
+                if not self._client.endpoint.server:
+                    await sender.recognize()
+                jobs = (Job(str(place), place, 0, part, self._extra, None) for place, part in enumerate(parts))
+                await sender.send_all(jobs)
+
+        run(send())
+        flat = b"".join(base64.b64decode(replies[place]) for place in range(len(parts)))
+        vectors = np.frombuffer(bytearray(flat), np.float32).reshape(len(texts), -1)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._normalize else vectors
+
+
+class EmbeddingClient:
+    """Requests for embeddings with the interface of a chat model, so that `RequestSender` sends and retries them."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint, self.base_url, self.model = endpoint, endpoint.base_url, endpoint.model
+        self.timeout_s, self.recognize = endpoint.timeout_s, endpoint.recognize
+        self._dimension: int | None = None
+
+    async def complete(
+        self, messages: Sequence[Message], max_tokens: int | None = None, *, schema: object = None, **extra: object
+    ) -> Completion:
+        """Send the contents of the messages once; the text of the completion is the vectors in base64.
+
+        Raises:
+            Failure: there is no reply.
+            DataError: the reply does not have one usable vector per text.
+        """
+        started = time.perf_counter()
+        texts = [str(message["content"]) for message in messages]
+        body = {"model": self.model, "input": texts, **extra}
+        url, room = f"{self.base_url}/embeddings", MAX_BYTES + len(texts) * VECTOR_BYTES
+        reply = await self.endpoint.post(url, body, attempts=1, max_bytes=room)  # the sender retries
+        if isinstance(reply, dict) and reply.get("error"):
+            raise Failure("error_in_body", str(reply["error"])[:300], transient=True)
+        vectors = read_embeddings(reply, len(texts), self._dimension, self.base_url)
+        self._dimension = vectors.shape[1]
+        usage = reply.get("usage") if isinstance(reply, dict) else None
+        tokens = token_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+        text = base64.b64encode(vectors.tobytes()).decode("ascii")
+        return Completion(text, "stop", tokens, None, time.perf_counter() - started)
+
+
+def read_embeddings(reply: object, n: int, dimension: int | None, where: str) -> NDArray[np.float32]:
+    """Return the vectors of a reply in the order of the texts, shape (n, dimension).
+
+    Raises:
+        DataError: it does not have one vector for each of the `n` texts, of this dimension if one is given, finite and
+            not zero.
+
+    >>> reply = {"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]}
+    >>> read_embeddings(reply, 2, None, "http://localhost:8000/v1").tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    data = reply.get("data") if isinstance(reply, dict) else None
+    rows = data if isinstance(data, list) and all(isinstance(row, dict) for row in data) else []
+    places = [row.get("index", place) for place, row in enumerate(rows)]
+    if sorted(map(str, places)) != sorted(map(str, range(n))):
+        raise _unusable(where, f"{len(rows)} vectors with the indices {str(places)[:80]}", f"one for each of {n} texts")
+    by_place = dict(zip(map(str, places), rows, strict=True))
+    try:
+        vectors = np.array([by_place[str(place)].get("embedding") for place in range(n)], np.float32)
+    except (TypeError, ValueError):
+        raise _unusable(where, "embeddings that are no lists of numbers of one length", "lists of numbers") from None
+    if vectors.ndim != 2 or not vectors.shape[1] or dimension not in (None, vectors.shape[1]):
+        raise _unusable(where, f"vectors of shape {vectors.shape}", f"({n}, {dimension or 'dimension'})")
+    if not np.isfinite(vectors).all():
+        raise _unusable(where, "a vector with NaN or infinity", "finite numbers")
+    if not vectors.any(axis=1).all():
+        raise _unusable(where, "a vector of zeros", "a vector with a direction")
+    return vectors
+
+
+def _unusable(where: str, found: str, expected: str) -> DataError:
+    return DataError(
+        f"{where} returned {found}; expected {expected}. Vectors received before are kept: see the server's log, and "
+        "run the same command again."
+    )
+
+
+def _distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Return 1 - cosine; 2 where the dimensions differ."""
+    if a.shape != b.shape:
+        return 2.0
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    return float(1 - x @ y / (np.linalg.norm(x) * np.linalg.norm(y)))
