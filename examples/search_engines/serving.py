@@ -7,6 +7,7 @@ run records, has its recall against exact search. For another engine, write a cl
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -74,6 +75,7 @@ def serve(make_engine: Callable[[str, str, int, bool], Engine], usage: str) -> N
     with HTTPServer(("127.0.0.1", asked.port), handler(engine, embedder)) as server:
         print(f"{engine.name}\nkbbench run {asked.dataset} --model search:http://127.0.0.1:{server.server_port}/")
         sys.stdout.flush()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a killed process would leave Postgres running
         with suppress(KeyboardInterrupt):
             server.serve_forever()
 

@@ -86,6 +86,7 @@ def test_an_engine_with_exact_search_has_the_rankings_of_dense_and_chroma_those_
         finally:
             server.terminate()
             server.communicate(timeout=60)
+        assert server.returncode == 0 and not (tmp_path / "db" / "postmaster.pid").exists(), "an engine still runs"
     if engine == "chroma":  # its graph is built by threads, and differs between starts
         assert recall > 0.95
         assert theirs.scores["recall_at_20"].value == pytest.approx(ours.scores["recall_at_20"].value, abs=0.02)
