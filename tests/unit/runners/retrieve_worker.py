@@ -49,7 +49,7 @@ def examples(n: int = N_QUESTIONS) -> Examples:
 
 
 def run(folder: Path, cache: Path, processes: int | None) -> Latency:
-    def hashing(spec: object, **further: object) -> tuple[HashingEmbedder, dict[str, str]]:
+    def hashing(spec: object, context: object, **further: object) -> tuple[HashingEmbedder, dict[str, str]]:
         return SlowEmbedder(), {"text": "text", "index": "exact"}
 
     dense.from_spec = hashing  # type: ignore[assignment]
