@@ -14,6 +14,7 @@ from kbbench_hf.cli.names import BENCHMARK, NAME
 from kbbench_hf.cli.options import ALL_METRICS, JSON, NOTES
 from kbbench_hf.cli.run_options import RunCommand
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.model_specs import is_retriever
 from kbbench_hf.reports.terminal import called_as, echo, print_json
 
@@ -70,6 +71,8 @@ def command(
     if dry:
         _print_estimate(benchmark, model, cast("RunOptions", options), json_output)
         return
+    if testbed and options.get("shard"):
+        raise UsageError(f"--shard takes one config; expected NAME/CONFIG. Leave --testbed {testbed} out.")
     if testbed:
         wanted = (testbed, subset.split(",") if subset else None)
         _run_testbed(found, benchmark, model, wanted, cast("RunOptions", options), json_output)
@@ -77,7 +80,14 @@ def command(
     from kbbench_hf.reports.tables import print_result
     from kbbench_hf.runners.run import finished_run
 
-    done = finished_run(benchmark, model, **options)
+    try:
+        done = finished_run(benchmark, model, **options)
+    except ShardEnd as end:
+        if json_output:
+            print_json({"shard": options["shard"], "run": str(end.folder)})
+        else:
+            echo(str(end))
+        return
     if _is_first():
         if json_output:
             summary = {"summary": done.summary.to_json()} if done.summary and found.asking.prompts else {}

@@ -157,7 +157,7 @@ def _folder_files(folder: Path) -> list[Path]:
         return [own]
     if tables.is_saved_dataset(folder):
         return [folder]
-    if (folder / "journal.jsonl").is_file():
+    if any(folder.glob("journal*.jsonl")):
         raise UsageError(
             f"{folder} is a run that is not finished: it holds a journal and no {own.name}. Expected a finished run. "
             "Run the same command again to finish it."

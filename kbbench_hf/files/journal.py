@@ -1,7 +1,7 @@
 """Journal of completed work: crash-safe JSON Lines with checksums, appended with one write per record.
 
 A record that `append` has returned from survives the death of the process (not of the machine). Each process of a run
-appends to a shard of its own; all shards are read together, so a run goes on with any number of processes.
+appends to a file of its own; all files are read together, so a run goes on with any number of processes.
 """
 
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kbbench_hf.errors import BusyError, KBBenchError
+from kbbench_hf.files.shards import Claim, Shard, check_claims
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -28,7 +29,7 @@ _CHECKSUM_END = len(b'{"crc32":"00000000",')
 
 
 class _Place(NamedTuple):
-    shard: int
+    shard: str
     offset: int
     length: int
 
@@ -40,8 +41,12 @@ class Journal:
     records of one key the first that is done (no error, or settled) holds; where none is, the last. Lines that are torn
     or altered are left out and counted in `n_damaged`.
 
+    `shard` is the rank of this process in a group, whose file is locked, or a `Shard`, which needs no lock: each start
+    has a new file, made with its first record.
+
     Raises:
-        BusyError: another live process writes this shard; the message has its process id. A dead one's lock is free.
+        BusyError: another live process writes this shard; the message has its process id. A dead one's lock or claim is
+            free.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -52,17 +57,24 @@ class Journal:
     (True, ['42'])
     """
 
-    def __init__(self, folder: Path, shard: int = 0, observe: Callable[[Record], object] | None = None) -> None:
+    def __init__(self, folder: Path, shard: int | Shard = 0, observe: Callable[[Record], object] | None = None) -> None:
         self.folder = folder
         self.n_damaged = 0
         self._done: dict[str, _Place] = {}
         self._failed: dict[str, _Place] = {}
-        self._shard = shard
+        self._size = 0
+        self._file: BinaryIO | None = None
+        self._lock: BaseFileLock | Claim | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = take_lock(folder / _shard_name(shard, "lock"))
-        self._file: BinaryIO = (folder / _shard_name(shard, "jsonl")).open("a+b", buffering=0)
-        self._writer = self._file.fileno()
-        self._size = _drop_torn_tail(self._file)
+        if isinstance(shard, Shard):
+            self._shard = shard.file_name()
+            self._lock = Claim(folder, shard) if shard.number else None
+        else:
+            self._shard = str(shard or "")
+            check_claims(folder, None)
+            self._lock = take_lock(folder / _shard_name(self._shard, "lock"))
+            self._file = (folder / _shard_name(self._shard, "jsonl")).open("a+b", buffering=0)
+            self._size = _drop_torn_tail(self._file)
         self.reload(observe)
 
     def reload(self, observe: Callable[[Record], object] | None = None) -> None:
@@ -70,8 +82,11 @@ class Journal:
         self.n_damaged = 0
         self._done.clear()
         self._failed.clear()
-        for file in sorted(self.folder.glob("journal*.jsonl"), key=_shard_of):
-            shard, offset = _shard_of(file), 0
+        shards = map(_shard_of, self.folder.glob("journal*.jsonl"))
+        for shard in sorted(
+            shards, key=lambda each: (int(each or 0), "") if (each or "0").isdigit() else (10**9, each)
+        ):
+            file, offset = self.folder / _shard_name(shard, "jsonl"), 0
             with file.open("rb") as lines:
                 for line in lines:
                     place = _Place(shard, offset, len(line))
@@ -89,10 +104,15 @@ class Journal:
 
         Raises:
             KBBenchError: the disk took none or only a part of it; the part is taken back.
+            BusyError: another process has taken over the shard.
         """
+        if isinstance(self._lock, Claim):
+            self._lock.check()
+        if self._file is None:
+            self._file = (self.folder / _shard_name(self._shard, "jsonl")).open("xb", buffering=0)
         line = _encode(record)
         try:
-            written = os.write(self._writer, line)
+            written = os.write(self._file.fileno(), line)
             problem = "the disk is full" if written < len(line) else ""
         except OSError as error:
             problem = str(error)
@@ -120,7 +140,7 @@ class Journal:
             KBBenchError: a record was altered since it was read first.
         """
         with ExitStack() as stack:
-            files: dict[int, BinaryIO] = {}
+            files: dict[str, BinaryIO] = {}
             for key in keys:
                 place = self._done.get(key) or self._failed.get(key)
                 if place is None:
@@ -137,9 +157,11 @@ class Journal:
 
     def close(self) -> None:
         """Flush to the disk and free the lock."""
-        os.fsync(self._writer)
-        self._file.close()
-        self._lock.release()
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+            self._file.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def __enter__(self) -> "Journal":
         return self
@@ -168,13 +190,12 @@ def _decode(line: bytes) -> Record | None:
     return record
 
 
-def _shard_name(shard: int, suffix: str) -> str:
-    return f"journal.{suffix}" if shard == 0 else f"journal.{shard}.{suffix}"
+def _shard_name(shard: str, suffix: str) -> str:
+    return f"journal.{shard}.{suffix}" if shard else f"journal.{suffix}"
 
 
-def _shard_of(file: Path) -> int:
-    number = file.name.removeprefix("journal").removesuffix(".jsonl").removeprefix(".")
-    return int(number) if number else 0
+def _shard_of(file: Path) -> str:
+    return file.name.removeprefix("journal").removesuffix(".jsonl").removeprefix(".")
 
 
 def take_lock(file: Path) -> "BaseFileLock":

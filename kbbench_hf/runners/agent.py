@@ -16,6 +16,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Record
+from kbbench_hf.files.shards import end_shard
 from kbbench_hf.files.writing import write_json_lines, write_text
 from kbbench_hf.protocols import LanguageModel, name_of, produced_tokens
 from kbbench_hf.runners.cost import Price
@@ -155,6 +156,7 @@ def run_agent(
         generation, by_schema = generate_judgements(prompts, model, folder, structured=structured, **options)
     else:
         generation, by_schema = generate(prompts, model, folder, **options), False
+    end_shard(how.get("shard"), folder, generation.summary.n_open)
     done |= {name: walk.trajectory(keep_texts=keep_texts) for name, walk in open_ones.items() if name not in done}
     trajectories = [done[row["id"]] for row in examples.rows]
     rows = list(_predictions(trajectories, first, top_k))

@@ -6,6 +6,7 @@ from typing import Any
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.files.shards import Shard
 from kbbench_hf.protocols import Generator, name_of
 from kbbench_hf.runners.jobs import Job, Work, as_completion, takes
 from kbbench_hf.runners.progress import Advance, Meter
@@ -22,8 +23,11 @@ def answer_in_batches(
     record: Callable[[Record], None],
     meter: Meter,
     advance: Advance,
+    shard: Shard | None = None,
 ) -> list[str]:
     """Answer what the journal does not hold; return the keys of all jobs, in order, under the model's `name`.
+
+    With a `shard`, only its batches are answered, and only their keys returned.
 
     Which prompts stand in a batch follows from the run alone, longest first, never from what is already done or from
     the number of processes: padding moves the last bits of the logits, so another batch could be another answer. A
@@ -40,7 +44,11 @@ def answer_in_batches(
         lengths.append(sum(len(message["content"]) for message in job.prompt.messages))
     order = sorted(range(len(keys)), key=lambda place: -lengths[place])
     batches = [order[start : start + size] for start in range(0, len(order), size)]
-    for number in range(rank, len(batches), n_processes):
+    own = [number for number in range(rank, len(batches), n_processes) if shard is None or shard.owns(number)]
+    if shard is not None:
+        keys = [keys[place] for number in own for place in batches[number]]
+        advance(len(order) - len(keys))
+    for number in own:
         batch = batches[number]
         jobs = [_job(work, name, examples, place) for place in batch]
         while jobs:

@@ -17,6 +17,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, read_again
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
 from kbbench_hf.runners.context_overflow import ContextCheck
 from kbbench_hf.runners.cost import Budget, Price
@@ -59,6 +60,7 @@ class Generation:
         }
 
 
+@read_again
 def generate(
     prompts: Mapping[Any, Prompt],
     model: LanguageModel,
@@ -78,6 +80,7 @@ def generate(
     allow_other_server: bool = False,
     one_server: bool = False,
     partial: bool = False,
+    shard: Shard | None = None,
     show: bool = True,
     title: str = "Generating",
 ) -> Generation:
@@ -93,10 +96,14 @@ def generate(
     `structured` sends each prompt's JSON schema and counts the responses that violate it. `concurrency`, `attempts`,
     budgets and the canary are for models with `complete`. The processes of a model's group share the work.
 
+    With a `shard`, only its prompts are sent, or its batches of a local model; the run returned is theirs alone, and no
+    predictions are written. With `COLLECT`, nothing is sent.
+
     Raises:
         BusyError: another process runs in this folder.
         UsageError: the server refuses the key, the model or the request, or is another one than before.
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call resumes it.
+        IncompleteError: with `COLLECT`, a prompt has no record.
     """
     work = Work(prompts, sampling or Sampling(), repeats, structured)
     parse = parse_once(parse) if parse is not None else None
@@ -104,17 +111,21 @@ def generate(
     chat = hasattr(model, "complete")
     if not chat and (max_requests is not None or max_cost is not None):
         raise UsageError(NO_BUDGET)
-    shard, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
+    rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
     if n_processes > 1:
+        check_group(shard, n_processes)
         check_shared(group(), folder)
         check_same(group(), {"model": name_of(model)})
-    identity = Identity(folder, allow_other=allow_other_server, one=one_server, writes=shard == 0)
+    writes, collects = rank == 0 and shard != COLLECT, shard == COLLECT
+    whole = shard is None or collects
+    servers = {"allow_other": allow_other_server, "one": one_server, "shared": shard is not None}
+    identity = Identity(folder, writes=writes, **servers)
 
     def observe(outcome: Record) -> None:
         meter.add(outcome)
         identity.observe(outcome)
 
-    with _interruptible(), Journal(folder, shard, observe=observe) as journal:
+    with _interruptible(), Journal(folder, rank if shard is None else shard, observe=observe) as journal:
         budget = Budget(max_requests, max_cost, price)
         budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
         meter.start()
@@ -128,23 +139,30 @@ def generate(
             if parse is not None and outcome["error"] is None and outcome["id"] is not None:
                 meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
-        with progress(title, len(work), show=show and shard == 0) as advance:
-            if chat:
+        n_jobs = len(work) if shard is None or not chat else repeats * sum(map(shard.owns, prompts))
+        with progress(title, n_jobs, show=show and rank == 0 and not collects) as advance:
+            if collects:
+                # a server that answered the shards may be gone
+                name = identity.servers[0]["name"] if chat and identity.servers else identity.meet(model)
+                keys = _collect_keys(work, name, journal, context.n_characters if chat else {})
+            elif chat:
                 from kbbench_hf.llm.concurrency import run
                 from kbbench_hf.runners.chat_requests import RequestSender
 
                 sender = RequestSender(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
                 limit = sender.gate.timeouts
                 keys, stopped = run(
-                    _generate_by_chat(sender, work, journal, meter, identity, advance, canary, context.n_characters)
+                    _generate_by_chat(
+                        sender, work, journal, meter, identity, advance, canary, context.n_characters, shard
+                    )
                 )
-                if stopped is not None and not (partial and any(key in journal for key in keys)):
+                if stopped is not None and not (partial and whole and any(key in journal for key in keys)):
                     raise stopped
             else:
                 from kbbench_hf.runners.batch_requests import answer_in_batches
 
                 name = identity.meet(model)
-                keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance)
+                keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance, shard)
         if n_processes > 1:
             wait_for_everyone(model)
             meter = Meter(price)
@@ -152,7 +170,7 @@ def generate(
             keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
         context.most = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
         records = _mark_not_sent(context.watch(journal.read(keys)), work, stopped)
-        written = folder if parse is not None and shard == 0 else None
+        written = folder if parse is not None and rank == 0 and whole else None
         summary, predictions = finish(
             records, meter, name_of(model), len(prompts), parse=parse, answer=answer, folder=written
         )
@@ -255,6 +273,7 @@ async def _generate_by_chat(
     advance: Advance,
     canary: bool,
     n_characters: dict[str, int],
+    shard: Shard | None = None,
 ) -> tuple[list[str], KBBenchError | None]:
     """Send the jobs that the journal lacks; return the keys of all jobs, in order, and the error that stopped the run.
 
@@ -263,10 +282,10 @@ async def _generate_by_chat(
     keys: list[str] = []
 
     def missing(name: str) -> Iterator[Job]:
-        for first in work.jobs(name):
+        for first in work.jobs(name, shard):
             for job in work.walk(name, first, journal):
                 keys.append(job.key)
-                n_characters[job.key] = sum(len(message["content"] or "") for message in job.prompt.messages)
+                n_characters[job.key] = _n_characters(job)
                 if job.key not in journal:
                     yield job
                     break
@@ -308,6 +327,25 @@ async def _generate_by_chat(
                 with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
                     await sender.canary(work.sampling.extra)
     return keys, stopped
+
+
+def _collect_keys(work: Work, name: str, journal: Journal, n_characters: dict[str, int]) -> list[str]:
+    """Return the keys of all jobs, in order, whose records the shards of a run have left.
+
+    Raises:
+        IncompleteError: some have no record.
+    """
+    n_characters |= {
+        job.key: _n_characters(job) for first in work.jobs(name) for job in work.walk(name, first, journal)
+    }
+    keys = list(n_characters)
+    if n_missing := sum(record is None for record in journal.read(keys)):
+        raise IncompleteError(journal.folder, n_missing, len(work), "prompts")
+    return keys
+
+
+def _n_characters(job: Job) -> int:
+    return sum(len(message["content"] or "") for message in job.prompt.messages)
 
 
 def _recall(sender: "RequestSender", job: Job, journal: Journal) -> None:

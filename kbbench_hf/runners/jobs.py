@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.files.shards import Shard
 from kbbench_hf.llm.failures import SETTLED, Failure
 from kbbench_hf.protocols import Completion
 
@@ -176,10 +177,12 @@ class Work:
         """How many jobs there are."""
         return len(self.prompts) * self.repeats
 
-    def jobs(self, model: str) -> Iterator[Job]:
-        """Yield the jobs for a model, named with its revision or server."""
+    def jobs(self, model: str, shard: Shard | None = None) -> Iterator[Job]:
+        """Yield the jobs for a model, named with its revision or server; only those of the examples of a shard."""
         for repeat in range(self.repeats):
-            for example, prompt in self.prompts.items():
+            own = (example for example in self.prompts if shard is not None and shard.owns(example))
+            prompts = self.prompts.items() if shard is None else ((each, self.prompts[each]) for each in own)
+            for example, prompt in prompts:
                 yield self.job(model, example, repeat, prompt)
 
     def job(self, model: str, example: Any, repeat: int, prompt: Prompt) -> Job:

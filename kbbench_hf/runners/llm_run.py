@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.base import Benchmark, PromptOptions
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.shards import end_shard
 from kbbench_hf.llm.failures import SETTLED
 from kbbench_hf.protocols import LanguageModel, name_of
 from kbbench_hf.runners.generate import generate
@@ -183,7 +184,7 @@ def run_language_model(
     of_prompts = prompted.warnings()
     if first:
         say(of_prompts, show=how.get("show", True))
-        open_run(folder, settings, {"processes": getattr(model, "n_processes", 1)})
+        open_run(folder, settings, {"processes": getattr(model, "n_processes", 1)}, shard=how.get("shard"))
     generation = generate(
         prompted.prompts,
         model,
@@ -197,6 +198,7 @@ def run_language_model(
         partial=True,
         **how,
     )
+    end_shard(how.get("shard"), folder, generation.summary.n_open)
     reading = ReadOptions(source="response" if parser else "answer", parser=parser)
     warnings = [*of_prompts, *generation.warnings]
     result, *others = (

@@ -14,7 +14,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import Record
-from kbbench_hf.files.writing import write_text
+from kbbench_hf.files.writing import write_new, write_text
 from kbbench_hf.protocols import Completion, name_of
 
 SERVERS = "servers.json"
@@ -30,14 +30,22 @@ class OtherServerError(UsageError):
 class Identity:
     """Who answered so far; let it `observe` all records of the journal, and then `meet` the model at hand.
 
-    Of a group of processes one `writes`. `allow_other` lets another server go on with a run; its result says so then.
-    `one` refuses a second fingerprint or provider.
+    Of a group of processes one `writes`; shards (`shared`) all do, each what the others would. `allow_other` lets
+    another server go on with a run; its result says so then. `one` refuses a second fingerprint or provider.
     """
 
-    def __init__(self, folder: Path, *, allow_other: bool = False, one: bool = False, writes: bool = True) -> None:
-        self.allow_other, self.one = allow_other, one
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        allow_other: bool = False,
+        one: bool = False,
+        writes: bool = True,
+        shared: bool = False,
+    ) -> None:
+        self.allow_other, self.one, self._shared = allow_other, one, shared
         self._file, self._writes = folder / SERVERS, writes
-        self.servers: list[dict[str, Any]] = read_json(self._file)["servers"] if self._file.is_file() else []
+        self.servers: list[dict[str, Any]] = self._stored()
         """The servers of the run, in order: what each said it was, and how it wanted to be asked (`dialect`)."""
         self.answered_by: Counter[Who] = Counter()
         self._known: set[str] = set()
@@ -64,7 +72,11 @@ class Identity:
         if own is None:
             return name_of(model)
         now = {"name": name_of(model), **own}
-        if not self.answered_by:
+        if self._shared and self._writes:
+            # of the shards that start at once, one says who answers, and the others compare
+            write_new(self._file, _to_text([now]).encode())
+            self.servers = self._stored()
+        elif not self.answered_by:
             self.servers.clear()  # who was asked and gave no answer is nobody's server
         before = dict(self.servers[-1]) if self.servers else None
         dialect = before.pop("dialect", None) if before is not None else None
@@ -140,10 +152,21 @@ class Identity:
             found.append(ScoreWarning("parameters_left_out", message, "Compare it with runs that lack them too."))
         return found
 
+    def _stored(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = read_json(self._file)["servers"] if self._file.is_file() else []
+        return found
+
     def _write(self, server: dict[str, Any]) -> None:
-        self.servers.append(server)
+        if self._shared:
+            self.servers = self._stored()
+        if server not in self.servers[-1:]:
+            self.servers.append(server)
         if self._writes:
-            write_text(self._file, json.dumps({"servers": self.servers}, indent=2) + "\n")
+            write_text(self._file, _to_text(self.servers))
+
+
+def _to_text(servers: list[dict[str, Any]]) -> str:
+    return json.dumps({"servers": servers}, indent=2) + "\n"
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

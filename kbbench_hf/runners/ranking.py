@@ -17,6 +17,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning, unmatched_warning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, end_shard, read_again
 from kbbench_hf.files.writing import whole_file, write_json_lines
 from kbbench_hf.protocols import Found, ProcessGroup, Searcher, matched
 from kbbench_hf.runners.process_group import check_same, check_shared, group
@@ -67,6 +68,7 @@ class Site:
     """Warnings on the models; filled in where they are built."""
 
 
+@read_again
 def retrieve(
     examples: Examples,
     build: Callable[[Site], Searcher],
@@ -77,6 +79,7 @@ def retrieve(
     batch: int = 32,
     processes: int | None = None,
     timed: bool = True,
+    shard: Shard | None = None,
     show: bool = True,
 ) -> Retrieved:
     """Find candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
@@ -87,28 +90,38 @@ def retrieve(
 
     `build` makes the searcher when the folder is known to be this run's. `settings` are what decides the results, for
     `run.json`; so does `batch`, the questions searched at once, in the last bits of scores. `processes` must be running
-    where a number is given. With `timed`, some questions are asked again, one by one, to measure latency.
+    where a number is given. With `timed`, some questions are asked again, one by one, to measure latency. With a
+    `shard`, only its batches are searched, and nothing is written but them; with `COLLECT`, none.
 
     Raises:
         UsageError: another run in the folder, or another number of processes than asked for.
         BusyError: another process runs in this folder.
+        IncompleteError: with `COLLECT`, a batch is missing.
+        ShardEnd: a shard has ended.
     """
     share = group(processes)
+    check_group(shard, share.size)
     first = share.rank == 0
     settings = {**settings, "n_examples": len(examples.rows), "top_k": top_k, "batch": batch}
     site = Site(share, partial(progress, show=show and first), {}, {})
     with ExitStack() as stack:
         undo = stack.enter_context(ExitStack())  # a model that cannot be built leaves no folder behind
-        if first and not folder.exists():
+        if first and shard is None and not folder.exists():
             undo.callback(shutil.rmtree, folder)
         if first:
-            open_run(folder, settings, {"processes": share.size})
+            open_run(folder, settings, {"processes": share.size}, shard=shard)
         check_shared(share, folder)
         check_same(share, settings)
-        journal = stack.enter_context(Journal(folder)) if first else None
+        journal = stack.enter_context(Journal(folder, shard or 0)) if first else None
         questions = [row["query"] for row in examples.rows]
         places = range(len(questions))
         batches = {str(start): places[start : start + batch] for start in range(0, len(places), batch)}
+        own = {key: each for n, (key, each) in enumerate(batches.items()) if shard is None or shard.owns(n)}
+        lacking = [key for key in batches if journal is not None and key not in journal]
+        if shard == COLLECT and lacking:
+            raise IncompleteError(folder, sum(len(batches[key]) for key in lacking), len(questions), "queries")
+        if own.keys().isdisjoint(lacking):
+            end_shard(shard, folder)  # without the model, which may be large
         run = read_json(folder / RUN) if share.size == 1 else {}
         if journal is not None and run.get("latency", {}).get("n_timed") and run.get("revisions") == {}:
             # finished, with no weights that may have changed since: the latency is the last thing that is written
@@ -123,8 +136,9 @@ def retrieve(
             add_to_run(folder, texts=site.texts)
         title = f"Ranking with {str(settings['model']).partition('(')[0]}"
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
-        with site.progress(title, len(questions), done=sum(len(batches[key]) for key in done)) as advance:
-            for key, numbers in batches.items():
+        n_done = sum(len(own[key]) for key in done if key in own)
+        with site.progress(title, sum(map(len, own.values())), done=n_done) as advance:
+            for key, numbers in own.items():
                 if key in done:
                     continue
                 found = searcher.search([questions[row] for row in numbers], top_k)
@@ -137,6 +151,7 @@ def retrieve(
                         )
                     journal.append({"key": key, "error": None, "ranked": rankings})
                 advance(len(numbers))
+        end_shard(shard, folder)
         explained = _explain_rankings(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
         rows: list[Row] | None = None

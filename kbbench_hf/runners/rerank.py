@@ -11,6 +11,7 @@ import numpy as np
 from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.files.shards import end_shard
 from kbbench_hf.files.writing import write_json_lines
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
@@ -96,7 +97,8 @@ def rerank_run(
         if open_ones:
             again = Prompts({f"{key}, try {attempt}": write for key, write in open_ones.items()})
             more, _ = generate_judgements(again, model, folder, **options)
-            replies |= dict(zip(open_ones, more.responses().values(), strict=True))
+            replies |= {key.partition(", try ")[0]: text for key, text in more.responses().items()}
+    end_shard(how.get("shard"), folder, generation.summary.n_open)
     scores = {key: None if text is None else _score(text, asking) for key, text in replies.items()}
     answered = [key for key, text in replies.items() if text is not None]
     n_unread = sum(scores[key] is None for key in answered)

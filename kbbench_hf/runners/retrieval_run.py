@@ -202,7 +202,8 @@ def rerank(
     elif started.get("wording") == wording == "clean":  # an earlier version started it
         method = RERANK_METHODS["clean-1"]
         say([f"{folder} started with the re-ranking prompt 'clean', which is 'clean-1' today, and keeps it."])
-    open_run(folder, {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}, {})
+    settings = {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}
+    open_run(folder, settings, {}, shard=how.get("shard"))
     how |= {
         "depth": depth,
         "weight": weight,
@@ -259,7 +260,7 @@ def search_with_agent(
     same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
     writes = not getattr(model, "rank", 0)
     if writes:
-        open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name})
+        open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name}, shard=how.get("shard"))
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
     done = run_agent(task.examples, agent, first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]

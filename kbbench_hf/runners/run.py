@@ -1,5 +1,6 @@
 """`run`: evaluate a model on a benchmark in a resumable run folder, and estimate the cost of a run."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from kbbench_hf.benchmarks import find_dataset, name_of_path, rows_of_code
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.shards import ARRAY, UNCLAIMED, ShardEnd
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.process_group import launch_warnings
 from kbbench_hf.runners.progress import say
@@ -33,6 +35,7 @@ from kbbench_hf.runners.run_options import (
     refuse_options,
     sampling_of,
     served_embedder,
+    shard_of,
 )
 from kbbench_hf.runners.tracking import check_tracker, log_result
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
@@ -87,6 +90,7 @@ def run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> Result:
     Raises:
         UsageError: a name or an option that does not exist, or another run in the folder.
         KBBenchError: the run could not go on; its folder holds the score of what was answered.
+        ShardEnd: with `shard`, it has ended, and others have not: the run has no result yet.
         KeyboardInterrupt: SIGINT came (or SIGTERM, with a served model); what was answered is kept.
 
     >>> import tempfile
@@ -108,8 +112,24 @@ def run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> Result:
 
 
 def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> FinishedRun:
-    """Return what `run` does, with what the run took."""
+    """Return what `run` does, with what the run took; the last shard of a run to end collects it."""
     check_names(options)
+    if shard_of(options) is None:
+        if (n_tasks := os.environ.get(f"{ARRAY}COUNT", "1")) != "1":
+            say(
+                [f"This is one of {n_tasks} tasks of a Slurm array, and runs everything; --shard slurm runs its share."]
+            )
+        return _finish_run(benchmark, model, options)
+    try:
+        return _finish_run(benchmark, model, options)
+    except ShardEnd as end:
+        if not end.is_last:
+            raise
+    collecting: RunOptions = {**options, "shard": None, "collect": True}
+    return _finish_run(benchmark, model, collecting)
+
+
+def _finish_run(benchmark: str, model: Model, options: RunOptions) -> FinishedRun:
     check_tracker(options.get("log_to"))
     say(launch_warnings(), show=options.get("show", True))
     task = load_task(name_of_path(benchmark), None, options)
@@ -259,6 +279,8 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
     if second is not None and out is not None:
         out, requested = second_stage_folders(out)
     chosen: dict[str, Any] = {k: options[k] for k in ("top_k", "batch", "processes", "show") if k in options}
+    shard = shard_of(options)
+    chosen["shard"] = UNCLAIMED if second is not None and shard is not None and shard.number else shard
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval_run import rank
 

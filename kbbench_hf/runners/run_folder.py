@@ -15,7 +15,8 @@ from typing import Any
 from kbbench_hf.benchmarks import TaskKey, find_dataset, rows_of_code
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
-from kbbench_hf.files.writing import write_text
+from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, read_again
+from kbbench_hf.files.writing import write_new, write_text
 from kbbench_hf.scoring.eval_task import RUN
 
 _PACKAGES = "kbbench-hf numpy transformers torch sentence-transformers bm25s faiss-cpu accelerate".split()
@@ -61,7 +62,15 @@ def _is_second_stage(settings: Mapping[str, Any]) -> bool:
     return not settings.keys().isdisjoint(("agent", "rerank"))
 
 
-def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[str, Any], *, name: str = RUN) -> None:
+@read_again
+def open_run(
+    folder: Path,
+    settings: Mapping[str, Any],
+    circumstances: Mapping[str, Any],
+    *,
+    name: str = RUN,
+    shard: Shard | None = None,
+) -> None:
     """Write `run.json`, or a file of another `name`, or check that the run in this folder is the same one.
 
     `settings` decide the results: benchmark, revision, model, prompt, sampling. `circumstances`, such as the number of
@@ -69,26 +78,37 @@ def open_run(folder: Path, settings: Mapping[str, Any], circumstances: Mapping[s
 
     Raises:
         UsageError: another run is in this folder; the message names what differs.
+        IncompleteError: there is no run to collect.
     """
     file = folder / name
     written = json.loads(json.dumps(settings))
-    if file.is_file():
-        before = read_json(file).get("settings") or {}
-        for key in {**written, **before}:
-            if before.get(key) != written.get(key):
-                raise UsageError(
-                    f"{folder} holds another run: its {key} is {before.get(key)!r}, not {written.get(key)!r}. "
-                    "Name another folder with --out, or repeat the run with its own settings."
-                )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
+    if not file.is_file():
+        if shard == COLLECT:
+            raise IncompleteError(folder, 0, 0, "")
+        folder.mkdir(parents=True, exist_ok=True)
+        data = _new_run(settings, written, circumstances)
+        if shard is None:
+            write_text(file, data)
+            return
+        if write_new(file, data.encode()):  # else another shard has written it since
+            return
+    before = read_json(file).get("settings") or {}
+    for key in {**written, **before}:
+        if before.get(key) != written.get(key):
+            raise UsageError(
+                f"{folder} holds another run: its {key} is {before.get(key)!r}, not {written.get(key)!r}. "
+                "Name another folder with --out, or repeat the run with its own settings."
+            )
+
+
+def _new_run(settings: Mapping[str, Any], written: Mapping[str, Any], circumstances: Mapping[str, Any]) -> str:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     versions = {
         "python": platform.python_version(),
         **{name: found for name in _PACKAGES if (found := installed_version(name))},
     }
     run = {"settings": written, "started": started, "versions": versions, **_canary(settings), **circumstances}
-    write_text(file, json.dumps(run, indent=2) + "\n")
+    return json.dumps(run, indent=2) + "\n"
 
 
 def _canary(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Options of a run (`RunOptions`), grouped by kind of model, and the model, price and sampling that they name."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 from kbbench_hf.addresses import is_importable, plug_ins, plugged
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.files.shards import COLLECT, Shard
 from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import LanguageModel
 
@@ -48,6 +50,11 @@ class RunOptions(TypedDict, total=False):
     out: Annotated[Path | None, Option("run", "The run folder; by default a new one under ./kbbench-runs.")]
     name: Annotated[str | None, Option("run", "Name of a model object; by default its `name` or class.", flag="")]
     processes: Annotated[int | None, Option("run", "Fail unless this many processes run (torchrun).", least=1)]
+    shard: Annotated[
+        str | None,
+        Option("run", "Run only shard K of N, without a result; 'slurm' is K/N of a job array.", metavar="K/N"),
+    ]
+    collect: Annotated[bool, Option("run", "Send nothing, and score what the shards have journaled.")]
     log_to: Annotated[
         Literal["trackio", "wandb"],
         Option("run", "Log the scores to this experiment tracker when the run is scored."),
@@ -346,7 +353,27 @@ def asking_options(name: str, model: object, options: RunOptions) -> dict[str, A
         raise UsageError(NO_BUDGET)
     bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost", "one_server") if chat else ()
     chosen = [each for each in (*bounds, "allow_other_server", "show") if each in options]
-    return {"price": price_of(name, options), **{each: options[each] for each in chosen}}  # type: ignore[literal-required]
+    how = {"price": price_of(name, options), "shard": shard_of(options)}
+    return {**how, **{each: options[each] for each in chosen}}  # type: ignore[literal-required]
+
+
+def shard_of(options: RunOptions) -> Shard | None:
+    """Return the shard that these options name, `COLLECT`, or None for a whole run.
+
+    Raises:
+        UsageError: there is no such shard, or options that need the whole run.
+    """
+    named, collects = options.get("shard"), options.get("collect")
+    if not named and not collects:
+        return None
+    if named and collects:
+        raise UsageError(f"--shard {named} runs a part, and --collect scores all parts. Leave one of them out.")
+    if options.get("annotate"):
+        raise UsageError(
+            "--annotate needs a whole run; --shard and --collect send nothing to a judge. Leave it out, and add it to "
+            "the same command without --shard or --collect when the run is collected."
+        )
+    return COLLECT if not named else Shard.parse(named, os.environ)
 
 
 def price_of(name: str, options: RunOptions) -> "Price | None":

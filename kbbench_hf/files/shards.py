@@ -1,0 +1,309 @@
+"""Shards of a run on several machines: the examples of each one, the claim of its process, and its end.
+
+Machines share the run folder and nothing else: no lock, no clock. A claim is a file that its process rewrites every few
+seconds. Another process watches by its own clock whether the file still changes.
+"""
+
+import functools
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ParamSpec, Self, TypeVar
+
+from kbbench_hf.errors import BusyError, KBBenchError, UsageError
+
+BEAT_S = 2.0
+"""A process rewrites its claim so often."""
+STALE_S = 20.0
+"""A claim that has not changed for so long is taken over; NFS caches attributes for some seconds."""
+LATE_S = (0.5, 2.0, 5.0)
+"""Pauses before a folder is read again: a network disk may show a file late."""
+ARRAY = "SLURM_ARRAY_TASK_"
+_CLAIM = re.compile(r"claim\.(\d+)-of-(\d+)\.(\d+)\.json")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Shard `number` (from 1) of `count`; number 0 claims nothing: see `COLLECT` and `UNCLAIMED`.
+
+    >>> shard = Shard.parse("1/2", {})
+    >>> str(shard), [name for name in "abcdef" if shard.owns(name)], shard.owns(2), shard.owns(3)
+    ('1/2', ['a', 'b', 'c', 'd', 'f'], True, False)
+    """
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str, environment: Mapping[str, str]) -> Self:
+        """Return the shard of `K/N`, or of a task of a Slurm array by its environment.
+
+        Raises:
+            UsageError: it is neither.
+        """
+        found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
+        if text == "slurm":
+            try:
+                task, first, step, count = (int(environment[ARRAY + each]) for each in ("ID", "MIN", "STEP", "COUNT"))
+            except (KeyError, ValueError):
+                raise UsageError(
+                    f"--shard slurm needs {ARRAY}ID, _MIN, _STEP and _COUNT, which tasks of a Slurm array have. "
+                    "Start it with sbatch --array=1-N, or write --shard K/N."
+                ) from None
+            shard = cls((task - first) // step + 1, count)
+        elif found is not None:
+            shard = cls(int(found[1]), int(found[2]))
+        else:
+            raise UsageError(f"{text!r} is no shard; expected K/N with K from 1 to N, or slurm. Write --shard 1/8.")
+        if not 1 <= shard.number <= shard.count:
+            raise UsageError(
+                f"There is no shard {shard}; expected one from 1/{shard.count} to {shard.count}/{shard.count}."
+            )
+        return shard
+
+    def __str__(self) -> str:
+        """Return `K/N`."""
+        return f"{self.number}/{self.count}"
+
+    def owns(self, example: object) -> bool:
+        """Whether an example, by its id, or a batch, by its place, is in this shard, on every machine alike."""
+        # another try of a prompt is in the shard of the first one, which knows that it is needed
+        text = str(example).partition(", try ")[0]
+        place = (
+            example if isinstance(example, int) else int(sha256(text.encode("utf-8", "replace")).hexdigest()[:15], 16)
+        )
+        return self.count > 0 and place % self.count == max(self.number, 1) - 1
+
+    def file_name(self) -> str:
+        """Return the name of a new journal that no other process writes, without `journal.`."""
+        host = re.sub(r"[^\w-]", "-", socket.gethostname())
+        return f"{self.number}-of-{self.count}-{host}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+COLLECT = Shard(0, 0)
+"""Owns nothing: what the shards have journaled is scored, and nothing is sent."""
+UNCLAIMED = Shard(0, 1)
+"""Owns everything, and claims nothing: the base run that each shard of a second stage makes where it is not made."""
+
+
+class ShardEnd(KBBenchError):
+    """A shard has ended: its examples are journaled, and the run has no result yet. No failure."""
+
+    exit_code = 0
+    code = "shard_end"
+
+    def __init__(self, folder: Path, shard: Shard) -> None:
+        self.folder = folder
+        missing = [
+            number for number in range(1, shard.count + 1) if not _marker(folder, Shard(number, shard.count)).exists()
+        ]
+        self.is_last = not missing
+        """Whether all others have ended."""
+        others = f"{len(missing)} of {shard.count} shards have not ended: {_list_numbers(missing)}"
+        super().__init__(f"Shard {shard} of {folder} has ended. {others if missing else 'All shards have ended'}.")
+
+
+class IncompleteError(KBBenchError):
+    """What is to be collected is not all there."""
+
+    def __init__(self, folder: Path, n: int, of: int, what: str) -> None:
+        found = [(int(number), int(count)) for number, count, _ in _claims(folder)]
+        open_ones = "; ".join(
+            f"shards {_list_numbers(numbers)} of {count}"
+            for count in sorted({count for _, count in found})
+            if (numbers := [k for k in range(1, count + 1) if not _marker(folder, Shard(k, count)).exists()])
+        )
+        missing = f"{n:,} of {of:,} {what} are missing" if of else "there is no run"
+        super().__init__(
+            f"{folder} cannot be collected: {missing}{f' ({open_ones} have not ended)' if open_ones else ''}. "
+            "Run the same command with --shard K/N for these shards, then collect again."
+        )
+
+
+def end_shard(shard: Shard | None, folder: Path, n_open: int = 0) -> None:
+    """Leave a marker that a shard has ended, and end its run; do nothing where the run has no claimed shard.
+
+    Raises:
+        ShardEnd: always, where nothing failed.
+        KBBenchError: `n_open` requests failed and may be sent again.
+    """
+    if shard is None or not shard.number:
+        return
+    if n_open:
+        raise KBBenchError(f"{n_open:,} requests of shard {shard} failed. Run the same command again to resend them.")
+    _marker(folder, shard).touch()
+    raise ShardEnd(folder, shard)
+
+
+def check_group(shard: Shard | None, n_processes: int) -> None:
+    """Raise UsageError where a process group, which divides the work itself, is given a shard."""
+    if shard is not None and n_processes > 1:
+        raise UsageError(
+            f"A group of {n_processes} processes divides the work itself; --shard and --collect are for a process "
+            "alone. Start the command without torchrun."
+        )
+
+
+def read_again(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Call a function again, after a pause, where something is missing that another machine may have just written."""
+
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for pause in LATE_S:
+            try:
+                return function(*args, **kwargs)
+            except IncompleteError:
+                time.sleep(pause)
+        return function(*args, **kwargs)
+
+    return called
+
+
+class Claim:
+    """The claim of this process on a shard, kept until `release`; `lost` where another process took it over.
+
+    Each claim is a new file with the next number, made exclusively: of several processes that take over, one succeeds.
+
+    Raises:
+        BusyError: another process runs this shard, or one of a division into another number of shards.
+    """
+
+    def __init__(self, folder: Path, shard: Shard) -> None:
+        check_claims(folder, shard)
+        self._folder, self._shard, self._beats, self.lost = folder, shard, 0, False
+        pid = os.getpid()
+        self._holder = {"host": socket.gethostname(), "machine": _machine(), "pid": pid, "started": _start_of(pid)}
+        self._number = 1 + _newest(folder).get(shard, 0)
+        self._file = _claim_file(folder, shard, self._number)
+        try:
+            with self._file.open("xb") as sink:
+                sink.write(self._content())
+        except FileExistsError:
+            raise _busy(folder, shard, self._file) from None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let the next process take the shard at once."""
+        self._ended.set()
+        self._thread.join()
+        self._file.write_bytes(json.dumps({"released": True}).encode())
+
+    def check(self) -> None:
+        """Raise BusyError where the claim is lost: this process was suspended, or cut off from the disk."""
+        if self.lost:
+            newest = _claim_file(self._folder, self._shard, _newest(self._folder)[self._shard])
+            raise _busy(self._folder, self._shard, newest)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            with suppress(OSError):  # a disk that does not answer now may do so later
+                self.lost = _newest(self._folder).get(self._shard, 0) > self._number
+                self._file.write_bytes(self._content())
+                self._beats += 1
+
+    def _content(self) -> bytes:
+        return json.dumps({**self._holder, "beats": self._beats}).encode() + b"\n"
+
+
+def check_claims(folder: Path, shard: Shard | None) -> None:
+    """Raise BusyError where a process runs this shard, or one of another division; any, where `shard` is None."""
+    watched: dict[Path, tuple[Shard, bytes]] = {}
+    for other, number in _newest(folder).items():
+        file = _claim_file(folder, other, number)
+        if shard is not None and other != shard and other.count == shard.count:
+            continue
+        holder = _holder(file)
+        if holder.get("released"):
+            continue
+        if holder.get("started") and holder.get("machine") == _machine():
+            if _start_of(holder["pid"]) == holder["started"]:
+                raise _busy(folder, other, file)
+        else:
+            watched[file] = other, _bytes_of(file)
+    until = time.monotonic() + STALE_S
+    while watched and time.monotonic() < until:
+        time.sleep(min(0.5, STALE_S / 10))
+        for file, (other, before) in watched.items():
+            if _bytes_of(file) != before and not _holder(file).get("released"):
+                raise _busy(folder, other, file)
+
+
+def _busy(folder: Path, shard: Shard, claim: Path) -> BusyError:
+    holder = _holder(claim)
+    who = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'an unknown host')}"
+    return BusyError(
+        f"Shard {shard} of {folder} is run by {who}; one process runs a shard at a time. "
+        "Wait for that process, or stop it and start this again."
+    )
+
+
+def _claims(folder: Path) -> list[tuple[str, str, str]]:
+    found = (_CLAIM.fullmatch(each.name) for each in folder.glob("claim.*.json"))
+    return [(each[1], each[2], each[3]) for each in found if each is not None]
+
+
+def _newest(folder: Path) -> dict[Shard, int]:
+    """Return the highest number of the claims on each shard."""
+    newest: dict[Shard, int] = {}
+    for number, count, claim in _claims(folder):
+        shard = Shard(int(number), int(count))
+        newest[shard] = max(newest.get(shard, 0), int(claim))
+    return newest
+
+
+def _claim_file(folder: Path, shard: Shard, number: int) -> Path:
+    return folder / f"claim.{shard.number}-of-{shard.count}.{number}.json"
+
+
+def _marker(folder: Path, shard: Shard) -> Path:
+    return folder / f"shard.{shard.number}-of-{shard.count}.done"
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def _holder(file: Path) -> dict[str, Any]:
+    """Return what a claim says; nothing while it is rewritten."""
+    try:
+        found = json.loads(_bytes_of(file))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@functools.cache
+def _machine() -> str:
+    """Return what tells apart machines, their boots and containers, so that process ids can be compared."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
+    return ""
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process started, in ticks since the boot; empty where it has ended, or the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _list_numbers(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:10])) + (" ..." if len(numbers) > 10 else "")

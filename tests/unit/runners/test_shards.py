@@ -1,0 +1,160 @@
+"""Runs in shards: the same files as one process, each shard in one process, and nothing sent twice."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kbbench_hf
+from kbbench_hf.errors import BusyError, UsageError
+from kbbench_hf.files import shards
+from kbbench_hf.files.shards import Claim, IncompleteError, Shard, ShardEnd
+from tests.servers.scripted import MODEL, ScriptedServer
+from tests.servers.sharding import CONCURRENCY, SCORED, kill_shards
+
+
+class Generator:
+    """A local model whose completions depend on the whole batch."""
+
+    name = "local"
+    batch_size = 5
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def generate(self, prompts: Sequence[Any], max_tokens: int) -> list[str]:
+        self.n += len(prompts)
+        size = sum(len(str(each)) for each in prompts)
+        return [json.dumps({"triples": [[str(size), str(len(str(each))), "x"]]}) for each in prompts]
+
+
+class First:
+    """A retriever that finds the first nodes."""
+
+    name = "first"
+    n = 0
+
+    def search(self, queries: Sequence[str], top_k: int) -> list[list[int]]:
+        self.n += len(queries)
+        return [list(range(len(query) % 7, top_k)) for query in queries]
+
+
+def files(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in SCORED]
+
+
+def test_killed_shards_make_the_files_of_one_process_and_send_nothing_twice_but_what_was_under_way(
+    tmp_path: Path,
+) -> None:
+    found = kill_shards(tmp_path, n_shards=3, n_kills=2, latency_s=0.15, limit=40)
+    assert found.results == [True] * 3
+    assert (found.kills, found.refused) == (2, 1)
+    assert found.twice <= 2 * CONCURRENCY
+
+
+@pytest.mark.parametrize(("benchmark", "kind"), [("mini-text2kg", Generator), ("mini-stark", First)])
+def test_batches_are_divided_whole_and_the_number_of_shards_may_change(
+    benchmark: str, kind: type[Generator | First], tmp_path: Path
+) -> None:
+    model, whole, folder = kind(), kind(), tmp_path / "shards"
+    how: dict[str, Any] = {"show": False}
+    kbbench_hf.run(benchmark, whole, out=tmp_path / "whole", **how)
+    with pytest.raises(ShardEnd, match=r"Shard 2/3 of .* has ended. 2 of 3 shards have not ended: 1, 3"):
+        kbbench_hf.run(benchmark, model, out=folder, shard="2/3", **how)
+    assert 0 < model.n < whole.n
+    with pytest.raises(ShardEnd):
+        kbbench_hf.run(benchmark, model, out=folder, shard="1/2", **how)
+    assert not (folder / "predictions.jsonl").exists()
+    kbbench_hf.run(benchmark, model, out=folder, shard="2/2", **how)
+    assert (model.n, files(folder)) == (whole.n, files(tmp_path / "whole"))
+    kbbench_hf.run(benchmark, model, out=folder, collect=True, **how)
+    assert (model.n, files(folder)) == (whole.n, files(tmp_path / "whole"))
+
+
+@pytest.fixture
+def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of whose two shards the first has ended."""
+    monkeypatch.setattr(shards, "LATE_S", (0.0, 0.0))
+    with pytest.raises(ShardEnd):
+        kbbench_hf.run("mini-text2kg", Generator(), out=tmp_path / "run", shard="1/2", show=False)
+    return tmp_path / "run"
+
+
+def test_an_incomplete_run_is_not_collected(half: Path) -> None:
+    before = sorted(half.iterdir())
+    with pytest.raises(IncompleteError, match=r"\d+ of 48 prompts are missing \(shards 2 of 2 have not ended\)"):
+        kbbench_hf.run("mini-text2kg", Generator(), out=half, collect=True, show=False)
+    assert sorted(half.iterdir()) == before
+    with pytest.raises(IncompleteError, match="there is no run"):
+        kbbench_hf.run("mini-text2kg", Generator(), out=half.parent / "none", collect=True, show=False)
+    assert not (half.parent / "none").exists()
+
+
+def test_a_folder_whose_files_show_late_is_read_again(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbbench_hf.files.shards.ShardEnd.is_last", False, raising=False)
+    kbbench_hf.run("mini-text2kg", Generator(), out=half, shard="2/2", show=False)
+    expected, glob, listings = files(half), Path.glob, []
+
+    def late(folder: Path, pattern: str) -> Iterator[Path]:
+        found = sorted(glob(folder, pattern))
+        if folder == half and pattern == "journal*.jsonl":
+            listings.append(len(found))
+            found = found[: len(listings) - 1]  # one more file is seen each time
+        return iter(found)
+
+    monkeypatch.setattr(Path, "glob", late)
+    kbbench_hf.run("mini-text2kg", Generator(), out=half, collect=True, show=False)
+    assert len(listings) == 3 and files(half) == expected
+
+
+def test_what_is_collected_needs_no_server(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"out": tmp_path / "run", "limit": 6, "show": False}
+    with ScriptedServer(answer=lambda _: '{"triples": []}') as server:
+        how["base_url"] = server.url
+        kbbench_hf.run("mini-text2kg", MODEL, **how, shard="1/1")
+    before = files(tmp_path / "run")
+    (tmp_path / "run/predictions.jsonl").unlink()
+    kbbench_hf.run("mini-text2kg", MODEL, **how, collect=True)
+    assert files(tmp_path / "run") == before
+
+
+def test_a_claim_of_another_machine_is_watched_by_ones_own_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "BEAT_S", 0.05)
+    monkeypatch.setattr(shards, "STALE_S", 0.6)
+    shard = Shard(1, 2)
+    first = Claim(tmp_path, shard)
+    monkeypatch.setattr(shards, "_machine", lambda: "another")
+    with pytest.raises(BusyError, match=r"Shard 1/2 of .* is run by process") as caught:
+        Claim(tmp_path, shard)
+    assert caught.value.exit_code == 75
+    with pytest.raises(BusyError):  # another division would send the same prompts
+        Claim(tmp_path, Shard(1, 3))
+    Claim(tmp_path, Shard(2, 2)).release()
+    first._ended.set()  # its process hangs, or its machine is gone
+    first._thread.join()
+    second = Claim(tmp_path, shard)
+    first.lost = shards._newest(tmp_path)[shard] > first._number
+    with pytest.raises(BusyError):
+        first.check()
+    second.release()
+    Claim(tmp_path, Shard(1, 3)).release()
+
+
+def test_tasks_of_a_slurm_array_are_shards() -> None:
+    task = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_STEP": "2"}
+    assert Shard.parse("slurm", {**task, "SLURM_ARRAY_TASK_COUNT": "4"}) == Shard(3, 4)
+    for text in ("0/2", "3/2", "1", "slurm", "1/0"):
+        with pytest.raises(UsageError):
+            Shard.parse(text, task)
+
+
+def test_a_task_of_a_slurm_array_that_runs_everything_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "8")
+    kbbench_hf.run("mini-text2kg", Generator(), out=tmp_path / "run", limit=1)
+    assert "one of 8 tasks of a Slurm array" in capsys.readouterr().err
