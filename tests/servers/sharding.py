@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 def run(url: str, folder: Path, **options: Any) -> None:
     how: dict[str, Any] = {"concurrency": CONCURRENCY, "canary": False, "show": False, "out": folder}
-    kbbench_hf.run(BENCHMARK, MODEL, base_url=url, **how, **options)
+    kbbench_hf.run(BENCHMARK, MODEL, base_url=url, **{**how, **options})
 
 
 def run_shard(url: str, folder: Path, shard: str, options: dict[str, Any]) -> None:
@@ -86,6 +86,6 @@ def kill_shards(place: Path, n_shards: int, n_kills: int, latency_s: float, seed
         if any(each.exitcode for each in shards.values()):
             raise RuntimeError(f"shards ended with {[each.exitcode for each in shards.values()]}")
         n_sent, n_prompts = len(server.times), len(server.attempts) * options.get("repeats", 1)
-        run(server.url, place / "whole", **options)
+        run(server.url, place / "whole", **options, concurrency=64)
     same = [(place / "shards" / name).read_bytes() == (place / "whole" / name).read_bytes() for name in SCORED]
     return Outcome(kills, refused, n_sent - n_prompts, same)
