@@ -64,7 +64,7 @@ class Shard:
         elif found is not None:
             shard = cls(int(found[1]), int(found[2]))
         else:
-            raise UsageError(f"{text!r} is no shard; expected K/N with K from 1 to N, or slurm. Write --shard 1/8.")
+            raise UsageError(f"{text!r} is not a shard; expected K/N with K from 1 to N, or slurm. Write --shard 1/8.")
         if not 1 <= shard.number <= shard.count:
             raise UsageError(
                 f"There is no shard {shard}; expected one from 1/{shard.count} to {shard.count}/{shard.count}."
