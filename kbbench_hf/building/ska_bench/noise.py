@@ -157,9 +157,10 @@ def summed_columns(rows: Sequence[Cells]) -> list[tuple[int, slice]]:
     for first, last in combinations(range(numbers.shape[1] + 1), 2):
         sums, several = numbers[:, first:last].sum(axis=1), np.count_nonzero(numbers[:, first:last], axis=1) > 1
         for column in {*range(numbers.shape[1])} - {*range(first, last)} if last - first > 1 else ():
-            stated = several & ~np.isnan(sums + numbers[:, column])
+            known = ~np.isnan(sums + numbers[:, column])
+            stated = several & known  # where one part alone is not 0, that it is the sum says little
             n_right = np.isclose(sums, numbers[:, column])[stated].sum()
-            if n_right > 2 and n_right >= ADD_UP * stated.sum() and 4 * stated.sum() >= len(rows):
+            if n_right > 2 and n_right >= ADD_UP * stated.sum() and 4 * known.sum() >= len(rows):
                 found.append((column, slice(first, last)))
     return found
 

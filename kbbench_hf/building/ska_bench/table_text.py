@@ -282,6 +282,9 @@ def _row_names(table: LinkedTable, number: StatedNumber, common: Words, kind: Nu
     holding = {
         n: {m for m, cells in enumerate(table.rows) if normal_name(cells[n]) == normal_name(cell)} for n, cell in fit
     }
+    if common is not None:  # "Miller culture (of the Hopewell tradition)" is listed with Miller culture, too
+        for n, cell in fit:
+            holding[n] |= {m for m, cells in enumerate(table.rows) if cells[n].startswith(f"{cell} (")}
     conditions = {n: f"{table.header[n]} is {cell}" for n, cell in fit}
     if common is not None:
         return _spoken_names(table, fit, holding, common, is_person=kind is BORN)

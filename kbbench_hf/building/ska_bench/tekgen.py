@@ -38,6 +38,15 @@ DOUBTED = re.compile(
     r"\b(?:alternate|backup|not|never|planned|unreleased|cancell?ed|declined|rejected|instead|would have)\b"
 )
 """Words of sentences whose facts are skipped: an alternate member of a mission did not fly."""
+_IS = r"\b(?:is|was) an? (?:(?!(?:based|by|film|movie|from|of|on|the|to)\b)[\w-]+ ){0,5}"
+OF_ANOTHER_KIND = {
+    "film": re.compile(
+        rf"{_IS}(?:novel|novella|book|manga|comic|stage play|musical|opera|song|album|game|poem)\b(?! film)"
+    ),
+    "book": re.compile(rf"{_IS}(?:film|movie|song|album|game|opera)\b"),
+    "recording": re.compile(rf"{_IS}(?:film|movie|novel|book|game)\b"),
+}
+"""Noun of a question -> what a sentence says of something that is no such thing: a novel that was filmed is no film."""
 MOSTLY = 0.8
 NEAR = 80
 """How many characters there may be between the word of a relation and its object."""
@@ -194,8 +203,10 @@ class _StatedFacts:
         return "software title" if self._revision > 1 and noun == "program" else noun
 
     def _is_doubted(self, fact: Cells) -> bool:
-        """Return whether a passage that is linked to a fact may deny it."""
-        return any(DOUBTED.search(self._normal[n]) for n in self._stating.get(self._number[fact], ()))
+        """Return whether a passage that is linked to a fact may deny it, or that its head is what it is called."""
+        texts = [self._normal[n] for n in self._stating.get(self._number[fact], ())]
+        other = OF_ANOTHER_KIND.get(PHRASES[fact[1]][0], DOUBTED) if self._revision > 1 else DOUBTED
+        return any(DOUBTED.search(text) or other.search(text) for text in texts)
 
     def _has_rival(self, fact: Cells) -> bool:
         """Return whether a relation of which most entities have one fact has another one of the same entity."""

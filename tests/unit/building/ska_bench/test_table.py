@@ -13,7 +13,13 @@ from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
-from kbbench_hf.building.ska_bench.noise import NoiseLibrary, contradicts_needed_row, key_columns, make_near_rows
+from kbbench_hf.building.ska_bench.noise import (
+    NoiseLibrary,
+    contradicts_needed_row,
+    key_columns,
+    make_near_rows,
+    summed_columns,
+)
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
@@ -159,6 +165,8 @@ def test_no_near_row_contradicts_its_own_sum() -> None:
     wrong = {keys: sum(sum(map(int, row[2:5])) != int(row[5]) for row in near) for keys, near in made.items()}
     assert wrong[0, 1] == 0 < wrong[None] and len(made[0, 1]) > 14
     assert any(row[2:] not in {other[2:] for other in rows[:5]} for row in made[0, 1])
+    single = [(str(n), f"N{n}", "1", "0", "0", "1") for n in range(20)]  # most nations have one medal
+    assert (5, slice(2, 5)) in summed_columns([*rows, *single])
 
 
 def test_for_every_positive_row_there_are_rows_with_one_condition_cell_changed(made_before: tuple) -> None:

@@ -188,6 +188,21 @@ def test_a_comparison_is_worded_as_people_do_and_names_no_title() -> None:
     assert not any(word in each.question for word in ("Captain", "race", " where ", "Class"))
 
 
+def test_a_cell_whose_words_another_row_has_too_names_no_row() -> None:
+    crew = crews()
+    longer = [*map(list, crew.rows)]
+    names = [row[0] for row in longer]
+    for row, other in zip(longer, [*names[1:], names[0]], strict=True):
+        row[0] = f"{row[0]} (with {other})"
+    asked = [each.question for each in compose_comparisons([crew], WORDS, {"t0": 9})]
+    mixed = crew._replace(
+        rows=(*crew.rows, *map(tuple, longer)), links=(*crew.links, *[((),) * len(crew.header)] * len(longer))
+    )
+    left = [each.question for each in compose_comparisons([mixed], WORDS, {"t0": 9})]
+    assert any(name in each for name in names for each in asked)
+    assert not any(name in each for name in names for each in left)
+
+
 @pytest.mark.parametrize("header", ["Cptn", "Captain from", "Eliminated", "Conflict"])
 def test_what_no_word_calls_an_entity_is_not_composed(header: str) -> None:
     crew = crews()

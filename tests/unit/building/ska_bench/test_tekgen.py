@@ -129,6 +129,15 @@ def test_what_a_sentence_may_deny_is_not_asked(tmp_path: Path) -> None:
     assert not make_instances(write(tmp_path / "b", flown)).instances
 
 
+def test_a_novel_is_no_film_even_if_it_was_filmed(tmp_path: Path) -> None:
+    says = "Una is a novel by Bo that was adapted for Ann Ash."
+    stated = [*STATED, ("Una", "director", "Ann Ash", says.replace("a novel by", "a film of the novel by"))]
+    asked = {each.answers for each in make_instances(write(tmp_path / "a", stated)).instances}
+    stated[-1] = (*stated[-1][:3], says)
+    left = {each.answers for each in make_instances(write(tmp_path / "b", stated)).instances}
+    assert ("Ada", "Eve", "Una") in asked and not any("Una" in answers for answers in left)
+
+
 def test_a_name_within_a_longer_one_is_another_name(tmp_path: Path) -> None:
     made = [("Una", "production company", "Cedar Films", "It was produced by Una Brothers and Cedar Films.")]
     made += [("Ivo", "production company", "Cedar Films", "Ivo was produced by Cedar Films.")]
