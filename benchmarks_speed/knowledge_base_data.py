@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbbench_hf.building.stark import facts as stark_facts
+from kbbench_hf.building.stark import release as stark_release
 
-PRIME_TYPES = stark_facts.PRIME.archive.nodes_by_type
-PRIME_RELATIONS = list(stark_facts.PRIME.archive.relations)
+PRIME_TYPES = stark_release.PRIME.archive.nodes_by_type
+PRIME_RELATIONS = list(stark_release.PRIME.archive.relations)
 PRIME_PAIRS = [
     ("ppi", "gene/protein", "gene/protein", 642_150),
     ("carrier", "drug", "gene/protein", 1_728),

@@ -17,8 +17,7 @@ from kbbench_hf.reports.latex import latex
 from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.plots import COLOURS, MARKERS, plot_panels, styles_of
 from kbbench_hf.reports.score_table import CSV_HEADS, WEAK, as_latex, cells, csv_lines, heads_of
-from kbbench_hf.reports.spreadsheet import csv_text
-from kbbench_hf.reports.tables import ordered_warnings
+from kbbench_hf.reports.tables import csv_text, ordered_warnings
 from kbbench_hf.scoring.stored_runs import StoredRuns
 
 MOST_COLUMNS = 10

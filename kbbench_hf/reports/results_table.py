@@ -14,9 +14,9 @@ from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.html import templates
 from kbbench_hf.reports.latex import bold, latex, tabular
-from kbbench_hf.reports.spreadsheet import csv_text
 from kbbench_hf.reports.tables import (
     clusters_text,
+    csv_text,
     directed_label,
     interval,
     label,

@@ -1,10 +1,13 @@
 """Results as tables in a terminal: rounded scores, each with its confidence interval."""
 
+import csv
+import io
 import math
 import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a text that begins with one of these for a formula."""
 MOST_NOTES = 3
 """Maximum number of warnings and notes that are printed without --notes."""
 EXPANSIONS = {
@@ -276,3 +281,19 @@ def place_words(result: Result) -> str:
         return f"[dim]{len(result.ids):,} examples{clusters_text(result)}, {result.versions['format']}[/dim]"
     config = "" if result.config == "default" else f"{result.config}, "
     return f"[dim]{config}{result.split}, mode {result.mode}, data {result.dataset_revision[:8]}[/dim]"
+
+
+def csv_text(heads: Sequence[str], lines: Iterable[Sequence[str | float | Decimal]]) -> str:
+    r"""Return lines as CSV; a text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    >>> csv_text(["system", "difference"], [["=1+1", -0.5]])
+    "system,difference\n'=1+1,-0.5\n"
+    """
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(
+        [f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell for cell in line]
+        for line in lines
+    )
+    return sink.getvalue()

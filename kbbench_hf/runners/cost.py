@@ -81,13 +81,18 @@ class Budget:
     """
 
     def __init__(
-        self, max_requests: int | None = None, max_cost: float | None = None, price: Price | None = None
+        self,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
+        price: Price | None = None,
+        *,
+        n_requests: int = 0,
+        spent: float = 0.0,
     ) -> None:
         if max_cost is not None and price is None:
             raise UsageError("--max-cost needs a price: give a dated price file (--prices FILE).")
         self.max_requests, self.max_cost, self.price = max_requests, max_cost, price
-        self.requests = 0
-        self.spent = 0.0
+        self.requests, self.spent = n_requests, spent
 
     def take(self) -> None:
         """Take one request out of the budget, before it is sent.

@@ -5,7 +5,7 @@ Benchmarks, judges and the reranker pass a mapping of ids to prompts; the model 
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -19,6 +19,7 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, read_again
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
+from kbbench_hf.runners.batch_requests import answer_in_batches
 from kbbench_hf.runners.context_overflow import ContextCheck
 from kbbench_hf.runners.cost import Budget, Price
 from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, Job, Sampling, Work
@@ -96,8 +97,8 @@ def generate(
     `structured` sends each prompt's JSON schema and counts the responses that violate it. `concurrency`, `attempts`,
     budgets and the canary are for models with `complete`. The processes of a model's group share the work.
 
-    With a `shard`, only its prompts are sent, or its batches of a local model; the run returned is theirs alone, and no
-    predictions are written. With `COLLECT`, nothing is sent.
+    With a `shard`, only its prompts or batches are answered and returned, and no predictions are written. With
+    `COLLECT`, nothing is sent.
 
     Raises:
         BusyError: another process runs in this folder.
@@ -105,29 +106,22 @@ def generate(
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call resumes it.
         IncompleteError: with `COLLECT`, a prompt has no record.
     """
-    work = Work(prompts, sampling or Sampling(), repeats, structured)
-    parse = parse_once(parse) if parse is not None else None
-    meter = Meter(price)
+    work, meter = Work(prompts, sampling or Sampling(), repeats, structured), Meter(price)
     chat = hasattr(model, "complete")
+    parse = parse_once(parse) if parse is not None else None
     if not chat and (max_requests is not None or max_cost is not None):
         raise UsageError(NO_BUDGET)
-    rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
-    if n_processes > 1:
-        check_group(shard, n_processes)
-        check_shared(group(), folder)
-        check_same(group(), {"model": name_of(model)})
+    rank, n_processes = _join_group(model, folder, shard)
     writes, collects = rank == 0 and shard != COLLECT, shard == COLLECT
     whole = shard is None or collects
-    servers = {"allow_other": allow_other_server, "one": one_server, "shared": shard is not None}
-    identity = Identity(folder, writes=writes, **servers)
+    identity = Identity(folder, writes=writes, allow_other=allow_other_server, one=one_server, shared=shard is not None)
 
     def observe(outcome: Record) -> None:
         meter.add(outcome)
         identity.observe(outcome)
 
     with _interruptible(), Journal(folder, rank if shard is None else shard, observe=observe) as journal:
-        budget = Budget(max_requests, max_cost, price)
-        budget.requests, budget.spent = meter.n_requests, meter.cost or 0.0
+        budget = Budget(max_requests, max_cost, price, n_requests=meter.n_requests, spent=meter.cost or 0.0)
         meter.start()
         stopped: KBBenchError | None = None
         limit: TimeoutLimit | None = None
@@ -146,28 +140,19 @@ def generate(
                 name = identity.servers[0]["name"] if chat and identity.servers else identity.meet(model)
                 keys = _collect_keys(work, name, journal, context.n_characters if chat else {})
             elif chat:
-                from kbbench_hf.llm.concurrency import run
-                from kbbench_hf.runners.chat_requests import RequestSender
-
-                sender = RequestSender(cast(Chat, model), record, budget, concurrency=concurrency, attempts=attempts)
+                sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
                 limit = sender.gate.timeouts
-                keys, stopped = run(
-                    _generate_by_chat(
-                        sender, work, journal, meter, identity, advance, canary, context.n_characters, shard
-                    )
+                keys, stopped = _run_requests(
+                    sender, work, journal, meter, identity, advance, canary, context.n_characters, shard
                 )
                 if stopped is not None and not (partial and whole and any(key in journal for key in keys)):
                     raise stopped
             else:
-                from kbbench_hf.runners.batch_requests import answer_in_batches
-
                 name = identity.meet(model)
                 keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance, shard)
         if n_processes > 1:
             wait_for_everyone(model)
-            meter = Meter(price)
-            journal.reload(meter.add)
-            keys = [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
+            meter, keys = _read_group(work, name, journal, price)
         context.most = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
         records = _mark_not_sent(context.watch(journal.read(keys)), work, stopped)
         written = folder if parse is not None and rank == 0 and whole else None
@@ -177,6 +162,23 @@ def generate(
         wait_for_everyone(model)  # so that every process finds the predictions when this returns
     summary, warnings = _complete(summary, stopped, limit, context, identity, structured=structured)
     return Generation(summary, journal, keys, stopped, warnings, predictions)
+
+
+def _join_group(model: LanguageModel, folder: Path, shard: Shard | None) -> tuple[int, int]:
+    """Return the number of this process and how many run together, which see one folder and have one model."""
+    rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
+    if n_processes > 1:
+        check_group(shard, n_processes)
+        check_shared(group(), folder)
+        check_same(group(), {"model": name_of(model)})
+    return rank, n_processes
+
+
+def _read_group(work: Work, name: str, journal: Journal, price: Price | None) -> tuple[Meter, list[str]]:
+    """Return the counts of what all processes wrote, and the keys of all jobs."""
+    meter = Meter(price)
+    journal.reload(meter.add)
+    return meter, [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
 
 
 def _complete(
@@ -262,6 +264,21 @@ def _interruptible() -> Iterator[None]:
 def wait_for_everyone(model: LanguageModel) -> None:
     """Wait for all processes of a model's group, if it has one."""
     getattr(model, "wait_for_everyone", lambda: None)()
+
+
+def _request_sender(
+    model: Chat, record: Callable[[Record], None], budget: Budget, concurrency: int, attempts: int
+) -> "RequestSender":
+    from kbbench_hf.runners.chat_requests import RequestSender  # imports asyncio, as below
+
+    return RequestSender(model, record, budget, concurrency=concurrency, attempts=attempts)
+
+
+def _run_requests(*arguments: Any) -> tuple[list[str], KBBenchError | None]:
+    """Run `_generate_by_chat` to its end."""
+    from kbbench_hf.llm.concurrency import run
+
+    return run(_generate_by_chat(*arguments))
 
 
 async def _generate_by_chat(

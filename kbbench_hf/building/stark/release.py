@@ -1,13 +1,14 @@
 """Builder of the STaRK datasets from the release (Hugging Face snap-stanford/stark, commit 88269e2).
 
-`questions` parses the questions, `archives` the knowledge bases; `facts` has their expected sizes.
+`questions` parses the questions, `archives` the knowledge bases; `facts.toml` has their expected sizes.
 """
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,9 +19,16 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
-from kbbench_hf.building.stark.archives import read_archive
-from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME, StarkRelease
-from kbbench_hf.building.stark.questions import HUMAN, HUMAN_WRITTEN, INDEXES, QUESTIONS, SYNTHESIZED, read_questions
+from kbbench_hf.building.stark.archives import Archive, read_archive
+from kbbench_hf.building.stark.questions import (
+    HUMAN,
+    HUMAN_WRITTEN,
+    INDEXES,
+    QUESTIONS,
+    SYNTHESIZED,
+    QuestionFacts,
+    read_questions,
+)
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import write_dataset
@@ -30,6 +38,7 @@ from kbbench_hf.metrics.topics import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 _CARDS = Path(__file__).with_name("cards")
+_FACTS = tomllib.loads(Path(__file__).with_name("facts.toml").read_text(encoding="utf-8"))
 CONFIGS = ("queries", "nodes", "edges", "schema")
 _NO_QUESTIONS = (
     ". Expected the files of huggingface.co/datasets/snap-stanford/stark, or the folder of one dataset. Give that with "
@@ -39,6 +48,46 @@ _NO_ARCHIVE = (
     ", the knowledge base. Expected the files of huggingface.co/datasets/snap-stanford/stark. For the questions alone: "
     "--configs queries."
 )
+
+
+@dataclass(frozen=True)
+class StarkRelease:
+    """One of the three datasets: its name in the release, and what is known of its files."""
+
+    dataset: str
+    name: str
+    questions: QuestionFacts
+    archive: Archive
+    lists_templates: bool = True
+    """Whether the paper lists all templates; of Amazon it says that relations are combined."""
+
+
+def _release(name: str) -> StarkRelease:
+    facts = _FACTS[name]
+    return StarkRelease(
+        facts["dataset"],
+        name,
+        QuestionFacts(
+            n_nodes=facts["n_nodes"],
+            candidates=range(*facts["candidates"]),
+            counts={what: tuple(values) for what, values in facts["counts"].items()},
+            known_wrong={(int(answer),): tuple(why) for answer, why in facts.get("known_wrong", {}).items()},
+            ids_are_answers=facts.get("ids_are_answers", False),
+        ),
+        Archive(
+            folder=facts["folder"],
+            node_types=tuple(facts["node_types"]),
+            relations=tuple(facts["relations"]),
+            n_nodes=facts["n_nodes"],
+            n_edges=facts.get("n_edges"),
+            nodes_by_type=facts.get("nodes_by_type", {}),
+            without_type_names=facts.get("without_type_names", False),
+        ),
+        lists_templates=facts.get("lists_templates", True),
+    )
+
+
+AMAZON, MAG, PRIME = map(_release, ("amazon", "mag", "prime"))
 
 
 def build(release: StarkRelease, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:

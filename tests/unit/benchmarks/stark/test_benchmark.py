@@ -106,7 +106,7 @@ def test_a_wrong_candidate_is_named(examples, answer, words):
 
 def test_test_0_1_where_the_source_had_no_list_is_explained(tmp_path, shared):
     build_from = shared / "data/stark/prime"
-    from kbbench_hf.building.stark.facts import PRIME as RELEASE
+    from kbbench_hf.building.stark.release import PRIME as RELEASE
     from kbbench_hf.files.datasets import DatasetFolder
 
     build(RELEASE, build_from, tmp_path / "stark-prime", ["queries"])
@@ -116,7 +116,7 @@ def test_test_0_1_where_the_source_had_no_list_is_explained(tmp_path, shared):
 
 
 def test_a_real_run_scores_as_the_official_evaluator_did(shared, tmp_path):
-    from kbbench_hf.building.stark.facts import AMAZON as RELEASE
+    from kbbench_hf.building.stark.release import AMAZON as RELEASE
     from kbbench_hf.files.datasets import DatasetFolder
 
     csv.field_size_limit(1 << 24)

@@ -145,8 +145,8 @@ def read_all(files: list[Path]) -> list[tuple[str, object]]:
 
 
 if __name__ == "__main__":
-    from kbbench_hf.building.stark import facts as stark_facts
+    from kbbench_hf.building.stark import release as stark_release
 
     release, out = sys.argv[1:]
-    known = getattr(stark_facts, release.upper()).archive
+    known = getattr(stark_release, release.upper()).archive
     write(Path(out), parts(known), known.folder)

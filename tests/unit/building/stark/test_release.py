@@ -10,9 +10,8 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.building.stark import archives
-from kbbench_hf.building.stark.facts import AMAZON, MAG, PRIME
 from kbbench_hf.building.stark.questions import QuestionFacts
-from kbbench_hf.building.stark.release import build
+from kbbench_hf.building.stark.release import AMAZON, MAG, PRIME, build
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 
