@@ -9,7 +9,7 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.published import date_of
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.metrics.significance import ALPHA
-from kbbench_hf.reports import spreadsheet
+from kbbench_hf.reports import tables
 from kbbench_hf.reports.latex import bold, latex, tabular
 
 PAGE = 50
@@ -204,7 +204,7 @@ def csv_text(rows: Sequence[Row], shown: Sequence[BoardColumn]) -> str:
         heads += [column.heading, *(["p"] if column.beside is _test else ends)]
     heads += ["year", "source", "paper"]
     lines = [[row.id, *(each for column in shown for each in _cell_values(column, row)), *_source(row)] for row in rows]
-    return spreadsheet.csv_text(heads, lines)
+    return tables.csv_text(heads, lines)
 
 
 def year_of(row: Row) -> str:

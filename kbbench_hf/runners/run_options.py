@@ -312,7 +312,8 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
     if not any(spec.model and spec.name in EMBEDDERS for spec in _parts(parse(model))):
         raise UsageError(
             f"{model!r} has no embedding model that {own['base_url']} could serve; expected "
-            f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, or write dense:MODEL."
+            f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, write dense:MODEL, or let a language "
+            f"model there re-rank: --model {model} --rerank llm:NAME."
         )
     from kbbench_hf.runners.served_embedder import ServedEmbedder
 

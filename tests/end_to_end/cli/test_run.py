@@ -160,7 +160,11 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent_or_written(kbben
         (["--model", "bm25", "--dry-run"], "--dry-run is for language models; mini-stark evaluates retrievers"),
         (
             ["--model", "bm25", "--base-url", "http://127.0.0.1:9"],
-            "can re-rank its results (--model bm25 --rerank llm:bm25)",
+            "let a language model there re-rank: --model bm25 --rerank llm:NAME",
+        ),
+        (
+            ["--model", "my-llm", "--base-url", "http://127.0.0.1:9"],
+            "can re-rank its results (--model bm25 --rerank llm:my-llm)",
         ),
         (
             ["--model", "bm25", "--rerank", "llm:x", "--max-cost", 1, "--base-url", "http://127.0.0.1:9"],
