@@ -118,8 +118,10 @@ def _export_record(folder: Path, result: PlainResult, scored: datetime, options:
     from kbbench_hf.runners.replay import replay
 
     run = read_json(folder / RUN) if (folder / RUN).is_file() else {}
-    said = {each.walk.id: each.messages for each in replay(folder)} if "agent" in run.get("settings", {}) else {}
-    place, notes = write_record(folder, result, run, scored, options, said)
+    conversations = (
+        {each.walk.id: each.messages for each in replay(folder)} if "agent" in run.get("settings", {}) else {}
+    )
+    place, notes = write_record(folder, result, run, scored, options, conversations)
     echo("\n".join([str(place), *notes]))
 
 

@@ -51,7 +51,7 @@ class Shard:
         Raises:
             UsageError: it is neither.
         """
-        found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
+        match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
         if text == "slurm":
             try:
                 task, first, step, count = (int(environment[ARRAY + each]) for each in ("ID", "MIN", "STEP", "COUNT"))
@@ -61,8 +61,8 @@ class Shard:
                     "Start it with sbatch --array=1-N, or write --shard K/N."
                 ) from None
             shard = cls((task - first) // step + 1, count)
-        elif found is not None:
-            shard = cls(int(found[1]), int(found[2]))
+        elif match is not None:
+            shard = cls(int(match[1]), int(match[2]))
         else:
             raise UsageError(f"{text!r} is not a shard; expected K/N with K from 1 to N, or slurm. Write --shard 1/8.")
         if not 1 <= shard.number <= shard.count:
@@ -117,10 +117,10 @@ class IncompleteError(KBBenchError):
     """What is to be collected is not all there."""
 
     def __init__(self, folder: Path, n: int, of: int, what: str) -> None:
-        found = [(int(number), int(count)) for number, count, _ in _claims(folder)]
+        claimed = [(int(number), int(count)) for number, count, _ in _claims(folder)]
         open_ones = "; ".join(
             f"shards {_list_numbers(numbers)} of {count}"
-            for count in sorted({count for _, count in found})
+            for count in sorted({count for _, count in claimed})
             if (numbers := [k for k in range(1, count + 1) if not _marker(folder, Shard(k, count)).exists()])
         )
         missing = f"{n:,} of {of:,} {what} are missing" if of else "there is no run"
@@ -250,8 +250,8 @@ def _busy(folder: Path, shard: Shard, claim: Path) -> BusyError:
 
 
 def _claims(folder: Path) -> list[tuple[str, str, str]]:
-    found = (_CLAIM.fullmatch(each.name) for each in folder.glob("claim.*.json"))
-    return [(each[1], each[2], each[3]) for each in found if each is not None]
+    matches = (_CLAIM.fullmatch(each.name) for each in folder.glob("claim.*.json"))
+    return [(each[1], each[2], each[3]) for each in matches if each is not None]
 
 
 def _newest(folder: Path) -> dict[Shard, int]:
@@ -281,10 +281,10 @@ def _bytes_of(file: Path) -> bytes:
 def _holder(file: Path) -> dict[str, Any]:
     """Return what a claim says; nothing while it is rewritten."""
     try:
-        found = json.loads(_bytes_of(file))
+        content = json.loads(_bytes_of(file))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 @functools.cache

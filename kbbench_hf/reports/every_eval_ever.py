@@ -90,7 +90,12 @@ RELATIONSHIPS: list[str] = _SOURCE["evaluator_relationship"]["enum"]
 
 
 def write_record(
-    folder: Path, result: PlainResult, run: Row, scored: datetime, options: RecordOptions, said: Mapping[Id, Messages]
+    folder: Path,
+    result: PlainResult,
+    run: Row,
+    scored: datetime,
+    options: RecordOptions,
+    conversations: Mapping[Id, Messages],
 ) -> tuple[Path, list[str]]:
     """Write the record of a run and its samples into `every_eval_ever` in the run's folder.
 
@@ -100,7 +105,7 @@ def write_record(
         run: what `run.json` holds; empty for predictions that were made elsewhere.
         scored: when it was scored.
         options: what the run does not record.
-        said: id -> conversation of an agent; empty for other runs.
+        conversations: id -> messages of an agent; empty for other runs.
 
     Returns:
         The file of the record, and notes on what it leaves out.
@@ -121,7 +126,7 @@ def write_record(
     texts, outputs = _texts(result), {row["id"]: row for row in _json_lines(folder / "predictions.jsonl")}
     kind, lines = benchmark(result["benchmark"]).scoring.answer, list[str]()
     for row in values:
-        content = _content(texts, kind, row["id"], outputs.get(row["id"], {}), said.get(row["id"], ()))
+        content = _content(texts, kind, row["id"], outputs.get(row["id"], {}), conversations.get(row["id"], ()))
         samples = _samples(record, row, content, load_schema(options.schema, "instance_level_eval")["version"])
         lines += [json.dumps(sample, ensure_ascii=False, allow_nan=False) + "\n" for sample in samples]
     if lines:
@@ -209,15 +214,18 @@ def _metric_record(
 
 def _uncertainty(score: PlainScore, values: Sequence[float | None]) -> Record:
     """Return the interval, and the standard error where the score is the plain mean of the values."""
-    found: Record = {"num_samples": score["n_scored"]}
+    uncertainty: Record = {"num_samples": score["n_scored"]}
     low, high = score["ci95"]
     if low is not None and high is not None:
-        found["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE}
+        uncertainty["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE}
     given = [value for value in values if value is not None]
     if len(given) > 1 and math.isclose(math.fsum(given) / len(given), score["value"] or 0, abs_tol=1e-9):
-        found["standard_deviation"] = statistics.stdev(given)
-        found["standard_error"] = {"value": found["standard_deviation"] / len(given) ** 0.5, "method": "analytic"}
-    return found
+        uncertainty["standard_deviation"] = statistics.stdev(given)
+        uncertainty["standard_error"] = {
+            "value": uncertainty["standard_deviation"] / len(given) ** 0.5,
+            "method": "analytic",
+        }
+    return uncertainty
 
 
 def _samples(record: Record, values: Row, content: Record, schema_version: str) -> Iterator[Record]:

@@ -68,9 +68,9 @@ class SearchServer:
         """
         results = self.request(queries, top_k).get("results")
         if not isinstance(results, list) or len(results) != len(queries):
-            found = f"{len(results)} lists" if isinstance(results, list) else repr(results)[:80]
+            actual = f"{len(results)} lists" if isinstance(results, list) else repr(results)[:80]
             raise DataError(
-                f"{self._url} replied with results = {found} to {len(queries)} queries; expected one list for each. "
+                f"{self._url} replied with results = {actual} to {len(queries)} queries; expected one list for each. "
                 'Fix the server: {"results": [[{"id": ..., "score": ...}, ...], ...]}.'
             )
         return pad([self._parse(*each, top_k) for each in zip(queries, results, strict=True)], top_k)
@@ -106,8 +106,8 @@ class SearchServer:
     def _parse(self, query: str, results: object, top_k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the places among the candidates and the scores of one query's results."""
         if not isinstance(results, list) or len(results) > top_k:
-            found = f"{len(results)} results" if isinstance(results, list) else repr(results)[:80]
-            raise self._refuse(query, found, f"a list of at most {top_k}", "Cut the list at top_k")
+            actual = f"{len(results)} results" if isinstance(results, list) else repr(results)[:80]
+            raise self._refuse(query, actual, f"a list of at most {top_k}", "Cut the list at top_k")
         ranked: dict[int, float] = {}
         last = math.inf
         for number, each in enumerate(results, start=1):
@@ -129,5 +129,5 @@ class SearchServer:
         order = np.lexsort((places, -scores))
         return places[order], scores[order]
 
-    def _refuse(self, query: str, found: str, expected: str, remedy: str) -> DataError:
-        return DataError(f"{self._url} replied to {query[:60]!r} with {found}; expected {expected}. {remedy}.")
+    def _refuse(self, query: str, actual: str, expected: str, remedy: str) -> DataError:
+        return DataError(f"{self._url} replied to {query[:60]!r} with {actual}; expected {expected}. {remedy}.")

@@ -90,8 +90,8 @@ class HarnessTask:
         examples = replace(task.examples, rows=group)
         scores = task.benchmark.scoring.score(examples, answers, task.task_key.mode)
         place = next(place for place, each in enumerate(group) if each["id"] == row["id"])
-        found = {metric: float(scores.values[metric][place]) for metric in self.metrics}
-        return {metric: value for metric, value in found.items() if not np.isnan(value)}
+        values = {metric: float(scores.values[metric][place]) for metric in self.metrics}
+        return {metric: value for metric, value in values.items() if not np.isnan(value)}
 
     @cached_property
     def metrics(self) -> Sequence[str]:

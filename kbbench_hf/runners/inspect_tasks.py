@@ -50,9 +50,9 @@ def benchmark_scores(**options: Any) -> Metric:
     def aggregate(scores: list[SampleScore]) -> Value:
         if not scores:
             return {}
-        found = harness_task(options)
-        result = found.result(each.score.metadata["prediction"] for each in scores if each.score.metadata)
-        values = {name: result.scores[name].value for name in found.metrics if name in result.scores}
+        bench = harness_task(options)
+        result = bench.result(each.score.metadata["prediction"] for each in scores if each.score.metadata)
+        values = {name: result.scores[name].value for name in bench.metrics if name in result.scores}
         counts = {name: float(result.counters[name]) for name in COUNTERS}
         return {name: value for name, value in values.items() if not math.isnan(value)} | counts
 
@@ -65,12 +65,12 @@ def benchmark_scorer(**options: Any) -> Scorer:
     """Return the scorer of a benchmark: the values of an example, its answer, and the verdict on each part of it."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        found, output = harness_task(options), state.output
+        bench, output = harness_task(options), state.output
         error = find_inspect_failure(output.model_dump()) if output.choices else "no_choices"  # the request failed
-        row = found.prediction(state.sample_id, output.completion, error)
-        explained, failure = found.explanation(row), found.failure(row)
+        row = bench.prediction(state.sample_id, output.completion, error)
+        explained, failure = bench.explanation(row), bench.failure(row)
         return Score(
-            value=found.values(row),
+            value=bench.values(row),
             answer="\n".join(part for part, _ in explained.answer),
             explanation=failure or "\n".join(f"{verdict}: {part}" for part, verdict in explained.answer),
             reason=_REASONS.get(failure, "no_response") if failure else None,
@@ -89,14 +89,14 @@ def benchmark_task(options: Mapping[str, Any]) -> Task:
         ClickException: an unknown name or option, or a benchmark without prompts; `inspect` shows the message alone.
     """
     try:
-        found = harness_task(options)
+        bench = harness_task(options)
     except KBBenchError as error:
         raise ClickException(str(error)) from error
-    prompts, of = found.prompted.prompts, found.prompted.task
-    for warning in found.prompted.warnings():
+    prompts, eval_task = bench.prompted.prompts, bench.prompted.task
+    for warning in bench.prompted.warnings():
         getLogger(__name__).warning("%s %s", warning.message, warning.remedy)
     return Task(
-        dataset=MemoryDataset([_sample(found, example) for example in prompts], name=of.benchmark.dataset),
+        dataset=MemoryDataset([_sample(bench, example) for example in prompts], name=eval_task.benchmark.dataset),
         scorer=benchmark_scorer(**options),
         metrics=[benchmark_scores(**options)],
         config=GenerateConfig(
@@ -105,14 +105,14 @@ def benchmark_task(options: Mapping[str, Any]) -> Task:
             stop_seqs=list(next(iter(prompts.values())).stop) or None,
         ),
         score_on_error=True,
-        version=of.version or 0,
-        metadata={SETTINGS: {**found.settings(), "parser": found.parser, "mode": of.task_key.mode}},
+        version=eval_task.version or 0,
+        metadata={SETTINGS: {**bench.settings(), "parser": bench.parser, "mode": eval_task.task_key.mode}},
     )
 
 
-def _sample(found: HarnessTask, example: Id) -> Sample:
-    messages = [_MESSAGES[each["role"]](content=each["content"]) for each in found.prompted.prompts[example].messages]
-    return Sample(messages, target=found.gold(example) or "", id=example)
+def _sample(bench: HarnessTask, example: Id) -> Sample:
+    messages = [_MESSAGES[each["role"]](content=each["content"]) for each in bench.prompted.prompts[example].messages]
+    return Sample(messages, target=bench.gold(example) or "", id=example)
 
 
 def _register(name: str) -> None:

@@ -111,11 +111,11 @@ class ServedEmbedder:
             with whole_file(probe) as out:
                 np.save(out, self._probe[0])
             write_text(file, json.dumps({"characters": limit, "n_texts": n, "n": len(texts)}))
-        found = json.loads(file.read_bytes())
-        if found["n_texts"]:
+        stored = json.loads(file.read_bytes())
+        if stored["n_texts"]:
             message = (
-                f"{self._client.base_url} reads about the first {found['characters']:,} characters of a long text and "
-                f"ignores the rest; {found['n_texts']:,} of {found['n']:,} texts are longer."
+                f"{self._client.base_url} reads about the first {stored['characters']:,} characters of a long text and "
+                f"ignores the rest; {stored['n_texts']:,} of {stored['n']:,} texts are longer."
             )
             remedy = "Raise the server's limit if the model allows for it, or use multi:MODEL, which encodes chunks."
             self._warnings.append(ScoreWarning("truncated_texts", message, remedy))
@@ -232,9 +232,9 @@ def read_embeddings(reply: object, n: int, dimension: int | None, where: str) ->
     return vectors
 
 
-def _unusable(where: str, found: str, expected: str) -> DataError:
+def _unusable(where: str, actual: str, expected: str) -> DataError:
     return DataError(
-        f"{where} returned {found}; expected {expected}. Vectors received before are kept: see the server's log, and "
+        f"{where} returned {actual}; expected {expected}. Vectors received before are kept: see the server's log, and "
         "run the same command again."
     )
 

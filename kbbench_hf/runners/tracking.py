@@ -32,8 +32,8 @@ def check_tracker(name: str | None) -> None:
         return
     if name not in TRACKERS:
         raise unknown_name("tracker", name, TRACKERS)
-    found = find_spec(name)
-    if found is None or found.origin is None:  # without an origin it is a folder ./wandb of earlier runs
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:  # without an origin it is a folder ./wandb of earlier runs
         raise UsageError(f"--log-to {name} needs the package {name}; it is not installed. Type: pip install {name}")
 
 

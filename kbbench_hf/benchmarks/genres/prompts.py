@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from string import Template
 
-from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
+from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions, object_schema
 from kbbench_hf.benchmarks.genres.closed import Pair, offered_pairs
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.generative_re import TOPIC_MODES
@@ -27,13 +27,8 @@ _SCOPES = {
 }
 _SCHEMA = json.loads(Path(__file__).with_name("reply_schema.json").read_text(encoding="utf-8"))
 _PARTS = ("subject", "relation", "object")
-_TRIPLE = {
-    "type": "object",
-    "properties": {part: {"type": "string"} for part in _PARTS},
-    "required": [*_PARTS],
-    "additionalProperties": False,
-}
-_NAMED_SCHEMA = {**_SCHEMA, "properties": {"triples": {"type": "array", "items": _TRIPLE}}}
+_TRIPLE = object_schema(**{part: {"type": "string"} for part in _PARTS})
+_NAMED_SCHEMA = object_schema(triples={"type": "array", "items": _TRIPLE})
 _MAX_TOKENS = {"sentence": 512, "bag": 512, "document": 2048}
 
 

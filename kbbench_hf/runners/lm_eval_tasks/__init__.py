@@ -25,9 +25,9 @@ class ExampleValue(float):
 
     def __new__(cls, value: float, prediction: Row | None = None) -> "ExampleValue":
         """Return a value; a copy of one in another process gets its prediction afterwards."""
-        found = super().__new__(cls, value)
-        found.prediction = prediction or {}
-        return found
+        example_value = super().__new__(cls, value)
+        example_value.prediction = prediction or {}
+        return example_value
 
 
 class BenchmarkTask(Task):  # type: ignore[misc]
@@ -41,8 +41,8 @@ class BenchmarkTask(Task):  # type: ignore[misc]
     def __init__(self, config: Mapping[str, Any]) -> None:
         metadata = config["metadata"]
         self._task = harness_task({name: metadata[name] for name in OPTIONS if name in metadata})
-        of = self._task.prompted.task
-        self.VERSION = of.version or of.revision[:8]
+        eval_task = self._task.prompted.task
+        self.VERSION = eval_task.version or eval_task.revision[:8]
         self._docs = [{"id": name, "gold": self._task.gold(name)} for name in self._task.rows]
         self._usual = self._request(self._docs[0])
         self._config = TaskConfig(
