@@ -1,15 +1,16 @@
-"""`kbbench export`: write the scores, rankings or conversations of a run in formats of other tools."""
+"""`kbbench export`: write a run in formats of other tools, or a knowledge base as plain files."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from kbbench_hf.benchmarks import name_of_path
 from kbbench_hf.benchmarks.answers import IDS
 from kbbench_hf.benchmarks.retrieval import grades_of
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.datasets import MANIFEST, read_json
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.hub.publish import open_pull_request
 from kbbench_hf.hub.repository import check_name
@@ -20,20 +21,22 @@ from kbbench_hf.scoring.eval_task import RUN, resolve_task, system_name
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import PlainResult, read_result
 
-TRAJECTORIES = "trajectories"
+TRAJECTORIES, GRAPH_FILES = "trajectories", "graph-files"
 
 
 @click.command()
-@click.argument("run", type=FilePath(exists=True))
+@click.argument("run", type=FilePath())
 @click.option(
     "--as",
     "target",
-    type=click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES]),
+    type=click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES, GRAPH_FILES]),
     default="hub",
     show_default=True,
     help="hub: .eval_results of a model on the Hub; eee: record of Every Eval Ever; trec: run and qrels for trec_eval "
-    "and ir_measures; ranx: run and qrels for ranx; trajectories: conversations of an agent, to train on with TRL.",
+    "and ir_measures; ranx: run and qrels for ranx; trajectories: conversations of an agent, to train on with TRL; "
+    "graph-files: a knowledge base as JSON Lines and TSV.",
 )
+@click.option("--out", type=FilePath(), help="graph-files: new output folder.  [default: RUN-graph-files]")
 @click.option(
     "--all",
     "of_all",
@@ -63,6 +66,7 @@ TRAJECTORIES = "trajectories"
 def command(
     run: Path,
     target: str,
+    out: Path | None,
     of_all: bool,
     source_url: str | None,
     pull_request: str | None,
@@ -78,13 +82,26 @@ def command(
 
     --as trajectories writes the conversations of an agent on the training split, as messages with tool calls.
 
+    --as graph-files writes a knowledge base as files, for agents that write programs. RUN is the name of a dataset.
+    The gold answers are in a folder of their own, private.
+
     --as eee writes a record and its samples into RUN/every_eval_ever/data, in the layout of the datastore.
 
     Examples:
       kbbench export runs/my-run --as trec
       kbbench export runs/my-run --as hub --pull-request my-org/my-model
       kbbench export runs/my-run --as eee --organization my-org --model my-org/my-model
+      kbbench export mini-stark --as graph-files
     """
+    if target == GRAPH_FILES:
+        _export_graph(run, out)
+        return
+    if out is not None:
+        raise UsageError(f"--out {out} is for --as {GRAPH_FILES}; --as {target} writes next to the run. Leave it out.")
+    if not run.exists():
+        raise UsageError(
+            f"{run} does not exist; expected a run folder or a result.json. Is it a dataset? --as {GRAPH_FILES}"
+        )
     if pull_request:
         check_name(pull_request)
     if target in RANKING_FILES:
@@ -111,6 +128,15 @@ def command(
     echo(f"{place}")
     if pull_request:
         echo(open_pull_request(pull_request, result["benchmark"], text))
+
+
+def _export_graph(dataset: Path, out: Path | None) -> None:
+    """Write the knowledge base and the questions of a dataset as plain files."""
+    from kbbench_hf.reports.graph_files import write_graph_files
+
+    name = name_of_path(str(dataset.resolve())) if (dataset / MANIFEST).is_file() else str(dataset)
+    folder = out or Path(f"{Path(name).name}-{GRAPH_FILES}")
+    echo("\n".join([f"{folder}", *(f"  {line}" for line in write_graph_files(name, folder))]))
 
 
 def _export_record(folder: Path, result: PlainResult, scored: datetime, options: RecordOptions) -> None:
