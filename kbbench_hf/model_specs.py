@@ -51,6 +51,14 @@ class Spec:
         options = ",".join(f"{key}={value}" for key, value in sorted(self.options.items()))
         return f"{self.name}{':' if self.model else ''}{self.model}{parts}{'@' if options else ''}{options}"
 
+    def with_parts(self) -> list["Spec"]:
+        """Return this and all models that it is made of.
+
+        >>> [each.name for each in parse("graph(rrf(bm25,dense:org/a))").with_parts()]
+        ['graph', 'rrf', 'bm25', 'dense']
+        """
+        return [self, *(each for part in self.parts for each in part.with_parts())]
+
     def renamed(self, rename: Callable[[str], str]) -> "Spec":
         """Return this with another name for each model on the Hub or folder in it.
 

@@ -68,7 +68,7 @@ def rank(task: EvalTask, model: str, folder: Path | None = None, *, top_k: int |
 
     `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
     """
-    for name in _model_names(parse(model)):
+    for name in (each.name for each in parse(model).with_parts()):
         if name not in RETRIEVERS:
             if meant := did_you_mean(model):
                 raise UsageError(f"Unknown retriever {name!r}.{meant} Retrievers: {KINDS}.")
@@ -292,7 +292,7 @@ def _training(task: EvalTask, spec: Spec) -> Examples | None:
     Raises:
         UsageError: there are none.
     """
-    if "knn" not in _model_names(spec):
+    if all(each.name != "knn" for each in spec.with_parts()):
         return None
     if TRAINING not in task.benchmark.data.splits:
         raise UsageError(
@@ -300,8 +300,3 @@ def _training(task: EvalTask, spec: Spec) -> Examples | None:
             "Take another model."
         )
     return load_examples(task.task_key.benchmark, task.task_key.config, TRAINING).examples
-
-
-def _model_names(spec: Spec) -> Sequence[str]:
-    """Return what a model is made of: its own name and its parts'."""
-    return [spec.name, *(name for part in spec.parts for name in _model_names(part))]

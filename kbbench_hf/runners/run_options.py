@@ -11,7 +11,7 @@ from kbbench_hf.addresses import is_importable, plug_ins, plugged
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.shards import COLLECT, Shard
-from kbbench_hf.model_specs import Spec, parse
+from kbbench_hf.model_specs import parse
 from kbbench_hf.protocols import LanguageModel
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
         raise UsageError("--retriever-base-url is for runs with --rerank or --agent. Write --base-url in its place.")
     if not own.get("base_url"):
         return None
-    if not any(spec.model and spec.name in EMBEDDERS for spec in _parts(parse(model))):
+    if not any(spec.model and spec.name in EMBEDDERS for spec in parse(model).with_parts()):
         raise UsageError(
             f"{model!r} has no embedding model that {own['base_url']} could serve; expected "
             f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, write dense:MODEL, or let a language "
@@ -320,10 +320,6 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
     chosen: dict[str, Any] = {name: own[name] for name in ("concurrency", "attempts") if name in own}
     create: Callable[..., Any] = partial(language_model, options=own)
     return partial(ServedEmbedder, endpoint=create, extra=own.get("extra_body"), **chosen)
-
-
-def _parts(spec: Spec) -> list[Spec]:
-    return [spec, *(each for part in spec.parts for each in _parts(part))]
 
 
 def _meant(name: str) -> str:

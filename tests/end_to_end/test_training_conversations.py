@@ -13,9 +13,11 @@ from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
 from kbbench_hf.runners.agent_sessions import open_sessions
 from kbbench_hf.runners.replay import replay
-from tests.puzzles import Puzzles, mini_stark
-from tests.servers.tool_caller import ToolCaller, Turn, conversation
+from tests.puzzles import Puzzle, Puzzles, mini_stark
+from tests.servers.embeddings import EmbeddingServer
+from tests.servers.tool_caller import Call, Script, ToolCaller, Turn, conversation
 from tests.servers.tool_policies import FINISH, oracle, policy, search, select
+from tests.unit.retrieval.hashing import HashingEmbedder
 
 
 def run(*arguments: str) -> str:
@@ -79,6 +81,51 @@ def test_conversations_are_made_again_as_they_were_sent(puzzles: Puzzles) -> Non
     assert isinstance(refused.exception, UsageError)
     assert "--split train" in str(refused.exception)
     assert not (test / "training.jsonl").exists()
+
+
+def test_an_agent_over_a_served_retriever_is_exported_without_the_server(
+    puzzles: Puzzles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wander(puzzle: Puzzle) -> Script:
+        found = yield Turn([search(puzzle.query, limit=3), search(puzzle.topic.name, node_type=puzzle.topic.type)])
+        node = found[0]["nodes"][0]["id"]
+        yield Turn([Call("neighbors", {"node_id": node, "query": puzzle.query, "limit": 2}), select([node])])
+        if puzzle is puzzles.questions[0]:
+            yield Turn([Call("neighbors", {"node_id": "the lighthouse"})])  # gets suggestions by its search
+        yield Turn([FINISH])
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").resolve()))
+    encode = HashingEmbedder().encode
+    with (
+        ToolCaller(policy=policy(puzzles, wander)) as server,
+        EmbeddingServer(encode=lambda texts: encode([f"{text} ." for text in texts]), model="org/encoder") as encoder,
+    ):
+        how: Any = {"agent": "llm:org/m", "base_url": f"{server.url}/v1", "retriever_base_url": encoder.url}
+        for name in ("kept", "made"):
+            how |= {"split": "train", "keep_texts": name == "kept", "show": False}
+            kbbench_hf.run("my-kb", "dense:org/encoder", out=Path(name), **how)
+
+    def local(*_: Any, **__: Any) -> Any:
+        raise AssertionError("no local model has the vectors of a served one")
+
+    monkeypatch.setattr("kbbench_hf.retrieval.embedders.SentenceEmbedder", local)
+    assert "8 conversations" in run("export", "kept", "--as", "trajectories", "--all")
+    run("export", "kept", "--as", "eee")
+    for format in ("trajectories", "eee"):
+        refused = CliRunner().invoke(kbbench, ["export", "made", "--as", format, *(["--all"] * (format != "eee"))])
+        assert isinstance(refused.exception, UsageError) and "--keep-texts" in str(refused.exception)
+        assert "dense:org/encoder searched with a server" in str(refused.exception)
+    walks = Path("made", "trajectories.jsonl")
+    _, *others = walks.read_text(encoding="utf-8").splitlines(keepends=True)
+    walks.write_text("".join(others), encoding="utf-8")
+    assert "7 conversations" in run("export", "made", "--as", "trajectories", "--all")
+    assert list(lines(Path("made"))) == list(lines(Path("kept")))[1:]
+
+    changed = json.loads(others[0])
+    changed["calls"][0]["total"] += 1
+    walks.write_text(json.dumps(changed) + "\n", encoding="utf-8")
+    refused = CliRunner().invoke(kbbench, ["export", "made", "--as", "trajectories", "--all"])
+    assert isinstance(refused.exception, UsageError) and "has another result than in the run" in str(refused.exception)
 
 
 def test_the_files_load_as_datasets_with_every_argument_as_it_was(puzzles: Puzzles) -> None:
