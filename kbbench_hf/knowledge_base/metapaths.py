@@ -38,6 +38,20 @@ class Hop:
     direction: Direction = "out"
     negated: bool = False
 
+    @property
+    def arrow(self) -> str:
+        """The relation as the notation has it: `^` before one that is followed from tail to head, `!` before that."""
+        return f"{'!' * self.negated}{'^' * (self.direction == 'in')}{self.relation}"
+
+    def follow(self, graph: Graph, nodes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the nodes that the hop leads to, ascending."""
+        type_id = graph.type_id(self.node_type)
+        result = np.unique(graph.neighbors_of(nodes, self.relation, self.direction).rows)
+        reached: NDArray[np.int64] = result[graph.type_ids[result] == type_id].astype(np.int64)
+        if self.negated:
+            return np.setdiff1d(graph.of_type(self.node_type), reached, assume_unique=True)
+        return reached
+
 
 @dataclass(frozen=True)
 class MetapathWalk:
@@ -49,14 +63,7 @@ class MetapathWalk:
 
     def follow(self, graph: Graph, start: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the nodes at the end of the walk, ascending."""
-        nodes = start.astype(np.int64)
-        for hop in self.hops:
-            type_id = graph.type_id(hop.node_type)
-            result = np.unique(graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
-            nodes = result[graph.type_ids[result] == type_id].astype(np.int64)
-            if hop.negated:
-                nodes = np.setdiff1d(graph.of_type(hop.node_type), nodes, assume_unique=True)
-        return nodes
+        return reduce(lambda nodes, hop: hop.follow(graph, nodes), self.hops, start.astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import yaml
 from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, QuestionSet, SyntheticQuestion, make_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.files.datasets import DatasetFolder, Row, write_dataset
+from kbbench_hf.knowledge_base.plans import AttributeTest, Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import schema_table
 from kbbench_hf.metrics.topics import STOP_WORDS
@@ -90,6 +91,7 @@ def query_tables(built: QuestionSet) -> dict[str, pa.Table]:
             "n_candidates": pa.int64(),
             "difficulty": pa.string(),
             "provenance": pa.string(),
+            "plan": pa.string(),
         }
     )
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -123,7 +125,15 @@ def _row(built: QuestionSet, number: int, question: SyntheticQuestion) -> dict[s
         "n_candidates": question.n_candidates,
         "difficulty": built.difficulties[number],
         "provenance": json.dumps(provenance, ensure_ascii=False),
+        "plan": plan_of(kb, question).json,
     }
+
+
+def plan_of(kb: KnowledgeBase, question: SyntheticQuestion) -> Plan:
+    """Return the plan of a question; its remainder of text are the requirements that are no attributes."""
+    tests = [AttributeTest(each["field"], each["op"], each["value"]) for each in question.requirements if "op" in each]
+    text = "; ".join(each["value"] for each in question.requirements if "op" not in each)
+    return Plan.of(question.template.template.path, kb.names(list(question.topics)), tests, text)
 
 
 def write_card(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from random import Random
@@ -69,7 +70,7 @@ class TopicDraws:
             nodes = self.graph.of_type(walk.start_type) if walk.topic is None else np.array([rows[walk.topic]])
             counts.append([])
             for hop in walk.hops:
-                nodes = MetapathWalk(None, walk.start_type, (hop,)).follow(self.graph, nodes)
+                nodes = hop.follow(self.graph, nodes)
                 counts[-1].append(len(nodes))
         return counts
 
@@ -201,8 +202,7 @@ class Usage:
                 continue
             nodes = np.array([rows[walk.topic]])
             for hop in walk.hops[:-1]:
-                reached = np.unique(self._kb.graph.neighbors_of(nodes, hop.relation, hop.direction).rows)
-                nodes = reached[self._kb.graph.type_ids[reached] == self._kb.graph.type_id(hop.node_type)]
+                nodes = replace(hop, negated=False).follow(self._kb.graph, nodes)
                 if self.hubs[nodes].any():
                     return True
         return False

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kbbench_hf.building.synthesis.english import WORDS, verb_form
+from kbbench_hf.knowledge_base.plans import LONGEST_VALUE, AttributeTest
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
 from kbbench_hf.metrics.topics import STOP_WORDS
@@ -114,7 +115,6 @@ MOST_OF_TYPE = 0.5
 MOST_ALONE = 0.5
 """Largest share of candidates among the nodes of their type that have a phrase."""
 FILLED_SHARE = 0.5
-LONGEST_VALUE = 60
 MOST_TRIED = 16
 """Phrases of a text whose frequency in the texts of the type is counted, the rarest first."""
 
@@ -177,9 +177,9 @@ class Requirements:
             wanted = padded(requirement["value"])
             texts = self._texts.padded(candidates)
             return [row for row, text in zip(candidates, texts, strict=True) if wanted in text]
-        field = requirement["field"]
-        values = self._kb.nodes[field].take(pa.array(candidates, pa.int64())).to_pylist()
-        return [row for row, value in zip(candidates, values, strict=True) if meets({field: value}, requirement)]
+        test = AttributeTest(requirement["field"], requirement["op"], requirement["value"])
+        passing: list[int] = test.passing(self._kb, np.array(candidates, np.int64)).tolist()
+        return passing
 
     def _attributes(self, gold: int, rng: Random) -> list[Requirement]:
         found = []

@@ -34,7 +34,7 @@ class RelationStep:
     @property
     def arrow(self) -> str:
         """The relation as metapaths have it."""
-        return f"^{self.hop.relation}" if self.hop.direction == "in" else self.hop.relation
+        return self.hop.arrow
 
     @property
     def is_writable(self) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from kbbench_hf.benchmarks.stark.metapaths import METAPATHS, metapath
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base.plans import Plan, execute
 
 NAMES = [(base, name) for base, templates in METAPATHS.items() for name in templates]
 PER_TYPE = 5
@@ -111,6 +112,9 @@ def test_each_template_answers_as_its_text_says(bases: dict[str, KnowledgeBase],
         ]
         found = template.answers(kb.graph, *kb.rows(topics.values()).tolist())
         assert kb.ids(found) == expected
+        plan = Plan.of(template, list(topics.values()))  # a node's name is its id here
+        assert kb.ids(execute(plan, kb).rows) == expected
+        assert Plan.parse(str(plan)) == Plan.parse(plan.json) == plan
         n_answers += len(expected)
     assert n_answers > 0
 

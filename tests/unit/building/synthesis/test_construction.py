@@ -24,6 +24,8 @@ from kbbench_hf.building.synthesis.dataset import build_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base.plans import Plan, PlanSchema, execute
 
 Row = dict[str, Any]
 WORDS = ["amber", "barley", "cedar", "dover", "ember", "flint", "grain", "hemp", "iron", "juniper", "kelp", "linen"]
@@ -76,6 +78,8 @@ def check(folder: DatasetFolder) -> list[Row]:
     """Recompute every answer set of a dataset; return its questions."""
     nodes = {row["id"]: row for row in folder.rows("nodes", "full")}
     edges = folder.rows("edges", "full")
+    kb = KnowledgeBase.open(folder.path)
+    schema = PlanSchema.of(kb)
     rows = [{**row, "split": split} for split in folder.configs()["queries"] for row in folder.rows("queries", split)]
     for row in rows:
         candidates = read_metapath(row["template"], row["topic_ids"], nodes, edges)
@@ -87,6 +91,12 @@ def check(folder: DatasetFolder) -> list[Row]:
         for phrase in (one for one in requirements if one["kind"] == "phrase"):
             assert sum(holds(each, phrase) for each in of_type) >= 2 * len(answers), row
         assert answers == set(row["answer_ids"]), row
+        plan = Plan.parse(row["plan"])
+        schema.check(plan)
+        planned = {each for each in candidates if all(holds(nodes[each], one) for one in requirements if "op" in one)}
+        assert set(kb.ids(execute(plan, kb).rows)) == planned, row
+        assert plan.text == "; ".join(one["value"] for one in requirements if "op" not in one)
+        assert Plan.parse(str(plan)) == Plan.parse(plan.json) == plan
         assert row["answer_ids"] == sorted(row["answer_ids"])
         assert row["gold_id"] in answers
         assert 1 <= len(answers) <= 20

@@ -1,0 +1,228 @@
+"""Plans: both forms, checks, the JSON schema, and executions against sets of edges."""
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base.metapaths import Hop
+from kbbench_hf.knowledge_base.plans import AttributeTest, Plan, PlanSchema, execute
+
+NODES = [
+    ("d0", "district", "North Bay", None, ""),
+    ("d1", "district", "Salt Quay", None, ""),
+    ("h0", "harbour; old", "North Bay", 4.5, "deep"),
+    ("h1", "harbour; old", 'The "Deep" Basin', 9.0, "deep"),
+    ("h2", "harbour; old", "Shallows", None, ""),
+    ("l0", "lighthouse", "Gull Light", 12.0, ""),
+    ("l1", "lighthouse", "Tern Light", 30.0, ""),
+    ("l2", "lighthouse", "Rook Light", float("nan"), ""),
+]
+EDGES = [
+    ("h0", "in_district", "d0"),
+    ("h1", "in_district", "d0"),
+    ("h2", "in_district", "d1"),
+    ("l0", "guards & lights", "h0"),
+    ("l0", "guards & lights", "h1"),
+    ("l1", "guards & lights", "h1"),
+    ("l1", "guards & lights", "h2"),
+    ("l2", "near", "l1"),
+]
+
+
+@pytest.fixture(scope="module")
+def kb() -> KnowledgeBase:
+    ids, types, names, heights, kinds = zip(*NODES, strict=True)
+    columns = {"id": ids, "type": types, "name": names, "text": [""] * len(ids), "height": heights, "kind": kinds}
+    columns["lamps"] = [None] * 5 + [1, 2, 3]
+    heads, relations, tails = zip(*EDGES, strict=True)
+    edges = pa.table({"head": heads, "relation": relations, "tail": tails})
+    return KnowledgeBase.from_arrow(pa.table({name: list(values) for name, values in columns.items()}), edges)
+
+
+HARBOURS = '"North Bay":district -[^in_district]-> "harbour; old"'
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "counts"),
+    [
+        (HARBOURS, ["h0", "h1"], [[1, 2]]),
+        (f'{HARBOURS} -[^"guards & lights"]-> lighthouse', ["l0", "l1"], [[1, 2, 2]]),
+        (f'{HARBOURS} <-[!"guards & lights"]- "Tern Light":lighthouse', ["h0"], [[1, 2], [1, 2]]),
+        (f'{HARBOURS} & "gull light":lighthouse -["guards & lights"]-> "harbour; old"', ["h0", "h1"], [[1, 2], [1, 2]]),
+        ('any lighthouse -[!near]-> lighthouse', ["l0", "l2"], [[3, 1]]),
+        ('"Rook Light":lighthouse -[near]-> lighthouse -[^near]-> lighthouse', [], [[1, 1, 1]]),
+        ("lighthouse ; height <= 30", ["l0", "l1"], []),
+        (f'{HARBOURS} ; height >= 5 ; kind = "deep" ; text "old"', ["h1"], [[1, 2]]),
+        ('"harbour; old" ; kind = ""', [], []),
+        ('"North":district -[^in_district]-> "harbour; old"', [], [[0, 0]]),
+        ('"North Bay":district -[!^in_district]-> "harbour; old" -[^"guards & lights"]-> lighthouse',
+         ["l1"], [[1, 1, 1]]),
+    ],
+)  # fmt: skip
+def test_a_plan_gives_exactly_the_nodes_that_meet_it(
+    kb: KnowledgeBase, line: str, answers: list[str], counts: list[list[int]]
+) -> None:
+    plan = Plan.parse(line)
+    done = execute(plan, kb)
+    assert kb.ids(done.rows) == answers
+    assert done.counts == counts
+    assert Plan.parse(str(plan)) == Plan.parse(plan.json) == plan
+    PlanSchema.of(kb).check(plan)
+
+
+def test_entities_that_were_linked_replace_names_and_are_no_answers(kb: KnowledgeBase) -> None:
+    plan = Plan.parse('"the bay":district -[^in_district]-> "harbour; old" -[in_district]-> district')
+    done = execute(plan, kb)
+    assert not len(done.rows)
+    assert done.remarks == ("no district is named 'the bay'",)
+    assert kb.ids(execute(replace(plan, walks=plan.walks[:1]), kb, [kb.rows(["d0"])]).walks[0][1]) == ["h0", "h1"]
+    assert not len(execute(plan, kb, [kb.rows(["d0"])]).rows)
+
+
+def test_an_answer_has_a_path_of_real_edges_by_each_inclusion(kb: KnowledgeBase) -> None:
+    near = '"Rook Light":lighthouse -[near]-> lighthouse -["guards & lights"]-> "harbour; old"'
+    done = execute(Plan.parse(f'{HARBOURS} & {near} <-[!"guards & lights"]- "Rook Light":lighthouse'), kb)
+    assert kb.ids(done.rows) == ["h1"]
+    first, second = done.provenance(kb, int(done.rows[0]))
+    assert (first.nodes, first.edges) == (["North Bay", 'The "Deep" Basin'], [("in_district", False)])
+    assert second.nodes == ["Rook Light", "Tern Light", 'The "Deep" Basin']
+    assert second.edges == [("near", True), ("guards & lights", True)]
+
+
+def test_a_costly_plan_is_cut_and_says_so(kb: KnowledgeBase) -> None:
+    plan = Plan.parse('any lighthouse -["guards & lights"]-> "harbour; old" -[in_district]-> district')
+    assert execute(plan, kb).n_edges == 7
+    assert execute(Plan.parse(HARBOURS), kb).n_edges == 2
+    done = execute(plan, kb, most_edges=3)
+    assert done.n_edges <= 3
+    assert done.remarks[0].endswith("was cut at hop 1: 1 of 3 nodes")
+    assert set(done.rows) <= set(execute(plan, kb).rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lighthouse ; height > 3", r"'height > 3' is not a test; expected field >= 30"),
+        ('lighthouse ; kind = "', "is not a test"),
+        ("district -[^in_district]-> harbour", r"expected \"NAME\":district, or any district"),
+        (f"{HARBOURS} & {HARBOURS} -[in_district]-> district", "expected walks that end in one type"),
+        ('"a b":district -[in_district', "'\"a b\":district -\\[in_district' is not a plan"),
+        ('"\\q":district -[in]-> x', "is not a quoted name"),
+        ('{"answer_type": "x"}', "missing required field `paths`"),
+        ('{"answer_type": "x", "paths": [{"start": "y", "start_type": "t", "exclude": 1, "hops": []}], "attributes": '
+         '[], "text": ""}', r"Expected `bool`, got `int` - at `\$.paths\[0\].exclude`"),
+        ('{"answer_type": "x", "paths": [{"start": "y", "start_type": "t", "exclude": true, "hops": []}], "attributes":'
+         ' [], "text": ""}', r"paths\[0\].hops is empty"),
+        ('{"answer_type": "x", "paths": [{"start": "", "start_type": "t", "exclude": true, "hops": []}], "text": "", '
+         '"attributes": []}', r"paths\[0\].start is empty"),
+        ("{", "is not a plan: Expecting property name"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused_with_the_offending_part(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Plan.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("lighthuose", "Unknown answer type 'lighthuose'. Did you mean 'lighthouse'?"),
+        ('"x":distric -[near]-> lighthouse', "Unknown start type 'distric'. Did you mean 'district'?"),
+        ('"x":lighthouse -[naer]-> lighthouse', "Did you mean '-\\[near\\]-> lighthouse'?"),
+        ('"x":district -[in_district]-> "harbour; old"', "Did you mean '-\\[\\^in_district\\]-> harbour; old'?"),
+        ("lighthouse ; depth <= 3", "Unknown field of lighthouse 'depth'. Known: height, lamps"),
+        ('lighthouse ; height = "3"', "expected a number for the field height"),
+        ('"harbour; old" ; kind <= "x"', "expected = and a text for the field kind"),
+    ],
+)
+def test_what_the_knowledge_base_lacks_is_named_with_what_it_has(kb: KnowledgeBase, line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        PlanSchema.of(kb).check(Plan.parse(line))
+
+
+def test_a_path_that_ends_in_another_type_is_refused(kb: KnowledgeBase) -> None:
+    plan = replace(Plan.parse(HARBOURS), answer_type="lighthouse")
+    with pytest.raises(UsageError, match="ends in harbour; old; expected the answer type lighthouse"):
+        PlanSchema.of(kb).check(plan)
+
+
+def drawn(schema: dict[str, Any], definitions: dict[str, Any], rng: Random) -> Any:
+    """Return a random value that follows a JSON schema."""
+    if "$ref" in schema:
+        return drawn(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions, rng)
+    if "anyOf" in schema:
+        return drawn(rng.choice(schema["anyOf"]), definitions, rng)
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    if schema["type"] == "object":
+        return {name: drawn(each, definitions, rng) for name, each in schema["properties"].items()}
+    if "prefixItems" in schema:
+        return [drawn(each, definitions, rng) for each in schema["prefixItems"]]
+    if schema["type"] == "array":
+        return [drawn(schema["items"], definitions, rng) for _ in range(rng.randint(0, schema["maxItems"]))]
+    if schema["type"] == "string":
+        letters = 'aé"\\;&:[]->!^\x00\x7f\ud800東 5'
+        return "".join(rng.choices(letters, k=rng.randint(schema.get("minLength", 0), 8)))
+    if schema["type"] == "integer":
+        return rng.choice([0, -7, 2**64, 10**400])
+    return rng.choice([0, -0.5, 1e308, float("inf")]) if schema["type"] == "number" else {
+        "boolean": rng.random() < 0.5, "null": None,
+    }[schema["type"]]  # fmt: skip
+
+
+def check_drawn_plans(kb: KnowledgeBase, n: int, *, n_executed: int) -> None:
+    """Draw plans from the JSON schema: each is one that the knowledge base accepts, in all forms."""
+    made, rng = PlanSchema.of(kb), Random(0)
+    schema = made.json_schema()
+    follows = jsonschema.Draft202012Validator(schema)
+    definitions = schema.pop("$defs")
+    for number in range(n):
+        value = drawn(schema, definitions, rng)
+        plan = Plan.parse(json.dumps(value))
+        made.check(plan)
+        assert "Infinity" not in plan.json.encode().decode()  # strict JSON, in UTF-8
+        assert Plan.parse(str(plan)) == Plan.parse(plan.json) == plan
+        if number < n_executed:
+            schema["$defs"] = definitions
+            assert follows.is_valid(json.loads(plan.json))
+            execute(plan, kb)
+
+
+def test_every_text_that_follows_the_schema_is_a_plan(kb: KnowledgeBase) -> None:
+    check_drawn_plans(kb, 300, n_executed=100)
+
+
+def test_the_schema_can_be_narrowed_to_linked_entities_and_a_type(kb: KnowledgeBase) -> None:
+    schema = PlanSchema.of(kb).json_schema([("North Bay", "district")], ["lighthouse"])
+    follows = jsonschema.Draft202012Validator(schema).is_valid
+    two_hops = Plan.parse(f'{HARBOURS} -[^"guards & lights"]-> lighthouse')
+    assert follows(json.loads(two_hops.json))
+    other = replace(two_hops, walks=(replace(two_hops.walks[0], topic="Salt Quay"),))
+    back = Hop("guards & lights", "harbour; old")
+    long = replace(
+        two_hops, walks=(replace(two_hops.walks[0], hops=(*two_hops.walks[0].hops, back, two_hops.walks[0].hops[1])),)
+    )
+    for plan in (other, long, Plan("district"), replace(two_hops, attributes=(AttributeTest("depth", "=", 1),))):
+        assert not follows(json.loads(plan.json))
+    assert len(json.dumps(schema)) < 2000
+
+
+def test_rows_of_an_execution_ascend(kb: KnowledgeBase) -> None:
+    done = execute(Plan.parse('any "harbour; old" -[^"guards & lights"]-> lighthouse'), kb)
+    assert all((np.diff(rows) > 0).all() for rows in (done.rows, *done.walks[0]))
+
+
+def test_where_every_edge_has_its_reverse_the_schema_has_one_direction() -> None:
+    nodes = pa.table({"id": [0, 1], "type": ["gene", "gene"], "name": ["A1", "B2"], "text": ["", ""]})
+    edges = pa.table({"head": [0, 1], "relation": ["ppi", "ppi"], "tail": [1, 0]})
+    made = PlanSchema.of(KnowledgeBase.from_arrow(nodes, edges))
+    assert '"in"' not in json.dumps(made.json_schema())
+    made.check(Plan.parse('"A1":gene -[^ppi]-> gene'))
