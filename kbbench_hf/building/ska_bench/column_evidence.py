@@ -139,3 +139,22 @@ def is_tallied(program: Program, rows: Sequence[Row], positive: Sequence[int]) -
     conditions = [split_condition(each) for where in alternatives(program) for each in where]
     tallies = [re.search(r"\((\d+)\)\W*$", rows[n][column]) for column, _, _ in conditions for n in positive]
     return len(positive) in [int(found[1]) for found in tallies if found]
+
+
+def is_met_otherwise(program: Program, rows: Sequence[Row], positive: Sequence[int]) -> bool:
+    """Return whether more rows than a lookup, count or sum reads meet one of its conditions in another reading.
+
+    The California of some notes is the state of more trees; a playoff is a margin below 1 stroke.
+
+    >>> rows = [("1995", "California", ""), ("2011", "California", "from California"), ("2012", "Ohio", "")]
+    >>> is_met_otherwise({"type": "count", "where": [[2, "contains", "california"]]}, rows, [1])
+    True
+    """
+    columns = [[*map(normalize_cell, cells)] for cells in zip(*rows, strict=True)]
+    for column, test, value in map(split_condition, program.get("where", ()) if "values" not in program else ()):
+        if test in ("<", "<=") and any(parse_number(c) is None and re.search(r"[^\W\d_]", c) for c in columns[column]):
+            return True
+        others = [cells for n, cells in enumerate(columns) if n != column] if test in ("=", "contains") else []
+        if any(all(cells[n] == value for n in positive) and cells.count(value) > len(positive) for cells in others):
+            return True
+    return False

@@ -97,7 +97,7 @@ def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revisi
         or (question.answer_in_table and asks_for_another_column(question, graph.table))
     ):
         return None
-    search = _EvidenceSearch(graphs, graph, question)
+    search = _EvidenceSearch(graphs, graph, question, revision)
     for program in search.programs():
         for instance in graphs.add_units(search.instance(program), [by_triples, by_number]):
             if search.accounts_for_words(instance) and not graphs.evidence.problems(instance):
@@ -108,7 +108,10 @@ def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revisi
 class _EvidenceSearch:
     """One question on a graph: the programs that may answer it."""
 
-    def __init__(self, graphs: TableGraphs, graph: TableGraph, question: hybridqa.HybridQuestion) -> None:
+    def __init__(
+        self, graphs: TableGraphs, graph: TableGraph, question: hybridqa.HybridQuestion, revision: int
+    ) -> None:
+        self._revision = revision
         self._graphs, self._graph, self._question = graphs, graph, question
         self._words, self._table = stems(question.text), graph.table
         name, key, row = graph.names[question.row], graph.key, question.row
@@ -173,6 +176,8 @@ class _EvidenceSearch:
         says = [[about(link), SAYS, self._distinct_words(link, known, answer_page)] for link in bridges]
         if not all(words for *_, words in says):
             return
+        if self._revision > 1 and self._named and listing and where:  # its name is enough, where no other row has it
+            yield {"type": "match", **goal, "where": [*where, *says]}
         yield {"type": "match", **goal, "where": [*where, *listing, *says]}
         if answer_page and (words := self._distinct_words(answer_page, known, None)):
             yield {"type": "match", **goal, "where": [*where, *listing, *says, [about(answer_page), SAYS, words]]}

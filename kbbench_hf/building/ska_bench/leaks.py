@@ -60,10 +60,13 @@ class EmptiedRow:
 def leaks_triple(triple: Cells, lost: Cells) -> bool:
     """Return whether a triple joins the ends of a lost one, or says one end of its head by name or last name.
 
+    So does any tag of a film without its genre: a film on baseball is a baseball film.
+
     >>> leaks_triple(("Imagine", "has tags", "lennon"), ("Imagine", "starred actors", "John Lennon"))
     True
     """
-    return (triple[0] == lost[0] and has_name(triple[2], lost[2])) or any(
+    is_kind = lost[1] == "has genre" and triple[1] == "has tags"
+    return (triple[0] == lost[0] and (is_kind or has_name(triple[2], lost[2]))) or any(
         near in triple[::2] and mentions(normal_name(" ".join(triple[::2])), normal_name(far))
         for near, far in (lost[::2], lost[::-2])
     )

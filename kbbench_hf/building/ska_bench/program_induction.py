@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Program
-from kbbench_hf.building.ska_bench.column_evidence import is_tallied, mentioned_columns, uses_mentioned_columns
+from kbbench_hf.building.ska_bench.column_evidence import (
+    is_met_otherwise,
+    is_tallied,
+    mentioned_columns,
+    uses_mentioned_columns,
+)
 from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
 from kbbench_hf.building.ska_bench.programs import (
     COMPARISONS,
@@ -174,7 +179,7 @@ def induce_program(
         needed = not any(
             same_answers(execute(program, [*shown[:n], *shown[n + 1 :]]), answers) for n in range(len(shown))
         )
-        if revision > 1 and is_tallied(program, rows, positive):
+        if revision > 1 and (is_tallied(program, rows, positive) or is_met_otherwise(program, rows, positive)):
             return None
         if held and clear and needed and len(positive) <= MOST_ROWS:
             return InducedProgram(program, positive)

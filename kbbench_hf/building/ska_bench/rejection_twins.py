@@ -210,8 +210,9 @@ class TwinMaker:
     def stating_units(self) -> list[Place]:
         """Return the units of the context that state an answer; none of a subset without texts.
 
-        These are the positives that name an answer, and others that name it beside the question: rows that name what
-        the question names, other units that name an entity of the evidence, any that hold most words of the question.
+        These are the positives that name an answer, the texts about one, and others that name it beside the question:
+        rows that name what the question names, other units that name an entity of the evidence, any that hold most
+        words of the question.
         """
         if not self._instance.subset.endswith("_text"):
             return []
@@ -235,6 +236,8 @@ class TwinMaker:
             near = [name for name in entities if mentions(text[place], name)]
             if self._instance.is_table and not place[0]:
                 near = [name for name in near if mentions(question, name)]
+            if place[0] and _join_initials(normal_name(_TITLE_END.split(self._unit(place)[0])[0])) in answers:
+                return True
             return bool(near) or weights.sum(words[place] & asked) >= MOST_WORDS * weights.sum(asked)
 
         return sorted(place for place in naming if place in self._positives or is_about(place))

@@ -27,7 +27,7 @@ from kbbench_hf.benchmarks.ska_bench.units import (
     write_row,
 )
 from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
-from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions, normalize_cell
+from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions, normalize_cell
 from kbbench_hf.building.ska_bench.noise import key_columns, make_near_rows
 from kbbench_hf.building.ska_bench.program_induction import STOP_WORDS
 from kbbench_hf.building.ska_bench.programs import alternatives, leaves_answer
@@ -46,6 +46,9 @@ LENGTH_CUE = 0.585
 """How well the length of a row may tell positives from noise over the subset: the area under the ROC curve."""
 _LONGEST, _USUAL = 160, 25
 """Lengths of rows in tokens: all from the first up count as one; rows longer than the second are long."""
+
+UNSPECIFIC = content_words("total net provided used period year")
+"""Words by which accounts differ in the label of one and the same line."""
 
 
 class TableCandidate:
@@ -200,6 +203,9 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
         if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
             text = normalize_cell(question.question)
             real = [row for row in real if not mentions(text, normalize_cell(row[0]))]
+            if revision > 1:
+                named = {content_words(row[0]) - UNSPECIFIC for row in positive}
+                real = [row for row in real if content_words(row[0]) - UNSPECIFIC not in named]
             if revision > 1 and mentions(text, "total") and not any("total" in row[0].casefold() for row in positive):
                 continue  # what the question calls a total is in no row that was marked
         if revision > 1:

@@ -47,6 +47,11 @@ OF_ANOTHER_KIND = {
     "recording": re.compile(rf"{_IS}(?:film|movie|novel|book|game)\b"),
 }
 """Noun of a question -> what a sentence says of something that is no such thing: a novel that was filmed is no film."""
+MADE_FROM = (
+    r"\b(?:expansion|add on|counterpart|remake|reboot|port|[sp]r?equel|follow up|successor|spin off|companion|sister)\b"
+    r".* (?:for|of|to)\b.*(?:{})"
+)
+"""In "an expansion of Ada, developed by Bo" both may be Bo's; where a word of the relation goes is left open."""
 MOSTLY = 0.8
 NEAR = 80
 """How many characters there may be between the word of a relation and its object."""
@@ -203,10 +208,11 @@ class _StatedFacts:
         return "software title" if self._revision > 1 and noun == "program" else noun
 
     def _is_doubted(self, fact: Cells) -> bool:
-        """Return whether a passage that is linked to a fact may deny it, or that its head is what it is called."""
+        """Return whether a linked passage may deny a fact or what its head is called, or states it of two things."""
         texts = [self._normal[n] for n in self._stating.get(self._number[fact], ())]
         other = OF_ANOTHER_KIND.get(PHRASES[fact[1]][0], DOUBTED) if self._revision > 1 else DOUBTED
-        return any(DOUBTED.search(text) or other.search(text) for text in texts)
+        stated_twice = re.compile(MADE_FROM.format(PHRASES[fact[1]][2]) if self._revision > 1 else "(?!)")
+        return any(pattern.search(text) for text in texts for pattern in (DOUBTED, other, stated_twice))
 
     def _has_rival(self, fact: Cells) -> bool:
         """Return whether a relation of which most entities have one fact has another one of the same entity."""

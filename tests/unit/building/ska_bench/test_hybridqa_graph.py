@@ -105,6 +105,20 @@ def test_a_cell_that_answers_is_found_by_what_a_page_says(tmp_path: Path, number
     assert [pool.text[number][0] for number in instance.positive_text] == [f"Bergbyton {n}x"]
 
 
+@pytest.mark.parametrize(("club", "n_listed"), [("Bergby Rovers {n}x", 0), ("the club", 1)])
+def test_the_list_of_a_row_is_needed_where_the_question_does_not_name_the_row(
+    club: str, n_listed: int, tmp_path: Path, numbers: list[int]
+) -> None:
+    n = numbers[0]
+    question = (
+        f"Which saint does {club.format(n=n)} of the Division from the town Bergbyton {n}x venerate with lanterns ?"
+    )
+    instance, pool = made(tmp_path, numbers, {"question": question})
+    assert instance
+    relations = [pool.sk["hybridqa"][number][1] for number in instance.positive_sk]
+    assert relations.count("listed in") == n_listed and "Town" in relations
+
+
 def test_a_second_page_is_needed_where_it_holds_words_of_the_question(tmp_path: Path, numbers: list[int]) -> None:
     n = numbers[0]
     question = f"Which saint does the club venerate whose town has leather workshops beside harbour {n}xleather ?"

@@ -446,6 +446,42 @@ def test_what_one_row_counts_by_itself_is_not_counted_over_rows(winners: tuple[s
     assert bool(induce_program("how many times was elk the winner?", ("Year", "Winner"), rows, ["2"])) == is_found
 
 
+@pytest.mark.parametrize(("state", "is_found"), [("Ohio", False), ("Iowa", True)])
+def test_a_value_that_other_rows_have_in_another_column_of_the_needed_one_is_no_condition(
+    state: str, is_found: bool
+) -> None:
+    trees = [("Fir", "60", state, ""), ("Elm", "63", "Ohio", "Ohio"), ("Yew", "41", "Maine", "")]
+    found = induce_program(
+        "what was the height of the tree from ohio?", ("Tree", "Height", "State", "Notes"), trees, ["63"]
+    )
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(("margin", "is_found"), [("Playoff", False), ("", True), ("4 strokes", True)])
+def test_a_bound_that_a_word_may_meet_settles_nothing(margin: str, is_found: bool) -> None:
+    won = [(f"{n} Open", f"{n} strokes") for n in range(1, 6)]
+    question = "which tournaments had a margin of at most 1 stroke?"
+    found = induce_program(question, ("Tournament", "Margin"), [*won, ("Elk Cup", margin)], ["1 Open"])
+    assert bool(found) == is_found
+
+
+def test_no_row_of_another_account_is_labelled_as_a_needed_one() -> None:
+    program = {
+        "type": "arithmetic",
+        "formula": "c0 - c1",
+        "reads": [[[[0, "net cash from operating activities"]], n] for n in (1, 2)],
+    }
+    asked = TableQuestion(
+        "q", "How did the net cash from operation activities change?", ("1",), "number", (), "t", program, (0,)
+    )
+    others = ["Net cash provided by operating activities", "Net cash used in investing activities"]
+    rows = {"t": [("Net cash from operating activities", "3", "2")], "u": [(label, "9", "8") for label in others]}
+    tables = {name: SourceTable(("", "2019", "2018"), cells) for name, cells in rows.items()}
+    found = TableSource(tatqa.SOURCE, tables, [asked], 1)
+    real = [[row[0] for row in each.real] for r in (1, 2) for each in table.make_candidates(found, r)]
+    assert real == [others, others[1:]]
+
+
 def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
     for question, n_twins in {"which film is longer, eve or ivy?": 1, "which film is dearer, eve or ivy?": 0}.items():
         found = induce_program(question, FILMS, REELS, ["Ivy"], revision=1)

@@ -138,6 +138,13 @@ def test_a_novel_is_no_film_even_if_it_was_filmed(tmp_path: Path) -> None:
     assert ("Ada", "Eve", "Una") in asked and not any("Una" in answers for answers in left)
 
 
+@pytest.mark.parametrize(("kind", "is_asked"), [("a game", True), ("an expansion pack for Orb", False)])
+def test_what_a_sentence_may_say_of_another_thing_is_not_asked(kind: str, is_asked: bool, tmp_path: Path) -> None:
+    made = [("Pax", "developer", "Elk Games", f"Pax is {kind}, developed by Elk Games.")]
+    made += [("Zed", "developer", "Elk Games", "Zed is a game.")]
+    assert bool(make_instances(write(tmp_path, made)).instances) == is_asked
+
+
 def test_a_name_within_a_longer_one_is_another_name(tmp_path: Path) -> None:
     made = [("Una", "production company", "Cedar Films", "It was produced by Una Brothers and Cedar Films.")]
     made += [("Ivo", "production company", "Cedar Films", "Ivo was produced by Cedar Films.")]

@@ -142,6 +142,16 @@ def test_no_tag_or_title_names_what_a_triple_named(title: str, more: tuple, show
     assert [sorted(row["sk_units"]) for row in rows] == ([] if shown is None else [shown])
 
 
+@pytest.mark.parametrize(("relation", "shown"), [("has genre", [1, 2, 4]), ("directed by", [1, 2, 3, 4])])
+def test_no_tag_of_a_film_tells_its_genre(relation: str, shown: list[int]) -> None:
+    films = [("Up", relation, "War"), ("Oz", relation, "Cy"), ("Ax", "has tags", "r")]
+    films += [("Up", "has tags", "baseball"), ("Up", "release year", "1999")]
+    program = {"type": "match", "find": "?a", "where": [["Up", relation, "?a"]]}
+    asked = Instance("q", "kg", "What is it?", ("War",), "g", positive_sk=(0,), program=program)
+    [row] = RowMaker(asked, NoiseLibrary(UnitPool(sk={"g": films}), tokenizer())).rows(configs()["rejection_kg"])
+    assert sorted(row["sk_units"]) == shown
+
+
 def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
     candidates = NoiseLibrary(TABLE, tokenizer()).context_units(total)
@@ -193,7 +203,14 @@ SET_ON = Instance(
         ("the text that states it, not a triple that is not needed", (), (), {}, [(True, 0)]),
         ("what else names it beside an entity", (("Up", "place", "Hook Island"),), (), {}, [(False, 3), (True, 0)]),
         ("a text that names it beside the question's words", (), (ABOUT,), {}, [(True, 0), (True, 1)]),
-        ("not a text about something else", (), (("Hook Island", "Rocks."),), {}, [(True, 0)]),
+        (
+            "a text about it, which a reader may guess from",
+            (),
+            (("Hook Island", "Rocks."),),
+            {},
+            [(True, 0), (True, 1)],
+        ),
+        ("not a text about something else", (), (("Rocks", "Hook Island has some."),), {}, [(True, 0)]),
         ("a triple whose head names it", (HEAD,), (), {"positive_sk": (3,)}, [(False, 3), (True, 0)]),
         (
             "nothing, if a text that stays may name another answer",
