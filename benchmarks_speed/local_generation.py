@@ -1,8 +1,10 @@
 """Tokens a second of a local model, journal and all, against plain `model.generate` on the same batches.
 
     OMP_NUM_THREADS=1 python benchmarks_speed/local_generation.py [--model MODEL] [--prompts 64] [--new-tokens 16]
+    python benchmarks_speed/local_generation.py --shape llama-8b --prompts 256 --new-tokens 64 --batches 8,32,128
 
-Without a model, a small untrained one is made; its answers have all the full length, so both do the same work.
+Without a model, an untrained one of a shape is made; its answers have all the full length, so both do the same work.
+The shapes of one billion parameters and more are for a GPU (bfloat16).
 """
 
 import argparse
@@ -17,9 +19,16 @@ from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Sampling
 
 BATCHES = (1, 8, 32)
+SHAPES = {  # hidden size, feed-forward size, layers, heads, key-value heads, vocabulary (0: the 257 tokens of bytes)
+    "tiny": (128, 256, 2, 4, 4, 0),
+    "llama-1b": (2048, 8192, 16, 32, 8, 128256),  # Llama-3.2-1B's config.json
+    "qwen-1.5b": (1536, 8960, 28, 12, 2, 151936),  # Qwen2.5-1.5B's config.json
+    "llama-8b": (4096, 14336, 32, 32, 8, 128256),  # Llama-3.1-8B's config.json
+}
 
 
-def untrained(folder: Path) -> str:
+def untrained(folder: Path, shape: str = "tiny") -> str:
+    """Save a random Llama model of a shape with a tokenizer of bytes, and return its path."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -28,16 +37,20 @@ def untrained(folder: Path) -> str:
     fast = Tokenizer(models.BPE({letter: place for place, letter in enumerate([*alphabet, "<end>"])}, []))
     fast.pre_tokenizer, fast.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     torch.manual_seed(0)
+    hidden, feed_forward, layers, heads, key_value_heads, vocabulary = SHAPES[shape]
     config = LlamaConfig(
-        vocab_size=len(alphabet) + 1,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+        vocab_size=vocabulary or len(alphabet) + 1,
+        hidden_size=hidden,
+        intermediate_size=feed_forward,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=key_value_heads,
         eos_token_id=None,
         bos_token_id=None,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = LlamaForCausalLM(config)
+    (model if shape == "tiny" else model.to(torch.bfloat16)).save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="<end>").save_pretrained(folder)  # noqa: S106
     return str(folder)
 
@@ -45,11 +58,15 @@ def untrained(folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
+    parser.add_argument(
+        "--shape", choices=SHAPES, default="tiny", help="Shape of the model that is made without --model."
+    )
+    parser.add_argument("--batches", type=lambda text: [*map(int, text.split(","))], default=BATCHES)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--new-tokens", type=int, default=16)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        model = CausalLM(options.model or untrained(Path(place) / "model"))
+        model = CausalLM(options.model or untrained(Path(place) / "model", options.shape))
         texts = {i: f"Sentence number {i:04} is captained by Ines Calder." for i in range(options.prompts)}
         prompts = {i: Prompt([{"role": "user", "content": text}], options.new_tokens) for i, text in texts.items()}
 
@@ -60,7 +77,7 @@ def main() -> None:
                 return generate(prompts, model, Path(folder), sampling=sampling, show=False).summary.completion_tokens
 
         def plain(batch: int) -> int:
-            rows: list[Any] = [model._text(prompt.messages) for prompt in prompts.values()]
+            rows: list[Any] = [model._prompt_text(prompt.messages) for prompt in prompts.values()]
             tokens = 0
             for start in range(0, len(rows), batch):
                 inputs = model._tokenizer(rows[start : start + batch], padding=True, return_tensors="pt")
@@ -75,9 +92,10 @@ def main() -> None:
                 tokens += output[:, inputs["input_ids"].shape[1] :].numel()
             return tokens
 
-        plain(BATCHES[0])  # the first call compiles and allocates
+        plain(options.batches[0])  # the first call compiles and allocates
+        print(model.name, model._model.device, model.identity["dtype"], f"{model._model.num_parameters():,} parameters")
         print(f"{'batch':>5}{'journalled tok/s':>18}{'model.generate tok/s':>22}{'ratio':>8}  (target: at least 0.95)")
-        for batch in BATCHES:
+        for batch in options.batches:
             rates = [0.0, 0.0]
             for _ in range(3):
                 for task_key_of, answer in enumerate((journalled, plain)):

@@ -217,15 +217,16 @@ def shipped_answers(name: str) -> list[Path]:
 
 
 def shipped_runs(name: str) -> list[Path]:
-    """Return the run folders of small language models that a package carries with a benchmark's dataset, by name.
+    """Return the run folders of small language models that a package carries for a benchmark, by name.
 
     They are runs on the default config and split, named after their model; empty where there are none.
 
     >>> [each.name for each in shipped_runs("mini-text2kg")]
     ['SmolLM2-135M-Instruct', 'SmolLM2-135M-Instruct-structured']
     """
-    folder = shipped_dataset(name)
-    return sorted(file.parent for file in (folder.path / PREDICTIONS).glob("*/run.json")) if folder else []
+    data = benchmark(name).data
+    folder = data.shipped / PREDICTIONS if data.shipped else data.runs
+    return sorted(file.parent for file in folder.glob("*/run.json")) if folder else []
 
 
 def find_dataset(name: str, revision: str | None = None, whole: bool = True) -> DatasetFolder:

@@ -205,6 +205,8 @@ class Data:
     """The questions on each item; `reviews.QUESTIONS` where empty."""
     shipped: Path | None = None
     """The built dataset where the package contains it, with predictions of small systems in `predictions`."""
+    runs: Path | None = None
+    """Folder with runs of small language models on the default split, where the package has no dataset."""
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ def shipped_seeds() -> Iterator[Seed]:
 
 
 def model_seeds() -> Iterator[Seed]:
-    """Yield the runs of small language models that packages carry with their small datasets."""
-    for dataset in importable_names():
+    """Yield the runs of small language models that packages carry, on the datasets at hand."""
+    for dataset in filter(at_hand, importable_names()):
         for folder in shipped_runs(dataset):
             yield run_seed(folder, folder.name)
 

@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names
+from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_runs
 from kbbench_hf.building.text2kgbench import release as text2kgbench_files
 from kbbench_hf.building.text2kgbench.columns import SENTENCES, distinct, repair
 from kbbench_hf.building.text2kgbench.ontologies import read_ontology
 from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen, fold
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
-from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
+from kbbench_hf.leaderboard.seeding import model_seeds
+from kbbench_hf.scoring.score import score
 from kbbench_hf.text.folding import unscramble
 from tests.golden.text2kg_runs import Run, responses
 
@@ -513,3 +515,22 @@ def test_no_text_of_the_release_is_in_the_package(release: Path) -> None:
     package = Path(__file__).resolve().parents[4] / "kbbench_hf"
     digests = {hashlib.sha256(each.read_bytes()).hexdigest() for each in package.rglob("*") if each.is_file()}
     assert digests.isdisjoint(hashlib.sha256(each.read_bytes()).hexdigest() for each in release.rglob("*.json*"))
+
+
+DATASETS = {"wikidata": "text2kg-wikidata-tekgen", "webnlg": "text2kg-dbpedia-webnlg"}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_the_documented_scores_of_a_small_model_are_those_of_its_predictions(
+    name: str, request: pytest.FixtureRequest, in_tmp: Path
+) -> None:
+    copy_dataset(request.getfixturevalue(name), Path("kbbench", dataset := DATASETS[name]))
+    (folder,) = shipped_runs(dataset)
+    result = score("published:SmolLM2-135M-Instruct", dataset)
+    recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert recorded["settings"]["dataset_revision"] == result.dataset_revision
+    values = " | ".join(f"{result.scores[metric].value:.4f}" for metric in ("f1", "ontology_conformance"))
+    unparsable = f"{result.counters['n_parse_failures']} of {len(result.ids):,}"
+    page = Path(__file__).parents[4] / "docs/guides/served_model.md"
+    assert f"| `{dataset}` | {folder.name} | {values} | {unparsable} |" in page.read_text(encoding="utf-8")
+    assert [each.system.name for each in model_seeds() if each.task_key.benchmark == dataset] == [folder.name]
