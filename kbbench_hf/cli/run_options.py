@@ -84,13 +84,29 @@ RETRIEVERS = Options("retrievers", _retrieval[:_first_agent_option])
 AGENTS = Options("agents over knowledge bases", _retrieval[_first_agent_option:])
 ASKING = Options("language models", _of_groups("request"))
 """For all language models, also those that re-rank or search as agents."""
-_DRY_RUN = click.Option(
+PROMPTS = Options("language models", _of_groups("prompt"))
+DRY_RUN = click.Option(
     ["--dry-run"],
     is_flag=True,
     default=None,
-    help="Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time.",
+    help="Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time. With "
+    "--slurm, print the scripts of the jobs.",
 )
-PROMPTS = Options("language models", [*_of_groups("prompt"), _DRY_RUN])
+SLURM = Options(
+    "Slurm",
+    [
+        click.Option(
+            ["--slurm"],
+            is_flag=True,
+            default=None,
+            help="Submit shards that have not ended as an array job, and a job that collects them. Needs --out.",
+        ),
+        click.Option(["--array"], type=NAME, metavar="N", help="Number of shards; N%M runs M at once.  [default: 1]"),
+        click.Option(["--partition"], type=NAME, help="Partition of the jobs."),
+        click.Option(["--time"], type=NAME, help="Time limit of a task, such as 4:00:00; then it starts again."),
+        click.Option(["--slurm-args"], type=NAME, help="More options of sbatch: '--gres=gpu:1 --account=lab'."),
+    ],
+)
 DEMONSTRATIONS = Options("prompts with demonstrations", _of_groups("demonstrations"))
 ANNOTATING = Options("benchmarks whose metrics need other models", _of_groups("annotation"))
 TESTBEDS = Options(
@@ -104,16 +120,16 @@ TESTBEDS = Options(
         click.Option(["--subset"], type=NAME, metavar="NAME,...", help="Run only these parts of the testbed."),
     ],
 )
-GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS)
+GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS, SLURM)
 
 
 def options_of(found: Benchmark) -> list[Options]:
     """Return the options that a benchmark has in addition to the common ones."""
     if not found.asking.prompts:
-        return [RETRIEVERS, AGENTS, ASKING]
+        return [RETRIEVERS, AGENTS, ASKING, SLURM]
     shots = [DEMONSTRATIONS] if found.asking.with_similar_ids else []
     annotating = [ANNOTATING] if found.scoring.annotations else []
-    return [PROMPTS, ASKING, *shots, *annotating, *([TESTBEDS] if found.asking.testbeds else [])]
+    return [PROMPTS, ASKING, *shots, *annotating, *([TESTBEDS] if found.asking.testbeds else []), SLURM]
 
 
 def sections(groups: Sequence[Options]) -> dict[str, list[click.Option]]:
@@ -130,7 +146,7 @@ class RunCommand(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         after_model = 1 + next(place for place, each in enumerate(self.params) if each.name == "model")
-        self.params[after_model:after_model] = _of_groups("run")
+        self.params[after_model:after_model] = [*_of_groups("run"), DRY_RUN]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse options that the named benchmark does not have, before parsing."""
@@ -142,7 +158,7 @@ class RunCommand(click.Command):
                 if group not in has:
                     _refuse(group, args, named)
             groups = has
-        ctx.meta["groups"] = groups
+        ctx.meta.update(groups=groups, arguments=list(args))
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -158,6 +174,19 @@ class RunCommand(click.Command):
             if rows := [row for option in given if (row := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def without_slurm(args: Iterable[str]) -> list[str]:
+    """Return the arguments without the options of Slurm and --dry-run."""
+    flags = {option.opts[0]: option.is_flag for option in (*SLURM.options, DRY_RUN)}
+    rest, kept = iter(args), []
+    for each in rest:
+        name, equals, _ = each.partition("=")
+        if name not in flags:
+            kept.append(each)
+        elif not flags[name] and not equals:
+            next(rest, None)
+    return kept
 
 
 def _named(args: Sequence[str]) -> Benchmark | None:

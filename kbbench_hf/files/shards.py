@@ -104,9 +104,7 @@ class ShardEnd(KBBenchError):
 
     def __init__(self, folder: Path, shard: Shard) -> None:
         self.folder = folder
-        missing = [
-            number for number in range(1, shard.count + 1) if not _marker(folder, Shard(number, shard.count)).exists()
-        ]
+        missing = [number for number in range(1, shard.count + 1) if not has_ended(folder, Shard(number, shard.count))]
         self.is_last = not missing
         """Whether all others have ended."""
         others = f"{len(missing)} of {shard.count} shards have not ended: {_list_numbers(missing)}"
@@ -121,7 +119,7 @@ class IncompleteError(KBBenchError):
         open_ones = "; ".join(
             f"shards {_list_numbers(numbers)} of {count}"
             for count in sorted({count for _, count in claimed})
-            if (numbers := [k for k in range(1, count + 1) if not _marker(folder, Shard(k, count)).exists()])
+            if (numbers := [k for k in range(1, count + 1) if not has_ended(folder, Shard(k, count))])
         )
         missing = f"{n:,} of {of:,} {what} are missing" if of else "there is no run"
         super().__init__(
@@ -143,6 +141,11 @@ def end_shard(shard: Shard | None, folder: Path, n_open: int = 0) -> None:
         raise KBBenchError(f"{n_open:,} requests of shard {shard} failed. Run the same command again to resend them.")
     _marker(folder, shard).touch()
     raise ShardEnd(folder, shard)
+
+
+def has_ended(folder: Path, shard: Shard) -> bool:
+    """Whether a shard has left its marker."""
+    return _marker(folder, shard).exists()
 
 
 def check_group(shard: Shard | None, n_processes: int) -> None:

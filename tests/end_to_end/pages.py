@@ -53,6 +53,7 @@ NOT_HERE = {
     "torchrun": "needs several processors; the tests of training do it",
     "accelerate launch": "needs several processors; the tests of training do it",
     "sbatch": "needs a cluster",
+    "kbbench run mini-stark --model bm25 --out shared --slurm": "needs a cluster; test_slurm.py runs it",
     "inspect eval ": "is another harness; test_other_harnesses.py runs it",
     "lm_eval ": "is another harness; test_other_harnesses.py runs it",
     "kbbench score logs/": "needs the log of another harness; test_other_harnesses.py runs it",

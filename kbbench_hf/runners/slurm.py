@@ -1,0 +1,169 @@
+"""Slurm jobs of a run in shards: the scripts of the array job and of the job that collects it, and their submission."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+
+from kbbench_hf.errors import BusyError, KBBenchError, UsageError
+from kbbench_hf.files.shards import Shard, has_ended
+
+MOST_RESTARTS = 100
+"""A task that its time limit stops so often is not started again: perhaps its model cannot load within the limit."""
+_ARRAY = re.compile(r"([1-9]\d{0,5})(%[1-9]\d*)?")
+_TASK = """\
+# 60 s before the time limit, this shell alone gets USR1: the command stops, and the task starts again.
+# At preemption and scancel, the command gets TERM, too. Its journal has what is answered: nothing is sent again.
+requeue() {{
+  kill -TERM "$run"; wait "$run"
+  [ "${{SLURM_RESTART_COUNT:-0}}" -lt {most} ] || exit 1
+  exec scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+}}
+trap requeue USR1
+trap 'wait "$run"; exit 143' TERM
+{command} --shard "$SLURM_ARRAY_TASK_ID"/{n_shards} &
+run=$!
+wait "$run"
+exit
+"""
+
+
+@dataclass(frozen=True)
+class SlurmRun:
+    """A run of `kbbench run` in shards under Slurm: the command of each task without `--shard`, and sbatch's options.
+
+    >>> run = SlurmRun(["kbbench", "run", "mini-stark", "--out", "shared"], Path("shared"), "8%2", "--time=1")
+    >>> run.n_shards, run.open_shards(), [line for line in run.array_script().splitlines() if "--array" in line]
+    (8, [1, 2, 3, 4, 5, 6, 7, 8], ['#SBATCH --array=1-8%2'])
+    """
+
+    command: Sequence[str]
+    out: Path
+    array: str
+    """How many shards there are, and after % how many run at once."""
+    options: str = ""
+    """Options of sbatch for both jobs, quoted as in a shell."""
+
+    def __post_init__(self) -> None:
+        if not _ARRAY.fullmatch(self.array):
+            raise UsageError(
+                f"--array {self.array} is not a number of shards; expected N from 1, or N%M to run M at once. "
+                "Write --array 8."
+            )
+        if re.search(r"(^|\s)(--(array|wrap|parsable)\b|-a)", self.options):
+            raise UsageError(f"--slurm-args {self.options!r} names the array, which --slurm does. Write --array N.")
+
+    @property
+    def n_shards(self) -> int:
+        """The number of shards."""
+        return int(self.array.partition("%")[0])
+
+    @property
+    def name(self) -> str:
+        """The name of both jobs, which other runs do not have."""
+        folder = self.out.absolute()
+        words = re.sub(r"[^\w.-]+", "-", folder.name)[:40]
+        return f"kbbench-{words}-{sha256(str(folder).encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the jobs' output."""
+        return self.out.absolute() / "slurm"
+
+    def open_shards(self) -> list[int]:
+        """Return the numbers of the shards that have not ended."""
+        shards = (Shard(number, self.n_shards) for number in range(1, self.n_shards + 1))
+        return [shard.number for shard in shards if not has_ended(self.out, shard)]
+
+    def array_script(self) -> str:
+        """Return the script of an array job: a task for each shard that has not ended."""
+        array = f"--array={_ranges(self.open_shards())}{''.join(self.array.partition('%')[1:])}"
+        first = [array, "--requeue", "--open-mode=append", "--signal=B:USR1@60"]
+        task = _TASK.format(most=MOST_RESTARTS, command=shlex.join(self.command), n_shards=self.n_shards)
+        return self._script("%A_%a", task, first)
+
+    def collecting_script(self, *array_job: str) -> str:
+        """Return the script of a job that collects the shards when the array job has ended, if one is named."""
+        after = [f"--dependency=afterany:{each}" for each in array_job]
+        return self._script("%j", f"{shlex.join(self.command)} --collect\n", last=after)
+
+    def submit(self) -> list[str]:
+        """Submit the array job, if a shard is open, and the collecting job; return their ids.
+
+        Raises:
+            UsageError: this machine has no sbatch.
+            BusyError: jobs of this run are in the queue.
+            KBBenchError: sbatch refuses a job; then none is left.
+        """
+        queued = _call("squeue", "--me", "--noheader", "--format=%i", f"--name={self.name}").stdout.split()
+        if queued:
+            raise BusyError(
+                f"{self.out} has jobs in the queue: {', '.join(queued)}. Wait until they have ended, or cancel them "
+                f"(scancel --name={self.name}), and submit again."
+            )
+        self.logs.mkdir(parents=True, exist_ok=True)  # Slurm makes no folder for a log
+        jobs: list[str] = []
+        try:
+            if self.open_shards():
+                jobs.append(_submit(self.array_script()))
+            jobs.append(_submit(self.collecting_script(*jobs)))
+        except KBBenchError:
+            if jobs:
+                _call("scancel", *jobs)
+            with suppress(OSError):  # earlier jobs have left files
+                self.logs.rmdir()
+                self.out.rmdir()
+            raise
+        return jobs
+
+    def _script(self, log: str, body: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> str:
+        try:
+            chosen = shlex.split(self.options)
+        except ValueError as error:
+            raise UsageError(f"--slurm-args {self.options!r} cannot be read: {error}. Close the quotes.") from None
+        output = f"--output={str(self.logs).replace('%', '%%')}/{log}.log"
+        # the user's options on one line, as a value may follow its option; of two equal options, the last holds
+        lines = [
+            [f"--job-name={self.name}"],
+            [f"--chdir={Path.cwd()}"],
+            [output],
+            *([each] for each in first),
+            chosen,
+            last,
+        ]
+        header = [f"#SBATCH {shlex.join(line)}" for line in lines if line]
+        if "\n" in "".join(header):
+            raise UsageError(f"{output} or {self.options!r} has a line break; expected none. Name another folder.")
+        return "\n".join(["#!/bin/bash", *header, body])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as sbatch takes them: `1-3,7`."""
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda each: each[1] - each[0])]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _submit(script: str) -> str:
+    """Submit a script and return the id of the job."""
+    done = _call("sbatch", "--parsable", script=script)
+    if done.returncode:
+        words = "; ".join(re.sub(r"(?m)^sbatch: (error: |fatal: )?", "", done.stderr).splitlines())
+        raise KBBenchError(
+            f"sbatch refused the job: {words or done.returncode}. Change what it names; --dry-run prints the scripts."
+        )
+    return done.stdout.strip().partition(";")[0]
+
+
+def _call(*command: str, script: str = "") -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(command, input=script, capture_output=True, text=True, check=False)  # noqa: S603
+    except FileNotFoundError:
+        raise UsageError(
+            f"--slurm needs Slurm's {command[0]}, which is not on the PATH of this machine. Run this where you submit "
+            "jobs, or print the scripts with --dry-run."
+        ) from None
