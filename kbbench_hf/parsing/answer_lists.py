@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 
+from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.lenient_json import CutList, CutObject, Value, normalize_key, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.dates import MONTH, WEEKDAYS
 from kbbench_hf.text.patterns import lazy_pattern
 

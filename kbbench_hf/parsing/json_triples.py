@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
+from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.lenient_json import (
     Bare,
     CutList,
@@ -22,7 +23,6 @@ from kbbench_hf.parsing.triple_parts import (
     normalize_relation,
     order_parts,
 )
-from kbbench_hf.parsing.word_lists import word_lists
 
 _NAMES = "name text mention label title value entity id surface canonicalname string".split()
 _HOLDER = re.compile(word_lists("triples")["holder"])

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.parsed_reply import Triple
 from kbbench_hf.parsing.triple_parts import (
     is_denied,
@@ -14,7 +15,6 @@ from kbbench_hf.parsing.triple_parts import (
     role_of,
     strip_marks,
 )
-from kbbench_hf.parsing.word_lists import word_lists
 
 MARKER = re.compile(
     r"^[\s>]*(?:[-–—*•·▪+]\s+|#{1,6}\s+)*(?:\(\d{1,3}\)\s*|\d{1,3}[.):\]]\s*|\([a-z]\)\s+|[a-z][.)]\s+)?(?:[-–—*•·▪+]\s+)?(?:[*_]{0,2}(?:triple|triplet|fact|"

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Sequence
 
+from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.lenient_json import normalize_key
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.quantities import THOUSANDS
 
 _LISTS = {name: re.compile(rf"(?:{rows})", re.IGNORECASE) for name, rows in word_lists("triples").items()}

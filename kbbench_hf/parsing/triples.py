@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.call_triples import parse_calls
+from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
 from kbbench_hf.parsing.graph_syntax import parse_graph, resolve_node_ids
 from kbbench_hf.parsing.json_triples import json_triples
@@ -13,7 +14,6 @@ from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, Triple
 from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
 from kbbench_hf.parsing.triple_parts import is_placeholder, is_relation, normalize_relation, order_parts
-from kbbench_hf.parsing.word_lists import word_lists
 
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.answers import says_unanswerable
+from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
 from kbbench_hf.parsing.lenient_json import Value, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.parsing.word_lists import word_lists
 from kbbench_hf.text.patterns import lazy_pattern
 
 _LISTS = {name: f"(?:{rows})" for name, rows in word_lists("verdicts").items()}

@@ -12,7 +12,7 @@ import pytest
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.benchmarks.base import Prompt, PromptOptions
 from kbbench_hf.errors import UsageError
-from kbbench_hf.llm import gguf_files
+from kbbench_hf.llm import causal_lm
 from kbbench_hf.llm.causal_lm import CausalLM
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
@@ -91,7 +91,7 @@ SCRIPT = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from kbbench_hf.llm import gguf_files
+from kbbench_hf.llm import causal_lm
 from kbbench_hf.llm.causal_lm import CausalLM
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.llm_run import prompt_task
@@ -337,7 +337,7 @@ def test_a_gguf_file_is_loaded_by_tokenizer_and_model_with_its_name(
             return real(str(folder), **options)
 
         monkeypatch.setattr(kind, "from_pretrained", load)
-    monkeypatch.setattr(gguf_files, "find_spec", lambda name: object())
+    monkeypatch.setattr(causal_lm, "find_spec", lambda name: object())
     names = set()
     for given, options in ((tmp_path / "m.Q4.gguf", None), (tmp_path, None), (tmp_path, {"gguf_file": "m.Q4.gguf"})):
         loaded.clear()
@@ -377,21 +377,21 @@ def test_the_file_of_a_gguf_model_is_found_or_named(
 
     on_hub = {"org/Name-GGUF": ["README.md", "only.gguf"], "org/Several-GGUF": ["c.gguf", "b.gguf"]}
     monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", lambda self, name, revision: on_hub[name])
-    monkeypatch.setattr(gguf_files, "find_spec", lambda name: object())
+    monkeypatch.setattr(causal_lm, "find_spec", lambda name: object())
     for file in files:
         (tmp_path / file).touch()
     given = model.format(tmp_path)
     if isinstance(expected, str):
         with pytest.raises(UsageError, match=expected):
-            gguf_files.model_source(given)
+            causal_lm.model_source(given)
     else:
-        assert gguf_files.model_source(given)[:] == (expected[0].format(tmp_path), expected[1])
+        assert causal_lm.model_source(given)[:] == (expected[0].format(tmp_path), expected[1])
 
 
 def test_a_missing_gguf_package_is_named_with_the_command_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.gguf").touch()
-    monkeypatch.setattr(gguf_files, "find_spec", lambda name: None)
+    monkeypatch.setattr(causal_lm, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"a\.gguf needs the package 'gguf', which is not installed: pip install gguf"):
         CausalLM(str(tmp_path / "a.gguf"))

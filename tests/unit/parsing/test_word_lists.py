@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from kbbench_hf.parsing.word_lists import word_lists
+from kbbench_hf.parsing.cues import word_lists
 
 NAMES = ("answers", "cues", "scores", "triples", "verdicts")
 SOURCES = "".join(file.read_text("utf-8") for file in files("kbbench_hf.parsing").iterdir() if file.name[-3:] == ".py")
