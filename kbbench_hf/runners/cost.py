@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kbbench_hf.errors import DataError, KBBenchError, UsageError, unknown_name
+from kbbench_hf.files.shards import Shard
 
 CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English text, used only in estimates and always said beside them."""
@@ -72,6 +73,8 @@ class BudgetSpentError(KBBenchError):
 class Budget:
     """The requests and the money that a run may still use; earlier parts of the same run count.
 
+    The shards of a run divide its budget: each has an equal share.
+
     >>> budget = Budget(max_requests=1)
     >>> budget.take()
     >>> budget.take()
@@ -85,12 +88,18 @@ class Budget:
         max_requests: int | None = None,
         max_cost: float | None = None,
         price: Price | None = None,
-        *,
         n_requests: int = 0,
         spent: float = 0.0,
+        shard: Shard | None = None,
     ) -> None:
         if max_cost is not None and price is None:
             raise UsageError("--max-cost needs a price: give a dated price file (--prices FILE).")
+        self._share = ""
+        if shard is not None and shard.count > 1:
+            self._share = f", the share of shard {shard}"
+            max_cost = None if max_cost is None else max_cost / shard.count
+            # the first shards have one request more where the number does not divide
+            max_requests = None if max_requests is None else (max_requests + shard.count - shard.number) // shard.count
         self.max_requests, self.max_cost, self.price = max_requests, max_cost, price
         self.requests, self.spent = n_requests, spent
 
@@ -102,11 +111,12 @@ class Budget:
         """
         if self.max_requests is not None and self.requests >= self.max_requests:
             raise BudgetSpentError(
-                f"All {self.max_requests:,} requests of --max-requests are used. Raise it to resume."
+                f"All {self.max_requests:,} requests of --max-requests are used{self._share}. Raise it to resume."
             )
         if self.max_cost is not None and self.price is not None and self.spent >= self.max_cost:
             raise BudgetSpentError(
-                f"{self.spent:.4f} {self.price.currency} of --max-cost {self.max_cost:g} are spent. Raise it to resume."
+                f"{self.spent:.4f} {self.price.currency} of --max-cost {self.max_cost:g} are spent{self._share}. "
+                "Raise it to resume."
             )
         self.requests += 1
 

@@ -96,9 +96,7 @@ def generate(
     that stops early is returned if it has a response; prompts that were not sent have the error "not_asked".
     `structured` sends each prompt's JSON schema and counts the responses that violate it. `concurrency`, `attempts`,
     budgets and the canary are for models with `complete`. The processes of a model's group share the work.
-
-    With a `shard`, only its prompts or batches are answered and returned, and no predictions are written. With
-    `COLLECT`, nothing is sent.
+    With a `shard`, its prompts or batches are answered and no predictions written; with `COLLECT`, nothing is sent.
 
     Raises:
         BusyError: another process runs in this folder.
@@ -106,7 +104,7 @@ def generate(
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call resumes it.
         IncompleteError: with `COLLECT`, a prompt has no record.
     """
-    work, meter = Work(prompts, sampling or Sampling(), repeats, structured), Meter(price)
+    work, meter, used = Work(prompts, sampling or Sampling(), repeats, structured), Meter(price), Meter(price)
     chat = hasattr(model, "complete")
     parse = parse_once(parse) if parse is not None else None
     if not chat and (max_requests is not None or max_cost is not None):
@@ -119,9 +117,11 @@ def generate(
     def observe(outcome: Record) -> None:
         meter.add(outcome)
         identity.observe(outcome)
+        if shard is None or (outcome["id"] is not None and shard.owns(outcome["id"])):
+            used.add(outcome)
 
     with _interruptible(), Journal(folder, rank if shard is None else shard, observe=observe) as journal:
-        budget = Budget(max_requests, max_cost, price, n_requests=meter.n_requests, spent=meter.cost or 0.0)
+        budget = Budget(max_requests, max_cost, price, used.n_requests, used.cost or 0.0, shard)
         meter.start()
         stopped: KBBenchError | None = None
         limit: TimeoutLimit | None = None
@@ -135,13 +135,13 @@ def generate(
 
         n_jobs = len(work) if shard is None or not chat else repeats * sum(map(shard.owns, prompts))
         with progress(title, n_jobs, show=show and rank == 0 and not collects) as advance:
-            if collects:
-                # a server that answered the shards may be gone
+            if chat:
+                sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
+                limit = sender.gate.timeouts
+            if collects:  # a server that answered the shards may be gone
                 name = identity.servers[0]["name"] if chat and identity.servers else identity.meet(model)
                 keys = _collect_keys(work, name, journal, context.n_characters if chat else {})
             elif chat:
-                sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
-                limit = sender.gate.timeouts
                 keys, stopped = _run_requests(
                     sender, work, journal, meter, identity, advance, canary, context.n_characters, shard
                 )

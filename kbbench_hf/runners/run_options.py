@@ -152,7 +152,9 @@ class RunOptions(TypedDict, total=False):
     canary: Annotated[
         bool, Option("request", "Send a prompt of our own first, which shows that the server answers.", flag="")
     ]
-    max_requests: Annotated[int | None, Option("request", "Stop after this number of requests.", least=1)]
+    max_requests: Annotated[
+        int | None, Option("request", "Stop after this number of requests; shards have equal shares.", least=1)
+    ]
     allow_other_server: Annotated[
         bool, Option("request", "Resume with another server or model; the result has a warning.")
     ]
@@ -162,7 +164,10 @@ class RunOptions(TypedDict, total=False):
         Option("request", "Organization to bill (Hugging Face Inference Providers).", metavar="ORG", by_name=True),
     ]
     prices: Annotated[Path | None, Option("request", "Your price file, with a date (YAML or JSON).")]
-    max_cost: Annotated[float | None, Option("request", "Stop when this amount is spent; needs --prices.", least=0)]
+    max_cost: Annotated[
+        float | None,
+        Option("request", "Stop when this amount is spent; shards have equal shares. Needs --prices.", least=0),
+    ]
     batch_size: Annotated[
         int,
         Option("request", "Batch size of local models; halved when out of memory.", 16, least=1, by_name=True),

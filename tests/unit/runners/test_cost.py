@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
+from kbbench_hf.files.shards import Shard
 from kbbench_hf.runners.cost import Budget, BudgetSpentError, Price, estimate, read_price
 
 PRICE = Price("m", input_per_million=2.0, output_per_million=8.0, currency="USD", as_of="2026-11-01")
@@ -72,6 +73,24 @@ def test_the_budget_ends_with_the_money() -> None:
         budget.take()
         budget.pay(1_000, 100)
     with pytest.raises(BudgetSpentError, match=r"0\.0056 USD of --max-cost 0\.005"):
+        budget.take()
+
+
+@pytest.mark.parametrize(("n", "most"), [(10, [4, 3, 3]), (2, [1, 1, 0])])
+def test_shards_divide_a_budget(n: int, most: list[int]) -> None:
+    budgets = [Budget(n, 0.3, PRICE, shard=Shard(number, 3)) for number in (1, 2, 3)]
+    assert [budget.max_requests for budget in budgets] == most
+    for _ in range(most[0]):
+        budgets[0].take()
+    with pytest.raises(
+        BudgetSpentError, match=f"All {most[0]} requests of --max-requests are used, the share of shard 1/3"
+    ):
+        budgets[0].take()
+    with pytest.raises(
+        BudgetSpentError, match=r"0\.1600 USD of --max-cost 0\.1 are spent, the share of shard 1/3\. Raise"
+    ):
+        budget = Budget(None, 0.3, PRICE, shard=Shard(1, 3))
+        budget.pay(80_000, 0)
         budget.take()
 
 

@@ -373,6 +373,16 @@ def test_prompts_that_time_out_are_a_warning_with_its_remedy_in_every_place(
     assert "timeouts" not in {each.code for each in run_of(Slow(), tmp_path / "whole").warnings}
 
 
+def test_prompts_that_time_out_are_a_warning_of_a_run_that_is_collected_from_shards(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"out": tmp_path, "show": False, "canary": False, "attempts": 2}
+    with pytest.raises(KBBenchError, match="2 requests of shard 1/1 failed"):
+        finished_run("mini-text2kg", Slow(fails=sentences()[:2]), shard="1/1", **how)
+    done = finished_run("mini-text2kg", Slow(), collect=True, **how)
+    (warning,) = [each for each in done.result.warnings if each.code == "timeouts"]
+    assert warning.message.startswith("2 of 48 prompts were not answered within 6 s")
+    assert warning.remedy.startswith("Start the same run again with --timeout 12 --concurrency ")
+
+
 def test_ctrl_c_is_a_plain_keyboard_interrupt_to_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python ends a script with exit code 130 for this very class only, and with 1 for its subclasses."""
 

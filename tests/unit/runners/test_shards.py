@@ -11,6 +11,7 @@ import kbbench_hf
 from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files import shards
 from kbbench_hf.files.shards import Claim, IncompleteError, Shard, ShardEnd
+from kbbench_hf.runners.cost import BudgetSpentError
 from tests.servers.scripted import MODEL, ScriptedServer
 from tests.servers.sharding import CONCURRENCY, SCORED, kill_shards
 
@@ -118,6 +119,16 @@ def test_what_is_collected_needs_no_server(tmp_path: Path) -> None:
     (tmp_path / "run/predictions.jsonl").unlink()
     kbbench_hf.run("mini-text2kg", MODEL, **how, collect=True)
     assert files(tmp_path / "run") == before
+
+
+def test_shards_divide_the_budget_and_count_their_own_examples_of_earlier_starts(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"out": tmp_path / "run", "limit": 12, "show": False, "canary": False, "concurrency": 1}
+    with ScriptedServer(answer=lambda _: '{"triples": []}') as server:
+        how |= {"base_url": server.url, "max_requests": 5}
+        for shard, n_sent in (("1/2", 3), ("1/2", 3), ("2/2", 5), ("2/2", 5)):
+            with pytest.raises(BudgetSpentError, match=f", the share of shard {shard}. Raise it to resume"):
+                kbbench_hf.run("mini-text2kg", MODEL, **how, shard=shard)
+            assert len(server.times) == n_sent
 
 
 def test_a_claim_of_another_machine_is_watched_by_ones_own_clock(
