@@ -31,6 +31,7 @@ GROUPS = {
     "Models": {
         "train": "Train a retriever on the training questions of a benchmark.",
         "annotate": "Compute the topics, embeddings and judge verdicts that some metrics need.",
+        "status": "Show how far runs are; pause, resume or slow down a run.",
         "serve": "Serve the leaderboard, or the tools of a knowledge base, on your machine.",
     },
     "Share": {

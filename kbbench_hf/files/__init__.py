@@ -7,6 +7,8 @@ from pathlib import Path
 
 from kbbench_hf.errors import UsageError
 
+RUN = "run.json"
+"""What a run's folder says of itself."""
 STDIN = "-"
 """The path of standard input."""
 _STDIN_NAMES = {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kbbench_hf.errors import BusyError, KBBenchError
+from kbbench_hf.files.heartbeat import Heartbeat
 from kbbench_hf.files.shards import Claim, Shard, check_claims
 
 if TYPE_CHECKING:
@@ -66,13 +67,18 @@ class Journal:
         self._file: BinaryIO | None = None
         self._lock: BaseFileLock | Claim | None = None
         folder.mkdir(parents=True, exist_ok=True)
+        self.heartbeat = Heartbeat(folder, None)
+        """Tells `kbbench status` what this process does: a shard's from now on, that of others once it is started."""
         if isinstance(shard, Shard):
             self._shard = shard.file_name()
-            self._lock = Claim(folder, shard) if shard.number else None
+            if shard.number:
+                self._lock = Claim(folder, shard)
+                self.heartbeat = self._lock.heartbeat
         else:
             self._shard = str(shard or "")
             check_claims(folder, None)
             self._lock = take_lock(folder / _shard_name(self._shard, "lock"))
+            self.heartbeat = Heartbeat(folder, folder / f"progress{self._shard and '.'}{self._shard}.json")
             self._file = (folder / _shard_name(self._shard, "jsonl")).open("a+b", buffering=0)
             self._size = _drop_torn_tail(self._file)
         self.reload(observe)
@@ -91,7 +97,7 @@ class Journal:
                 for line in lines:
                     place = _Place(shard, offset, len(line))
                     offset += len(line)
-                    record = _decode(line)
+                    record = decode(line)
                     if record is None:
                         self.n_damaged += 1
                     else:
@@ -150,13 +156,14 @@ class Journal:
                     file = self.folder / _shard_name(place.shard, "jsonl")
                     files[place.shard] = stack.enter_context(file.open("rb"))
                 files[place.shard].seek(place.offset)
-                record = _decode(files[place.shard].read(place.length))
+                record = decode(files[place.shard].read(place.length))
                 if record is None or record["key"] != key:
                     raise KBBenchError(f"{self.folder} was altered while it was in use. Start the same run again.")
                 yield record
 
-    def close(self) -> None:
-        """Flush to the disk and free the lock."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Flush to the disk and free the lock; `error` is what ended the work."""
+        self.heartbeat.stop(error)
         if self._file is not None:
             os.fsync(self._file.fileno())
             self._file.close()
@@ -166,8 +173,8 @@ class Journal:
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.close(error)
 
     def _note(self, record: Mapping[str, Any], segment: _Place) -> None:
         key = record["key"]
@@ -182,10 +189,15 @@ def _encode(record: Mapping[str, object]) -> bytes:
     return b'{"crc32":"%08x",' % zlib.crc32(body) + body
 
 
-def _decode(line: bytes) -> Record | None:
+def decode(line: bytes, *, brief: bool = False) -> Record | None:
+    """Return the record of a line, if `brief` without its response or rankings; None where the line is damaged."""
     body = line[_CHECKSUM_END:]
     if not body.endswith(b"\n") or line[:_CHECKSUM_END] != b'{"crc32":"%08x",' % zlib.crc32(body):
         return None
+    for field, end in ((b',"response":', b',"finish_reason":'), (b',"ranked":', b"}\n")) if brief else ():
+        # a quote within a text is escaped, so that these are fields and no text
+        if (start := body.find(field)) >= 0 and (after := body.find(end, start)) >= 0:
+            body = body[:start] + body[after:]
     record: Record = json.loads("{" + body.decode("ascii"))
     return record
 

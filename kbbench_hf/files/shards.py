@@ -5,23 +5,19 @@ seconds. Another process watches by its own clock whether the file still changes
 """
 
 import functools
-import json
 import os
 import re
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from kbbench_hf.errors import BusyError, KBBenchError, UsageError
+from kbbench_hf.files.heartbeat import Heartbeat, bytes_of, is_alive, read_report
 
-BEAT_S = 2.0
-"""A process rewrites its claim so often."""
 STALE_S = 20.0
 """A claim that has not changed for so long is taken over; NFS caches attributes for some seconds."""
 LATE_S = (0.5, 2.0, 5.0)
@@ -183,68 +179,54 @@ class Claim:
 
     def __init__(self, folder: Path, shard: Shard) -> None:
         check_claims(folder, shard)
-        self._folder, self._shard, self._beats, self.lost = folder, shard, 0, False
-        pid = os.getpid()
-        self._holder = {"host": socket.gethostname(), "machine": _machine(), "pid": pid, "started": _start_of(pid)}
-        self._number = 1 + _newest(folder).get(shard, 0)
-        self._file = _claim_file(folder, shard, self._number)
+        self._folder, self._shard, self.lost = folder, shard, False
+        self._number = 1 + newest_claims(folder).get(shard, 0)
+        file = claim_file(folder, shard, self._number)
+        self.heartbeat = Heartbeat(folder, file, is_claim=True)
         try:
-            with self._file.open("xb") as sink:
-                sink.write(self._content())
+            with file.open("xb") as sink:
+                sink.write(self.heartbeat.content())
         except FileExistsError:
-            raise _busy(folder, shard, self._file) from None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True)
-        self._thread.start()
+            raise _busy(folder, shard, file) from None
+        self.heartbeat.on_beat = self._compare
+        self.heartbeat.start()
 
     def release(self) -> None:
         """Let the next process take the shard at once."""
-        self._ended.set()
-        self._thread.join()
-        self._file.write_bytes(json.dumps({"released": True}).encode())
+        self.heartbeat.stop()
 
     def check(self) -> None:
         """Raise BusyError where the claim is lost: this process was suspended, or cut off from the disk."""
         if self.lost:
-            newest = _claim_file(self._folder, self._shard, _newest(self._folder)[self._shard])
+            newest = claim_file(self._folder, self._shard, newest_claims(self._folder)[self._shard])
             raise _busy(self._folder, self._shard, newest)
 
-    def _beat(self) -> None:
-        while not self._ended.wait(BEAT_S):
-            with suppress(OSError):  # a disk that does not answer now may do so later
-                self.lost = _newest(self._folder).get(self._shard, 0) > self._number
-                self._file.write_bytes(self._content())
-                self._beats += 1
-
-    def _content(self) -> bytes:
-        return json.dumps({**self._holder, "beats": self._beats}).encode() + b"\n"
+    def _compare(self) -> None:
+        self.lost = newest_claims(self._folder).get(self._shard, 0) > self._number
 
 
 def check_claims(folder: Path, shard: Shard | None) -> None:
     """Raise BusyError where a process runs this shard, or one of another division; any, where `shard` is None."""
     watched: dict[Path, tuple[Shard, bytes]] = {}
-    for other, number in _newest(folder).items():
-        file = _claim_file(folder, other, number)
+    for other, number in newest_claims(folder).items():
+        file = claim_file(folder, other, number)
         if shard is not None and other != shard and other.count == shard.count:
             continue
-        holder = _holder(file)
-        if holder.get("released"):
-            continue
-        if holder.get("started") and holder.get("machine") == _machine():
-            if _start_of(holder["pid"]) == holder["started"]:
-                raise _busy(folder, other, file)
-        else:
-            watched[file] = other, _bytes_of(file)
+        alive = is_alive(read_report(file))
+        if alive:
+            raise _busy(folder, other, file)
+        if alive is None:
+            watched[file] = other, bytes_of(file)
     until = time.monotonic() + STALE_S
     while watched and time.monotonic() < until:
         time.sleep(min(0.5, STALE_S / 10))
         for file, (other, before) in watched.items():
-            if _bytes_of(file) != before and not _holder(file).get("released"):
+            if bytes_of(file) != before and not read_report(file).get("released"):
                 raise _busy(folder, other, file)
 
 
 def _busy(folder: Path, shard: Shard, claim: Path) -> BusyError:
-    holder = _holder(claim)
+    holder = read_report(claim)
     who = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'an unknown host')}"
     return BusyError(
         f"Shard {shard} of {folder} is run by {who}; one process runs a shard at a time. "
@@ -257,7 +239,7 @@ def _claims(folder: Path) -> list[tuple[str, str, str]]:
     return [(each[1], each[2], each[3]) for each in matches if each is not None]
 
 
-def _newest(folder: Path) -> dict[Shard, int]:
+def newest_claims(folder: Path) -> dict[Shard, int]:
     """Return the highest number of the claims on each shard."""
     newest: dict[Shard, int] = {}
     for number, count, claim in _claims(folder):
@@ -266,46 +248,13 @@ def _newest(folder: Path) -> dict[Shard, int]:
     return newest
 
 
-def _claim_file(folder: Path, shard: Shard, number: int) -> Path:
+def claim_file(folder: Path, shard: Shard, number: int) -> Path:
+    """Return the file of a claim, in which its process reports what it does."""
     return folder / f"claim.{shard.number}-of-{shard.count}.{number}.json"
 
 
 def _marker(folder: Path, shard: Shard) -> Path:
     return folder / f"shard.{shard.number}-of-{shard.count}.done"
-
-
-def _bytes_of(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""
-
-
-def _holder(file: Path) -> dict[str, Any]:
-    """Return what a claim says; nothing while it is rewritten."""
-    try:
-        content = json.loads(_bytes_of(file))
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-@functools.cache
-def _machine() -> str:
-    """Return what tells apart machines, their boots and containers, so that process ids can be compared."""
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
-    return ""
-
-
-def _start_of(pid: int) -> str:
-    """Return when a process started, in ticks since the boot; empty where it has ended, or the system does not say."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _list_numbers(numbers: list[int]) -> str:

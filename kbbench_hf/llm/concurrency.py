@@ -79,6 +79,11 @@ class TimeoutLimit:
         """Begin with as many requests as a server could answer one by one, if each takes `latency_s` seconds."""
         self.size = self.lowest = max(1, int(min(self.most, SAFE * self.timeout_s / max(latency_s, 1e-9))))
 
+    def resize(self, most: int) -> None:
+        """Change what the caller allows."""
+        self.size = most if self.size == self.most else min(self.size, most)
+        self.most = most
+
     def sent(self, active: int) -> Sent:
         """Return the state at which a request is sent."""
         return Sent(self._clock(), active, self._n_replies, self._reply_seconds)
@@ -163,6 +168,8 @@ class Gate:
         self.most = self._limit = max(1, most)
         self.timeouts = TimeoutLimit(self.most, timeout_s, clock)
         self.active = self._begun = 0
+        self._open = asyncio.Event()
+        self._open.set()
         self._alone = asyncio.Lock()
         self._empty: asyncio.Future[None] | None = None
         """Set by a request that is to be sent alone, and done when nothing is under way."""
@@ -176,10 +183,33 @@ class Gate:
         """How many requests may be under way."""
         return min(self._limit, self.timeouts.size)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing may begin."""
+        return not self._open.is_set()
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a request waits for the end of a pause."""
+        return self.is_paused and (bool(self._waiting) or self._alone.locked())
+
+    def steer(self, *, paused: bool, most: int | None = None) -> None:
+        """Let nothing begin during a pause; allow for `most` requests from now on, if given."""
+        if most is not None:
+            self._limit = most if self._limit == self.most else min(self._limit, most)
+            self.timeouts.resize(most)
+            self.most = most
+        if paused:
+            self._open.clear()
+        else:
+            self._open.set()
+        self._admit()
+
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Sent]:
         """Wait until nothing is under way, and let nothing else begin while the block runs."""
         async with self._alone:
+            await self._open.wait()
             self._empty = asyncio.get_running_loop().create_future()
             try:
                 if self.active:
@@ -194,7 +224,7 @@ class Gate:
                 self._admit()
 
     async def __aenter__(self) -> Sent:
-        if not self._waiting and self.active < self.limit and self._empty is None:
+        if not self._waiting and self._has_place():
             self.active += 1
             return self._begin()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -249,13 +279,16 @@ class Gate:
             self._empty.set_result(None)
         self._admit()
 
+    def _has_place(self) -> bool:
+        return self.active < self.limit and self._empty is None and not self.is_paused
+
     def _admit(self) -> None:
-        while self._waiting and self.active < self.limit and self._empty is None:
+        while self._waiting and self._has_place():
             turn = self._waiting.popleft()
             if not turn.done():
                 self.active += 1
                 turn.set_result(None)
-        if self._waiting and self.timeouts.size < self.most:
+        if self._waiting and self.timeouts.size < self.most and not self.is_paused:
             self.timeouts.held = self.timeouts.size
 
 

@@ -211,6 +211,7 @@ def in_blocks(
     total, left = (sum(len(blocks[block]) for block in each) for each in (own, missing))
     with progress("Encoding texts", total, done=total - left) as advance:
         for block in missing:
+            advance(0)  # waits while the run is paused
             save(files[block], [texts[row] for row in blocks[block]])
             advance(len(blocks[block]))
     processes.gather(None)  # no block is missing when they are joined

@@ -48,15 +48,21 @@ def answer_in_batches(
     if shard is not None:
         keys = [keys[place] for number in own for place in batches[number]]
         advance(len(order) - len(keys))
+    journal.heartbeat.begin(sum(len(batches[number]) for number in own), 0)
     for number in own:
         batch = batches[number]
         jobs = [_job(work, name, examples, place) for place in batch]
+        is_stored = True
         while jobs:
             if any(job.key not in journal for job in jobs):
+                advance(0)
+                is_stored, journal.heartbeat.under_way = False, len(jobs)
                 _answer(model, jobs, journal, record)
             held = zip(jobs, journal.read([job.key for job in jobs]), strict=True)
             jobs = [after for job, done in held if done is not None and (after := work.after(name, job, done))]
             keys += [job.key for job in jobs]
+        journal.heartbeat.under_way = 0
+        journal.heartbeat.n_stored += len(batch) * is_stored
         advance(len(batch), note=meter.line())
     return keys
 

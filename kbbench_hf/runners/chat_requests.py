@@ -67,6 +67,9 @@ class RequestSender:
         self.gate = Gate(concurrency, timeout_s=self._timeout_s)
         self.gate.timeouts.start(UNKNOWN_LATENCY_S)
         self.attempts = attempts
+        self.n_open = 0
+        """Requests that were sent and have no reply yet."""
+        self._add_workers: Callable[[], object] = lambda: None
         self._lost_alone = 0
         """Requests in a row that timed out although they were sent alone, and although others were answered."""
         self._unanswered = 0
@@ -99,16 +102,33 @@ class RequestSender:
             self._task = task
             try:
                 async with asyncio.TaskGroup() as group:
-                    # Twice as many workers as places: one that waits for a retry leaves its place to another.
-                    for _ in range(2 * self.gate.most):
-                        group.create_task(self._work(jobs))
+                    workers: list[asyncio.Task[None]] = []
+
+                    def add_workers() -> None:
+                        # Twice as many workers as places: one that waits for a retry leaves its place to another.
+                        while len(workers) < 2 * self.gate.most:
+                            workers.append(group.create_task(self._work(jobs)))
+
+                    self._add_workers = add_workers
+                    add_workers()
             except asyncio.CancelledError:
                 if self._reason is None:
                     raise
             except ExceptionGroup as errors:
                 raise errors.exceptions[0] from None
+            finally:
+                self._add_workers = lambda: None
         if self._reason is not None:
             raise self._reason
+
+    def steer(self, *, paused: bool, concurrency: int | None) -> None:
+        """Pause or resume, with what is under way going on, and change how many requests may be."""
+        if self._stopping.is_set():
+            return
+        if self.gate.is_paused and not paused:
+            self._begin_silence()
+        self.gate.steer(paused=paused, most=concurrency)
+        self._add_workers()
 
     def status(self) -> str:
         """Return what the run waits for: open requests, a rate limit, the first response; empty where for nothing."""
@@ -197,6 +217,7 @@ class RequestSender:
         if not self._stopping.is_set():
             self._reason = reason
             self._stopping.set()
+            self.gate.steer(paused=False)
             if drain_s is not None and self._task is not None:
                 asyncio.get_running_loop().call_later(drain_s, self._task.cancel)
 
@@ -345,12 +366,15 @@ class RequestSender:
         limits: dict[str, Any] = {"max_tokens": job.max_tokens}
         if self._takes_more:
             limits = {"max_tokens": None, **job.parameters, "schema": job.schema}
+        self.n_open += 1
         try:
             answer = await self.model.complete(job.prompt.messages, **limits)
         except (Failure, KBBenchError):
             raise
         except Exception as error:
             raise Failure("model_error", f"{type(error).__name__}: {error}", transient=False) from error
+        finally:
+            self.n_open -= 1
         completion = as_completion(answer, time.perf_counter() - started)
         return completion._replace(latency_s=round(completion.latency_s, 6))
 

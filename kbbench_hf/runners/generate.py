@@ -4,10 +4,11 @@ Benchmarks, judges and the reranker pass a mapping of ids to prompts; the model 
 `protocols`).
 """
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +17,7 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, Control, Heartbeat
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, read_again
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
@@ -121,6 +123,8 @@ def generate(
             used.add(outcome)
 
     with _interruptible(), Journal(folder, rank if shard is None else shard, observe=observe) as journal:
+        if not collects:
+            journal.heartbeat.start()
         budget = Budget(max_requests, max_cost, price, used.n_requests, used.cost or 0.0, shard)
         meter.start()
         stopped: KBBenchError | None = None
@@ -134,9 +138,11 @@ def generate(
                 meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
         n_jobs = len(work) if shard is None or not chat else repeats * sum(map(shard.owns, prompts))
-        with progress(title, n_jobs, show=show and rank == 0 and not collects) as advance:
+        shows = show and rank == 0 and not collects
+        with progress(title, n_jobs, show=shows, heartbeat=journal.heartbeat, counts=True) as advance:
             if chat:
                 sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
+                journal.heartbeat.more = functools.partial(_report, sender, meter)
                 limit = sender.gate.timeouts
             if collects:  # a server that answered the shards may be gone
                 name = identity.servers[0]["name"] if chat and identity.servers else identity.meet(model)
@@ -309,6 +315,7 @@ async def _generate_by_chat(
                 _recall(sender, job, journal)
             else:
                 meter.n_done += 1
+                journal.heartbeat.n_stored += 1
 
     def follow(job: Job, record: Record) -> Job | None:
         following = work.after(name, job, record)
@@ -323,7 +330,8 @@ async def _generate_by_chat(
         if hasattr(sender.model, "__aenter__"):
             await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], sender.model))
         meter.pace = sender.pace
-        await stack.enter_async_context(showing(meter, advance, sender.status))
+        stack.enter_context(_steered(sender, journal.heartbeat))
+        await stack.enter_async_context(showing(meter, advance, functools.partial(_status, sender, journal.heartbeat)))
         await sender.recognize()
         name = identity.meet(sender.model)
         sender.check, sender.arbiter.said_otherwise = identity.check, identity.said_otherwise
@@ -344,6 +352,39 @@ async def _generate_by_chat(
                 with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
                     await sender.canary(work.sampling.extra)
     return keys, stopped
+
+
+def _report(sender: "RequestSender", meter: Meter) -> dict[str, object]:
+    """Return what the heartbeat tells of requests to a server."""
+    price = None if meter.price is None else asdict(meter.price)
+    counts = {"n_done": meter.n_done, "under_way": sender.n_open, "concurrency": sender.gate.most}
+    return {**counts, "note": sender.status(), "price": price, "abilities": (PAUSE, CONCURRENCY)}
+
+
+@contextmanager
+def _steered(sender: "RequestSender", heartbeat: Heartbeat) -> Iterator[None]:
+    """Let the control file of the run pause the sender, and change its concurrency, while the block runs."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def obey(control: Control) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(lambda: sender.steer(**control._asdict()))
+
+    sender.steer(**heartbeat.control._asdict())
+    heartbeat.on_control = obey
+    try:
+        yield
+    finally:
+        heartbeat.on_control = None
+
+
+def _status(sender: "RequestSender", heartbeat: Heartbeat) -> str:
+    """Return what the run waits for."""
+    if not sender.gate.holds_back:
+        return sender.status()
+    return f"open requests: {sender.n_open}. {heartbeat.pause_note()}"
 
 
 def _collect_keys(work: Work, name: str, journal: Journal, n_characters: dict[str, int]) -> list[str]:

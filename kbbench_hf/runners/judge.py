@@ -204,13 +204,19 @@ def judge_each_once(items: Sequence[Item], work: Path, kind: str, judge: AnyJudg
 def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) -> list[Verdict]:
     keys = [_digest(judge.name, *item) for item in items]
     with Journal(work) as journal:
+        heartbeat = journal.heartbeat
+        heartbeat.start()
         missing = [(key, item) for key, item in zip(keys, items, strict=True) if key not in journal]
-        with progress("Judging", len(items), done=len(items) - len(missing), show=show) as advance:
+        done = len(items) - len(missing)
+        with progress("Judging", len(items), done=done, show=show, heartbeat=heartbeat, counts=True) as advance:
             for start in range(0, len(missing), _JUDGE_BATCH):
                 batch = missing[start : start + _JUDGE_BATCH]
+                advance(0)  # waits while the run is paused
+                heartbeat.under_way = len(batch)
                 for (key, _), verdict in zip(batch, judge.judge([item for _, item in batch]), strict=True):
                     error = None if verdict.value is not None else verdict.status
                     journal.append({"key": key, "error": error, **verdict._asdict()})
+                heartbeat.under_way = 0
                 advance(len(batch))
         return [Verdict(each["value"], each["status"], each["raw"]) for each in journal.read(keys) if each is not None]
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from kbbench_hf.files.heartbeat import Heartbeat
 from kbbench_hf.protocols import produced_tokens, token_count
 
 if TYPE_CHECKING:
@@ -23,12 +24,22 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(title: str, total: int | None, *, done: int = 0, note: str = "", show: bool = True) -> Iterator[Advance]:
+def progress(
+    title: str,
+    total: int | None,
+    *,
+    done: int = 0,
+    note: str = "",
+    show: bool = True,
+    heartbeat: Heartbeat | None = None,
+    counts: bool = False,
+) -> Iterator[Advance]:
     """Show a bar named `title` with done/total, elapsed and remaining time while the block runs.
 
     `total=None` shows a pulsing bar (the amount of work is unknown); `done` is the part that an interrupted run had
     finished. Nothing is shown where there is no work, nor with `show=False`. On a terminal the bar moves; elsewhere (a
-    log, a test) one line is written at the end.
+    log, a test) one line is written at the end. With a `heartbeat`, the work is reported, and advancing by 0 waits
+    while the run is paused; `counts` says that the work is the examples of the run, and no other step.
 
     >>> with progress("Ranking", total=2, show=False) as advance:
     ...     advance()
@@ -55,8 +66,20 @@ def progress(title: str, total: int | None, *, done: int = 0, note: str = "", sh
                 bar.advance(task, steps)
             else:
                 bar.update(task, advance=steps, note=note)
+            if heartbeat is not None:
+                heartbeat.n_done += steps * counts
+                while heartbeat.waits and not steps:
+                    bar.update(task, note=heartbeat.pause_note())
+                    time.sleep(0.1)
 
+        if heartbeat is not None:
+            heartbeat.announce = lambda text: say([text], show=show)
+            heartbeat.note = "" if counts else title
+            if counts:
+                heartbeat.begin(total, done)
         yield advance
+        if heartbeat is not None:
+            heartbeat.note = ""
 
 
 def say(lines: Iterable[object], *, show: bool = True) -> None:
@@ -67,7 +90,7 @@ def say(lines: Iterable[object], *, show: bool = True) -> None:
     from rich.console import Console
 
     for line in lines if show else ():
-        Console(stderr=True).print(str(line), markup=False, highlight=False)
+        Console(stderr=True).print(str(line), markup=False, highlight=False, soft_wrap=True)
 
 
 class Meter:

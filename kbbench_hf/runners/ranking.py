@@ -16,6 +16,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning, unmatched_warning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.files.heartbeat import PAUSE
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, end_shard, read_again
 from kbbench_hf.files.writing import whole_file, write_json_lines
@@ -103,7 +104,6 @@ def retrieve(
     check_group(shard, share.size)
     first = share.rank == 0
     settings = {**settings, "n_examples": len(examples.rows), "top_k": top_k, "batch": batch}
-    site = Site(share, partial(progress, show=show and first), {}, {})
     with ExitStack() as stack:
         undo = stack.enter_context(ExitStack())  # a model that cannot be built leaves no folder behind
         if first and shard is None and not folder.exists():
@@ -113,6 +113,11 @@ def retrieve(
         check_shared(share, folder)
         check_same(share, settings)
         journal = stack.enter_context(Journal(folder, shard or 0)) if first else None
+        heartbeat = None if journal is None else journal.heartbeat
+        if heartbeat is not None and shard != COLLECT:
+            heartbeat.abilities = (PAUSE,) if share.size == 1 else ()  # the others would wait in vain
+            heartbeat.start()
+        site = Site(share, partial(progress, show=show and first, heartbeat=heartbeat), {}, {})
         questions = [row["query"] for row in examples.rows]
         places = range(len(questions))
         batches = {str(start): places[start : start + batch] for start in range(0, len(places), batch)}
@@ -137,10 +142,13 @@ def retrieve(
         title = f"Ranking with {str(settings['model']).partition('(')[0]}"
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
         n_done = sum(len(own[key]) for key in done if key in own)
-        with site.progress(title, sum(map(len, own.values())), done=n_done) as advance:
+        with site.progress(title, sum(map(len, own.values())), done=n_done, counts=True) as advance:
             for key, numbers in own.items():
                 if key in done:
                     continue
+                advance(0)  # waits while the run is paused
+                if heartbeat is not None:
+                    heartbeat.under_way = len(numbers)
                 found = searcher.search([questions[row] for row in numbers], top_k)
                 if journal is not None:
                     rankings = [_ranking_fields(each[:top_k]) for each in found]
@@ -150,6 +158,7 @@ def retrieve(
                             "Fix its `search`."
                         )
                     journal.append({"key": key, "error": None, "ranked": rankings})
+                    journal.heartbeat.under_way = 0
                 advance(len(numbers))
         end_shard(shard, folder)
         explained = _explain_rankings(searcher, examples.rows[:N_EXPLAINED], site)

@@ -11,6 +11,7 @@ from kbbench_hf.benchmarks import find_dataset, name_of_path, rows_of_code
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
+from kbbench_hf.files.heartbeat import CONTROL
 from kbbench_hf.files.shards import ARRAY, UNCLAIMED, ShardEnd
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.process_group import launch_warnings
@@ -161,6 +162,7 @@ def _finish_run(benchmark: str, model: Model, options: RunOptions) -> FinishedRu
             done = _annotate_run(done, annotators, show=options.get("show", True))
         if (tracker := options.get("log_to")) is not None and done.stopped is None:
             log_result(tracker, done.result, done.folder)
+        (done.folder / CONTROL).unlink(missing_ok=True)  # the next run in this folder is not to be paused
     return replace(done, result=replace(done.result, folder=done.folder))
 
 

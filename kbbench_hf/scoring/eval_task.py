@@ -10,13 +10,11 @@ from kbbench_hf.benchmarks import TaskKey, find_dataset, is_published, name_of_p
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files import RUN as RUN
 from kbbench_hf.files import STDIN
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.harness import read_inspect_settings
 from kbbench_hf.scoring.result import read_result
-
-RUN = "run.json"
-"""What a run's folder says of itself."""
 
 
 class EvalTask(NamedTuple):

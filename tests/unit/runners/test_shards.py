@@ -1,6 +1,7 @@
 """Runs in shards: the same files as one process, each shard in one process, and nothing sent twice."""
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 import kbbench_hf
 from kbbench_hf.errors import BusyError, UsageError
-from kbbench_hf.files import shards
+from kbbench_hf.files import heartbeat, shards
 from kbbench_hf.files.shards import Claim, IncompleteError, Shard, ShardEnd
 from kbbench_hf.runners.cost import BudgetSpentError
 from tests.servers.scripted import MODEL, ScriptedServer
@@ -134,25 +135,27 @@ def test_shards_divide_the_budget_and_count_their_own_examples_of_earlier_starts
 def test_a_claim_of_another_machine_is_watched_by_ones_own_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "BEAT_S", 0.05)
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.05)
     monkeypatch.setattr(shards, "STALE_S", 0.6)
     shard = Shard(1, 2)
     first = Claim(tmp_path, shard)
-    monkeypatch.setattr(shards, "_machine", lambda: "another")
+    monkeypatch.setattr(heartbeat, "machine", lambda: "another")
     with pytest.raises(BusyError, match=r"Shard 1/2 of .* is run by process") as caught:
         Claim(tmp_path, shard)
     assert caught.value.exit_code == 75
     with pytest.raises(BusyError):  # another division would send the same prompts
         Claim(tmp_path, Shard(1, 3))
     Claim(tmp_path, Shard(2, 2)).release()
-    first._ended.set()  # its process hangs, or its machine is gone
-    first._thread.join()
+    hangs = threading.Event()  # its process hangs, or its machine is gone
+    monkeypatch.setattr(first.heartbeat, "on_beat", hangs.wait)
     second = Claim(tmp_path, shard)
-    first.lost = shards._newest(tmp_path)[shard] > first._number
+    first._compare()
     with pytest.raises(BusyError):
         first.check()
     second.release()
     Claim(tmp_path, Shard(1, 3)).release()
+    hangs.set()
+    first.release()
 
 
 def test_tasks_of_a_slurm_array_are_shards() -> None:

@@ -1,0 +1,135 @@
+"""`kbbench status`: how far runs are, from their files; pause, resume and slow down a run that goes on."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from kbbench_hf.cli.names import FilePath
+from kbbench_hf.cli.options import JSON
+from kbbench_hf.errors import UsageError
+from kbbench_hf.files import RUN
+from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, write_control
+from kbbench_hf.reports.terminal import echo, print_json
+from kbbench_hf.runners.cost import duration
+from kbbench_hf.runners.run_status import ALIVE, COMPLETE, FINISHED, PAUSED, StatusReader, WorkStatus
+
+REDRAW_S, PRINT_S = 1.0, 10.0
+"""Seconds between two readings of --watch, on a terminal and elsewhere."""
+RESULT_S = 60.0
+"""A run whose examples are all done is watched for so long until it has a result."""
+
+
+@click.command()
+@click.argument("run", type=FilePath(exists=True, file_okay=False), default=Path("kbbench-runs"))
+@click.option("--all", "all_runs", is_flag=True, help="Show all runs in the folder RUN, by default kbbench-runs.")
+@click.option("--watch", is_flag=True, help="Repeat until no process runs; on a pipe, where it changed.")
+@click.option("--pause", is_flag=True, help="Let the processes finish what is under way, and wait.")
+@click.option("--resume", is_flag=True, help="Let the processes of a paused run go on.")
+@click.option("--concurrency", type=click.IntRange(1), help="Set the maximum concurrent requests of each process.")
+@JSON
+def command(
+    run: Path, all_runs: bool, watch: bool, pause: bool, resume: bool, concurrency: int | None, json_output: bool
+) -> None:
+    """Show how far RUN is: examples done, failed and under way, rate, cost, time left.
+
+    Everything is read from the run folder, on any machine that sees it. What is under way is of the last report of
+    each process, at most a second before. Processes obey --pause, --resume and --concurrency within about a second.
+
+    Examples:
+      kbbench status kbbench-runs/mini-stark/queries-test-bm25-1a2b3c4d
+      kbbench status --all --watch
+      kbbench status shared --pause
+    """
+    steers = pause or resume or concurrency is not None
+    if (pause and resume) or (watch and (json_output or steers)) or (steers and all_runs):
+        raise UsageError(
+            "--pause, --resume and --concurrency are for one run, --watch prints no JSON; expected a call for one "
+            "purpose. Leave the other options out."
+        )
+    folders = sorted(file.parent for file in run.glob(f"**/{RUN}")) if all_runs else [run]
+    readers = [StatusReader(folder) for folder in folders]
+    if steers:
+        changes = {"paused": pause} if pause or resume else {}
+        _steer(run, readers[0].read(), changes | ({"concurrency": concurrency} if concurrency else {}))
+    if watch:
+        _watch(readers)
+        return
+    statuses = [reader.read() for reader in readers]
+    if json_output:
+        print_json([asdict(each) for each in statuses] if all_runs else asdict(statuses[0]))
+        return
+    for each in statuses:
+        for line in _lines(each):
+            echo(line)
+
+
+def _steer(run: Path, status: WorkStatus, changes: dict[str, object]) -> None:
+    """Write what is asked of a run.
+
+    Raises:
+        UsageError: it is finished, or a process cannot do it.
+    """
+    if status.state == FINISHED:
+        raise UsageError(f"{run} is finished; expected a run that goes on or can be resumed. Name another.")
+    works = [status, *status.annotations]
+    alive = [each for work in works for each in work.processes if each.state in ALIVE]
+    for ability in [PAUSE] * ("paused" in changes) + [CONCURRENCY] * ("concurrency" in changes):
+        if unable := [each for each in alive if ability not in each.abilities]:
+            raise UsageError(
+                f"--{ability}: {unable[0].name} of {run} cannot do that: it sends no requests, or works with "
+                "others that would wait in vain. Stop it, and start the same command again."
+            )
+    write_control(run, **changes)
+    if not alive:
+        echo(f"No process of {run} reports here; one that starts will obey.", err=True)
+
+
+def _watch(readers: Sequence[StatusReader]) -> None:
+    before, complete_since = "", None
+    while True:
+        statuses = [reader.read() for reader in readers]
+        text = "\n".join(line for each in statuses for line in _lines(each))
+        if sys.stdout.isatty():
+            click.clear()
+        if text != before or sys.stdout.isatty():
+            echo(text)
+        before, states = text, {each.state for each in statuses}
+        complete_since = (complete_since or time.monotonic()) if COMPLETE in states else None
+        is_over = complete_since is None or time.monotonic() - complete_since > RESULT_S
+        if states.isdisjoint(ALIVE) and is_over:
+            return
+        time.sleep(REDRAW_S if sys.stdout.isatty() else PRINT_S)
+
+
+def _lines(status: WorkStatus) -> Iterator[str]:
+    """Yield a line of a run, and one of each of its processes and annotations."""
+    yield _line(status)
+    for each in status.processes if len(status.processes) > 1 else ():
+        yield f"  {_line(each)}"
+    for each in status.annotations:
+        yield from (f"  {line}" for line in _lines(each))
+
+
+def _line(status: WorkStatus) -> str:
+    parts = [status.state]
+    if status.n_done is not None:
+        of_all = f" of {status.n_total:,}" if status.n_total else ""
+        parts.append(f"{status.n_done:,}{of_all} done")
+    if status.failed:
+        kinds = ", ".join(f"{why} {n:,}" for why, n in sorted(status.failed.items()))
+        parts.append(f"{sum(status.failed.values()):,} of them failed ({kinds})")
+    if status.state in ALIVE:
+        most = f" of at most {status.concurrency}" if status.concurrency else ""
+        parts.append(f"{status.under_way:,}{most} under way")
+    if status.rate_per_s and status.state != PAUSED:
+        slow = status.rate_per_s < 1
+        parts.append(f"{1 / status.rate_per_s:,.1f} s each" if slow else f"{status.rate_per_s:,.1f}/s")
+    if status.cost is not None:
+        parts.append(f"{status.cost:.4f} {status.currency}")
+    if status.seconds_left is not None:
+        parts.append(f"{duration(status.seconds_left)} left")
+    return f"{status.name}: {', '.join(parts)}{f' ({status.note})' if status.note else ''}"

@@ -1,0 +1,226 @@
+"""What a process of a run reports every second (`progress.json`, claims of shards), and the user's `control.json`.
+
+`kbbench status` reads the reports and writes the control file. The processes share a disk and nothing else: reports
+have times and rates by the clock of their own process only.
+"""
+
+import functools
+import json
+import os
+import shlex
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbbench_hf.files import RUN
+from kbbench_hf.files.writing import write_text
+
+BEAT_S = 1.0
+"""A process reports, and looks at the control file, so often."""
+RATE_BEATS = 60
+"""A rate is that of so many reports: about a minute."""
+CONTROL = "control.json"
+PAUSE, CONCURRENCY = "pause", "concurrency"
+"""What a process may be able to do while it runs."""
+
+
+class Control(NamedTuple):
+    """What the user asks of the processes of a run."""
+
+    paused: bool = False
+    concurrency: int | None = None
+    """Maximum concurrent requests of each process; None for that of its command."""
+
+
+def read_control(folder: Path) -> Control | None:
+    """Return what the user asks for in a run folder; None where the file cannot be read now."""
+    try:
+        # opened, not stat: a network disk answers stat from its cache
+        content = json.loads((folder / CONTROL).read_bytes())
+        paused, most = content.get("paused") is True, content.get("concurrency")
+        return Control(paused, most if type(most) is int and most > 0 else None)
+    except FileNotFoundError:
+        return Control()
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def write_control(folder: Path, **changes: Any) -> Control:
+    """Change what is asked of a run; return all that is asked of it now."""
+    control = (read_control(folder) or Control())._replace(**changes)
+    write_text(folder / CONTROL, json.dumps(control._asdict()) + "\n")
+    return control
+
+
+class Heartbeat:
+    """Writes every second into `file` what its process does, and obeys the control file of the run.
+
+    A claim's file tells by its changes that the process lives. Of other files nothing is left at an end without error.
+
+    >>> import tempfile
+    >>> heartbeat = Heartbeat(folder := Path(tempfile.mkdtemp()), folder / "progress.json")
+    >>> _ = write_control(folder, paused=True)
+    >>> heartbeat.start()
+    >>> heartbeat.control.paused, read_report(heartbeat.file)["pid"] == os.getpid()
+    (True, True)
+    >>> heartbeat.stop()
+    """
+
+    def __init__(self, folder: Path, file: Path | None, *, is_claim: bool = False) -> None:
+        self.file, self._is_claim = file, is_claim
+        above = [folder, *folder.parents][3:4] if folder.parent.name == "work" else []
+        self.run = next((run for run in above if (run / RUN).is_file()), folder)
+        """The folder of the control file: that of the run whose annotations are in `folder`."""
+        self.control = Control()
+        self.on_control: Callable[[Control], object] | None = None
+        """Called in another thread where the process obeys itself; `waits` is for all others."""
+        self.announce: Callable[[str], object] = lambda note: None
+        self._is_announced = False
+        self.on_beat: Callable[[], object] = lambda: None
+        self.abilities: tuple[str, ...] = (PAUSE,)
+        self.n_total: int | None = None
+        self.n_done = self.under_way = 0
+        self.n_stored = 0
+        """How many of `n_done` an earlier start has done."""
+        self.note = ""
+        self.more: Callable[[], Mapping[str, object]] = dict
+        """Returns more fields of the report, or later values of these."""
+        self._process = {"host": socket.gethostname(), "machine": machine(), "pid": (pid := os.getpid())}
+        self._process["started"] = start_of(pid)
+        self._n_beats = 0
+        self._counts = deque([(time.monotonic(), 0)], RATE_BEATS)
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Report from now on."""
+        if self._thread is not None:
+            return
+        self._beat()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def begin(self, n_total: int | None, n_done: int) -> None:
+        """Count the examples of this process, of which an earlier start has done `n_done`."""
+        self.n_total, self.n_done, self.n_stored = n_total, n_done, n_done
+        self._counts.clear()
+        self._counts.append((time.monotonic(), 0))
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """End; the last report says why, where an error is the reason."""
+        if self._thread is None or self._ended.is_set():
+            return
+        self._ended.set()
+        self._thread.join()
+        failed = error is not None and getattr(error, "exit_code", 1) != 0
+        words = (str(error) or "Interrupted.") if failed else ""
+        with suppress(OSError):
+            if self._is_claim or failed:
+                self._write({"released": True, "ended": words})
+            elif self.file is not None:
+                self.file.unlink()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run is paused, and nothing else than its loop obeys that."""
+        return self.control.paused and self.on_control is None and PAUSE in self.abilities
+
+    def pause_note(self) -> str:
+        """Return why a paused run waits, and how it goes on; announce it once in each pause."""
+        note = f"{self.run} is paused. To resume: kbbench status {shlex.quote(str(self.run))} --resume"
+        if not self._is_announced:
+            self._is_announced = True
+            self.announce(note)
+        return note
+
+    def content(self, more: Mapping[str, object] | None = None) -> bytes:
+        """Return what the file has now."""
+        report: dict[str, Any] = {
+            "n_done": self.n_done,
+            "n_total": self.n_total,
+            "under_way": self.under_way,
+            "paused": self.control.paused,
+            "abilities": self.abilities,
+            "note": self.note,
+            **self.more(),
+        }
+        n_new = report["n_done"] - self.n_stored
+        (since, before), now = self._counts[0], time.monotonic()
+        report["rate_per_s"] = max(0, n_new - before) / max(now - since, 1e-9)
+        self._counts.append((now, n_new))
+        return json.dumps({**self._process, "beats": self._n_beats, "report": report, **(more or {})}).encode() + b"\n"
+
+    def _run(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            self._beat()
+
+    def _beat(self) -> None:
+        with suppress(OSError):  # a disk that does not answer now may do so later
+            self.on_beat()
+            control = read_control(self.run) or self.control
+            if control != self.control:
+                self.control, self._is_announced = control, False
+                if self.on_control is not None:
+                    self.on_control(control)
+            self._write({})
+            self._n_beats += 1
+
+    def _write(self, more: Mapping[str, object]) -> None:
+        """Replace the file: a reader, or a kill, finds a whole report."""
+        if self.file is not None:
+            partial = self.file.with_name(f".{self.file.name}.partial")
+            partial.write_bytes(self.content(more))
+            partial.replace(self.file)
+
+
+def read_report(file: Path) -> dict[str, Any]:
+    """Return what a process wrote about itself; nothing where that cannot be read."""
+    try:
+        content = json.loads(bytes_of(file))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def bytes_of(file: Path) -> bytes:
+    """Return the content of a file; nothing where it cannot be read now."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def is_alive(holder: Mapping[str, Any]) -> bool | None:
+    """Return whether the process of a report lives; None where it is of another machine, which tells only by changes.
+
+    >>> is_alive({"machine": machine(), "pid": os.getpid(), "started": start_of(os.getpid())})
+    True
+    """
+    if holder.get("released"):
+        return False
+    if not holder.get("started") or holder.get("machine") != machine():
+        return None
+    return bool(start_of(holder["pid"]) == holder["started"])
+
+
+@functools.cache
+def machine() -> str:
+    """Return what tells apart machines, their boots and containers, so that process ids can be compared."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
+    return ""
+
+
+def start_of(pid: int) -> str:
+    """Return when a process started, in ticks since the boot; empty where it has ended, or the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
