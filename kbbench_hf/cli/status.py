@@ -89,20 +89,20 @@ def _steer(run: Path, status: WorkStatus, changes: dict[str, object]) -> None:
 
 
 def _watch(readers: Sequence[StatusReader]) -> None:
-    before, complete_since = "", None
+    before, changed, shows = "", 0.0, sys.stdout.isatty()
     while True:
         statuses = [reader.read() for reader in readers]
         text = "\n".join(line for each in statuses for line in _lines(each))
-        if sys.stdout.isatty():
+        if shows:
             click.clear()
-        if text != before or sys.stdout.isatty():
+        if shows or text != before:
             echo(text)
-        before, states = text, {each.state for each in statuses}
-        complete_since = (complete_since or time.monotonic()) if COMPLETE in states else None
-        is_over = complete_since is None or time.monotonic() - complete_since > RESULT_S
-        if states.isdisjoint(ALIVE) and is_over:
+        if text != before:
+            before, changed = text, time.monotonic()
+        states = {each.state for each in statuses}
+        if states.isdisjoint(ALIVE) and (COMPLETE not in states or time.monotonic() - changed > RESULT_S):
             return
-        time.sleep(REDRAW_S if sys.stdout.isatty() else PRINT_S)
+        time.sleep(REDRAW_S if shows else PRINT_S)
 
 
 def _lines(status: WorkStatus) -> Iterator[str]:
@@ -115,21 +115,20 @@ def _lines(status: WorkStatus) -> Iterator[str]:
 
 
 def _line(status: WorkStatus) -> str:
-    parts = [status.state]
-    if status.n_done is not None:
-        of_all = f" of {status.n_total:,}" if status.n_total else ""
-        parts.append(f"{status.n_done:,}{of_all} done")
-    if status.failed:
-        kinds = ", ".join(f"{why} {n:,}" for why, n in sorted(status.failed.items()))
-        parts.append(f"{sum(status.failed.values()):,} of them failed ({kinds})")
-    if status.state in ALIVE:
-        most = f" of at most {status.concurrency}" if status.concurrency else ""
-        parts.append(f"{status.under_way:,}{most} under way")
-    if status.rate_per_s and status.state != PAUSED:
-        slow = status.rate_per_s < 1
-        parts.append(f"{1 / status.rate_per_s:,.1f} s each" if slow else f"{status.rate_per_s:,.1f}/s")
-    if status.cost is not None:
-        parts.append(f"{status.cost:.4f} {status.currency}")
-    if status.seconds_left is not None:
-        parts.append(f"{duration(status.seconds_left)} left")
-    return f"{status.name}: {', '.join(parts)}{f' ({status.note})' if status.note else ''}"
+    rate, left = status.rate_per_s or 0, status.seconds_left
+    parts = {
+        f"{status.n_done or 0:,}{f' of {status.n_total:,}' if status.n_total else ''} done": status.n_done is not None,
+        f"{sum(status.failed.values()):,} of them failed ({_kinds(status)})": status.failed,
+        f"{status.under_way:,}{f' of at most {status.concurrency}' if status.concurrency else ''} under way": (
+            status.state in ALIVE
+        ),
+        f"{rate:,.1f}/s" if rate >= 1 else f"{1 / (rate or 1):,.1f} s each": rate and status.state != PAUSED,
+        f"{status.cost or 0:.4f} {status.currency}": status.cost is not None,
+        f"{duration(left or 0)} left": left is not None,
+    }
+    shown = ", ".join([status.state, *(part for part, is_known in parts.items() if is_known)])
+    return f"{status.name}: {shown}{f' ({status.note})' if status.note else ''}"
+
+
+def _kinds(status: WorkStatus) -> str:
+    return ", ".join(f"{why} {n:,}" for why, n in sorted(status.failed.items()))

@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from kbbench_hf.runners.cost import Price
 
 RUNNING, PAUSED, UNCONFIRMED, COMPLETE, FINISHED = "running", "paused", "unconfirmed", "complete", "finished"
 ALIVE = (RUNNING, PAUSED, UNCONFIRMED)
+_COUNTS = ("n_done", "n_total")
+_REPORTED = (*_COUNTS, "under_way", "concurrency", "rate_per_s", "abilities")
+"""What a process reports that is shown while it lives; of one that has ended, the counts."""
 
 
 @dataclass
@@ -45,7 +48,7 @@ class WorkStatus:
     cost: float | None = None
     currency: str | None = None
     note: str = ""
-    abilities: tuple[str, ...] = ()
+    abilities: Sequence[str] = ()
     """What a process can be asked for while it runs."""
     processes: "list[WorkStatus]" = field(default_factory=list)
     annotations: "list[WorkStatus]" = field(default_factory=list)
@@ -101,133 +104,114 @@ class StatusReader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._counts: dict[Path, _JournalCounts] = {}
+        self._journals: dict[Path, _JournalCounts] = {}
         self._changes: dict[Path, tuple[bytes, float, bool]] = {}
-        """File of a process of another machine -> content, since when by our clock, and whether it changed."""
-        works = [*folder.glob("*annotations/work/*/"), *folder.glob("work/*/")]
-        self._annotations = [StatusReader(work) for work in sorted(works) if any(work.glob("journal*.jsonl"))]
+        """Report of another machine -> content, since when by our clock, and whether it was seen to change."""
+        works = sorted({*folder.glob("*annotations/work/*/"), *folder.glob("work/*/")})
+        self._annotations = [StatusReader(work) for work in works if any(work.glob("journal*.jsonl"))]
         if not (folder / RUN).is_file() and not self._annotations and folder.parent.name != "work":
-            runs = sorted(folder.glob(f"**/{RUN}"))
-            base = Path(f"{folder}-base")
+            base, runs = Path(f"{folder}-base"), [*folder.glob(f"**/{RUN}")]
             remedy = f"Write: kbbench status {base}" if (base / RUN).is_file() else "Check the path."
-            raise UsageError(
-                f"{folder} is not a run; expected a folder with {RUN}. "
-                + (f"It holds {len(runs):,} runs: add --all." if runs else remedy)
-            )
+            remedy = f"It holds {len(runs):,} runs: add --all." if runs else remedy
+            raise UsageError(f"{folder} is not a run; expected a folder with {RUN}. {remedy}")
 
     def read(self) -> WorkStatus:
         """Return the status now."""
         run = read_report(self.folder / RUN)
         settings, summary = run.get("settings") or {}, run.get("summary") or {}
-        processes = list(self._processes())
-        n_total = _n_examples(settings) or sum(each.n_total or 0 for each in processes) or None
-        counts = self._read_journals()
-        done, failed = set().union(*(each.done for each in counts)), dict[object, str]()
-        for each in counts:
-            failed |= {key: why for key, why in each.failed.items() if key not in done}
         finished = (self.folder / "result.json").is_file()
-        n_done: int | None = len(done) + len(failed)
-        if "batch" in settings and "agent" not in settings and "rerank" not in settings:  # keys are first queries
-            n_done = sum(min(settings["batch"], settings["n_examples"] - int(str(key))) for key in done)
-        elif any(each.has_turns for each in counts):  # which conversations have ended, their processes alone know
-            told = [each.n_done for each in processes if each.n_done is not None]
-            n_done = n_total if finished else sum(told) if told else None
-        status = WorkStatus(
-            str(self.folder), _state(processes, summary, finished, n_done == n_total), n_done, n_total,
-            dict(Counter(failed.values())), note=self._note(processes, summary, counts), processes=processes,
-            annotations=[each.read() for each in self._annotations],
-        )  # fmt: skip
-        alive = [each for each in processes if each.state in ALIVE]
+        status = WorkStatus(str(self.folder), "stopped", annotations=[each.read() for each in self._annotations])
+        prices = list[Mapping[str, Any]]()
+        for name, file, has_end in self._files():
+            holder = {} if file is None else read_report(file)
+            status.processes.append(self._process(name, file, holder, has_end=has_end))
+            prices += filter(None, [(holder.get("report") or {}).get("price")])
+        status.n_total = _n_examples(settings) or sum(each.n_total or 0 for each in status.processes) or None
+        self._count(status, settings, finished=finished)
+        alive = [each for each in status.processes if each.state in ALIVE]
+        status.cost, status.currency = summary.get("cost"), summary.get("currency")
+        if prices:
+            tokens = [(each.prompt_tokens, each.completion_tokens) for each in self._journals.values()]
+            price = Price(**prices[0])
+            status.cost, status.currency = price.cost(*map(sum, zip(*tokens, strict=True))), price.currency
+        reasons = [status.note]
         if alive:
+            status.state = next(state for state in ALIVE if state in {each.state for each in alive})
             left = [each.seconds_left for each in alive if each.n_done != each.n_total]
             status.under_way = sum(each.under_way for each in alive)
             status.rate_per_s = sum(each.rate_per_s or 0.0 for each in alive)
             status.seconds_left = None if None in left else max((each for each in left if each is not None), default=0)
-        status.cost, status.currency = summary.get("cost"), summary.get("currency")
-        if prices := [each for report in self._reports() if (each := report.get("report", {}).get("price"))]:
-            price = Price(**prices[0])
-            tokens = sum(each.prompt_tokens for each in counts), sum(each.completion_tokens for each in counts)
-            status.cost, status.currency = price.cost(*tokens), price.currency
+        else:
+            is_open = summary.get("stopped") or set(summary.get("errors") or ()) - SETTLED
+            if finished and not is_open:
+                status.state = FINISHED
+            elif not finished and status.n_done == status.n_total:
+                status.state = COMPLETE
+            elif "killed" in {each.state for each in status.processes}:
+                status.state = "killed"
+            reasons += [*filter(None, [summary.get("stopped"), *(each.note for each in status.processes)])][:1]
+        status.note = "; ".join(filter(None, reasons))
         return status
 
-    def _read_journals(self) -> list[_JournalCounts]:
-        for file in sorted(self.folder.glob("journal*.jsonl")):
-            if file not in self._counts or self._counts[file].n_damaged:  # which a network disk may mend
-                self._counts[file] = _JournalCounts()
-            self._counts[file].read_on(file)
-        return list(self._counts.values())
+    def _count(self, status: WorkStatus, settings: Mapping[str, Any], *, finished: bool) -> None:
+        """Count the examples in the journals."""
+        for file in self.folder.glob("journal*.jsonl"):
+            if file not in self._journals or self._journals[file].n_damaged:  # which a network disk may mend
+                self._journals[file] = _JournalCounts()
+            self._journals[file].read_on(file)
+        counts = [self._journals[file] for file in sorted(self._journals)]
+        done = set().union(*(each.done for each in counts))
+        failed = {key: why for each in counts for key, why in each.failed.items() if key not in done}
+        status.n_done, status.failed = len(done) + len(failed), dict(Counter(failed.values()))
+        if "batch" in settings and settings.keys().isdisjoint(("agent", "rerank")):  # keys are first queries
+            status.n_done = sum(min(settings["batch"], settings["n_examples"] - int(str(key))) for key in done)
+        elif any(each.has_turns for each in counts):  # which conversations have ended, their processes alone know
+            told = [each.n_done for each in status.processes if each.n_done is not None]
+            status.n_done = status.n_total if finished else sum(told) if told else None
+        n_damaged = sum(each.n_damaged for each in counts)
+        status.note = f"{n_damaged:,} damaged lines" if n_damaged else ""
 
-    def _files(self) -> dict[str, Path | None]:
-        """Return the process or shard -> the file of its report; None where it has not started."""
+    def _files(self) -> Iterator[tuple[str, Path | None, bool]]:
+        """Yield processes and shards, the files of their reports, if they have started, and whether they have ended."""
         claims = newest_claims(self.folder)
         files = {shard: claim_file(self.folder, shard, number) for shard, number in claims.items()}
         # of several divisions, one at most is under way
         now = {shard.count for shard, file in files.items() if is_alive(read_report(file)) is not False}
-        shards = [Shard(k, n) for n in sorted(now or {shard.count for shard in files}) for k in range(1, n + 1)]
-        alone = {f"process {file.name[9:-5] or 0}": file for file in sorted(self.folder.glob("progress*.json"))}
-        return {f"shard {shard}": files.get(shard) for shard in shards} | dict[str, Path | None](alone)
+        for n in sorted(now or {shard.count for shard in files}):
+            for shard in (Shard(k, n) for k in range(1, n + 1)):
+                yield f"shard {shard}", files.get(shard), has_ended(self.folder, shard)
+        for file in sorted(self.folder.glob("progress*.json")):
+            yield f"process {file.name[9:-5] or 0}", file, False
 
-    def _reports(self) -> Iterator[dict[str, Any]]:
-        yield from (read_report(file) for file in self._files().values() if file is not None)
+    def _process(self, name: str, file: Path | None, holder: Mapping[str, Any], *, has_end: bool) -> WorkStatus:
+        if file is None:
+            return WorkStatus(name, "not started")
+        alive, report = is_alive(holder), holder.get("report") or {}
+        state = PAUSED if report.get("paused") else RUNNING
+        if has_end and not alive:
+            state = "ended"
+        elif alive is False:
+            state = "stopped" if holder.get("released") else "killed"
+        elif alive is None:
+            state = self._state_by_changes(file, state)
+        shown = _REPORTED if state in ALIVE else _COUNTS
+        status = WorkStatus(name, state, **{key: report[key] for key in shown if key in report})
+        where = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'an unknown host')}"
+        status.note = holder.get("ended") or ""
+        if state in ALIVE:
+            status.note = "; ".join(filter(None, (report.get("note"), where)))
+        if state == RUNNING and status.rate_per_s and status.n_total is not None and status.n_done is not None:
+            status.seconds_left = (status.n_total - status.n_done) / status.rate_per_s
+        return status
 
-    def _processes(self) -> Iterator[WorkStatus]:
-        for name, file in self._files().items():
-            if file is None:
-                yield WorkStatus(name, "not started")
-                continue
-            holder = read_report(file)
-            report = holder.get("report") or {}
-            n_done, n_total = report.get("n_done"), report.get("n_total")
-            state = self._state_of(file, holder, name, paused=bool(report.get("paused")))
-            where = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'an unknown host')}"
-            status = WorkStatus(name, state, n_done, n_total, note=holder.get("ended") or report.get("note") or "")
-            if state in ALIVE:
-                rate = report.get("rate_per_s")
-                left = (n_total - n_done) / rate if rate and n_total is not None and state != PAUSED else None
-                status = replace(
-                    status, under_way=report.get("under_way", 0), concurrency=report.get("concurrency"),
-                    rate_per_s=rate, seconds_left=left, abilities=tuple(report.get("abilities", ())),
-                    note="; ".join(filter(None, (status.note, where))),
-                )  # fmt: skip
-            yield status
-
-    def _state_of(self, file: Path, holder: Mapping[str, Any], name: str, *, paused: bool) -> str:
-        alive = is_alive(holder)
-        shard = Shard.parse(name.removeprefix("shard "), {}) if name.startswith("shard ") else None
-        if not alive and shard is not None and has_ended(self.folder, shard):
-            return "ended"
-        if alive is False:
-            return "stopped" if holder.get("released") else "killed"
-        if alive is None:  # no clock of another machine is compared with ours
-            now, content = time.monotonic(), bytes_of(file)
-            before, _, is_confirmed = self._changes.get(file) or (content, now, False)
-            if before != content or file not in self._changes:
-                self._changes[file] = content, now, is_confirmed or before != content
-            _, since, is_confirmed = self._changes[file]
-            if now - since > STALE_S:
-                return "killed"
-            if not is_confirmed:
-                return UNCONFIRMED
-        return PAUSED if paused else RUNNING
-
-    def _note(self, processes: list[WorkStatus], summary: Mapping[str, Any], counts: list[_JournalCounts]) -> str:
-        notes = [f"{n:,} damaged lines"] if (n := sum(each.n_damaged for each in counts)) else []
-        if not any(each.state in ALIVE for each in processes):
-            reasons = [summary.get("stopped") or "", *(each.note for each in processes)]
-            notes += [dict.fromkeys(filter(None, reasons)).__iter__().__next__()] if any(reasons) else []
-        return "; ".join(notes)
-
-
-def _state(processes: list[WorkStatus], summary: Mapping[str, Any], finished: bool, all_done: bool) -> str:
-    """Return the state of a run."""
-    states = {each.state for each in processes}
-    for state in (RUNNING, PAUSED, UNCONFIRMED):
-        if state in states:
-            return state
-    is_open = summary.get("stopped") or set(summary.get("errors") or ()) - SETTLED
-    if finished:
-        return "stopped" if is_open else FINISHED
-    return COMPLETE if all_done else "killed" if "killed" in states else "stopped"
+    def _state_by_changes(self, file: Path, state: str) -> str:
+        """Return the state of a process of another machine, whose clock is not compared with ours."""
+        content, now = bytes_of(file), time.monotonic()
+        before, since, is_confirmed = self._changes.setdefault(file, (content, now, False))
+        if before != content:
+            since, is_confirmed = now, True
+            self._changes[file] = content, since, is_confirmed
+        return "killed" if now - since > STALE_S else state if is_confirmed else UNCONFIRMED
 
 
 def _n_examples(settings: Mapping[str, Any]) -> int | None:

@@ -266,7 +266,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run-base").mkdir()
     (tmp_path / "run").mkdir()
     (tmp_path / "run-base/run.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"is no run; expected .* Write: kbbench status .*run-base"):
+    with pytest.raises(UsageError, match=r"is not a run; expected .* Write: kbbench status .*run-base"):
         StatusReader(tmp_path / "run")
     with pytest.raises(UsageError, match="It holds 1 runs: add --all"):
         StatusReader(tmp_path)
