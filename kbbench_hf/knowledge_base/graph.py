@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.metrics.id_lists import distinct
 
 Direction = Literal["out", "in", "both"]
 Integers = NDArray[np.integer]
@@ -205,8 +206,7 @@ class Graph:
         if adjacency is None or relation is None or not 0 <= node < len(self.type_ids):
             (row,), number = self.checked([node]), None if relation is None else self.relation_id(relation)
             every = np.concatenate([each.gather(np.array([row]), number).rows for each in self._sides(direction)])
-            every.sort()
-            return every[np.diff(every, prepend=-1) > 0]
+            return distinct(every)
         key = node * adjacency.n_relations + self.relation_id(relation)
         return adjacency.indices[adjacency.indptr[key] : adjacency.indptr[key + 1]]
 
@@ -218,7 +218,7 @@ class Graph:
         if len(lists) == 1 and relation is not None:
             return lists[0]
         owners = np.concatenate([np.repeat(np.arange(len(rows)), np.diff(each.offsets)) for each in lists])
-        pairs = np.unique(owners * self.n_nodes + np.concatenate([each.rows for each in lists]))
+        pairs = distinct(owners * self.n_nodes + np.concatenate([each.rows for each in lists]))
         owner, neighbor = np.divmod(pairs, max(self.n_nodes, 1))
         return Neighbors(np.searchsorted(owner, np.arange(len(rows) + 1)), neighbor)
 
@@ -234,11 +234,11 @@ class Graph:
             raise UsageError(f"k = {k} hops; expected 0 or more.")
         number = None if relation is None else self.relation_id(relation)
         distance = np.full(self.n_nodes, -1, np.int64)
-        frontier = np.unique(self.checked(nodes))
+        frontier = distinct(self.checked(nodes))
         distance[frontier] = 0
         for hop in range(1, k + 1):
             reached = [adjacency.gather(frontier, number).rows for adjacency in self._sides(direction)]
-            frontier = np.unique(np.concatenate(reached))
+            frontier = distinct(np.concatenate(reached))
             frontier = frontier[distance[frontier] < 0]
             distance[frontier] = hop
         within = np.flatnonzero(distance >= 0)
@@ -299,7 +299,7 @@ def index_type(*sizes: int) -> type[np.signedinteger]:
     return np.int32 if max(sizes) < 2**31 else np.int64
 
 
-def transposed(data: Integers, indices: Integers, indptr: Integers, shape: tuple[int, int]) -> Sparse:
+def transposed(data: NDArray[Any], indices: Integers, indptr: Integers, shape: tuple[int, int]) -> Sparse:
     """Return the compressed columns of compressed rows: a stable counting sort by column."""
     from scipy.sparse import csr_array
 

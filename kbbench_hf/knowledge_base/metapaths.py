@@ -15,7 +15,7 @@ nodes of the next type that the relation does *not* reach.
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import Direction, Graph
+from kbbench_hf.metrics.id_lists import distinct
 
 _ARROW = re.compile(r"(-\[[^\]]+\]->|<-\[[^\]]+\]-)")
 _LABEL = re.compile(r":\d+$")
@@ -46,10 +47,12 @@ class Hop:
     def follow(self, graph: Graph, nodes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the nodes that the hop leads to, ascending."""
         type_id = graph.type_id(self.node_type)
-        result = np.unique(graph.neighbors_of(nodes, self.relation, self.direction).rows)
+        result = distinct(graph.neighbors_of(nodes, self.relation, self.direction).rows)
         reached: NDArray[np.int64] = result[graph.type_ids[result] == type_id].astype(np.int64)
         if self.negated:
-            return np.setdiff1d(graph.of_type(self.node_type), reached, assume_unique=True)
+            others = graph.type_ids == type_id
+            others[reached] = False
+            return np.flatnonzero(others)
         return reached
 
 
@@ -114,7 +117,8 @@ class Metapath:
             )
         rows = dict(zip(self.topics, graph.checked(list(topics)).tolist(), strict=True))
         met = [walk.follow(graph, self._start(graph, walk, rows)) for walk in self.walks]
-        return np.setdiff1d(reduce(np.intersect1d, met), list(rows.values()))
+        every = reduce(partial(np.intersect1d, assume_unique=True), met)
+        return np.setdiff1d(every, list({*rows.values()}), assume_unique=True)
 
     def __str__(self) -> str:
         return self.text

@@ -1,7 +1,7 @@
 """RetrieverContext: the inputs from which a retriever is built (knowledge base, candidates, cache, processes)."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,8 @@ from kbbench_hf.retrieval.node_texts import Forms, Text, render
 
 TEXT: dict[str, Option] = {"text": (str, None), "relations": (yes_or_no, None)}
 """The options of every model that reads texts, see `RetrieverContext.text`."""
+PART = 50_000
+"""Nodes whose texts are in memory together."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 """`progress(title, total, done=0)` opens a bar and yields the function that advances it."""
 
@@ -96,6 +98,12 @@ class RetrieverContext:
         if rows is None:
             return render(self.kb, text, self.candidates, self.forms)
         return render(self.kb, text, rows if self.candidates is None else self.candidates[rows], self.forms)
+
+    def each_text(self, text: Text) -> Iterator[str]:
+        """Yield the text of each candidate in the order of their rows; few of them are in memory at a time."""
+        n = len(self.kb) if self.candidates is None else len(self.candidates)
+        for start in range(0, n, PART):
+            yield from self.texts(text, np.arange(start, min(start + PART, n)))
 
     @property
     def nodes(self) -> str:

@@ -55,7 +55,7 @@ class TopicDraws:
                 drawn[walk.topic] = topic
             start = self.graph.of_type(walk.start_type) if walk.topic is None else np.array([drawn[walk.topic]])
             reached = walk.follow(self.graph, start)
-            met = reached if met is None else np.intersect1d(met, reached)
+            met = reached if met is None else np.intersect1d(met, reached, assume_unique=True)
             if not len(met):
                 return None
         topics = [drawn[topic] for topic in path.topics]

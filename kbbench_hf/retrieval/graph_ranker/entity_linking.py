@@ -2,15 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.graph import spans
-from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, WITHIN, words
-from kbbench_hf.text.words import WORD
+from kbbench_hf.retrieval.context import PART
+from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, WITHIN, stem, words
+from kbbench_hf.text.words import WORD, break_words
 
 COVERAGE = 0.8
 """The share of a name's information that a mention has: one common word may be missing or misspelt."""
@@ -51,20 +54,27 @@ class EntityLinker:
 
     def __init__(self, names: Sequence[str]) -> None:
         vocabulary: dict[str, int] = {}
-        self._function, self._function_offsets = _flatten([_function_words(name) for name in names], np.uint8)
-        spelled = [{vocabulary.setdefault(word, len(vocabulary)) for word in words(name)} for name in names]
-        self._vocabulary, self._stems = vocabulary, list(vocabulary)
+
+        @cache  # each word is stemmed once
+        def number(word: str) -> int | None:
+            return None if word in FUNCTION else vocabulary.setdefault(stem(word), len(vocabulary))
+
+        in_names = (map(number, WORD.findall(break_words(name).lower())) for name in names)
+        spelled = ({stem_number for stem_number in each if stem_number is not None} for each in in_names)
+        self._function, self._function_offsets = _flatten(map(_function_words, names), np.uint8)
         self._words, self._offsets = _flatten(spelled, np.int64)
+        self._vocabulary, self._stems = vocabulary, list(vocabulary)
         counts = np.bincount(self._words, minlength=len(vocabulary))
         self._enough = np.log(max(len(names), 2))
         self._information = self._enough - np.log(np.maximum(counts, 1))
         owners = np.repeat(np.arange(len(names)), np.diff(self._offsets))
         self._total = np.bincount(owners, self._information[self._words], len(names))
-        rarest = sorted(
-            (min(each, key=lambda word: (counts[word], word)), row) for row, each in enumerate(spelled) if each
-        )
-        self._by_rarest = np.array([row for _, row in rarest], dtype=np.int64)
-        self._starts = np.searchsorted([word for word, _ in rarest], np.arange(len(vocabulary) + 1))
+        has_words = np.flatnonzero(np.diff(self._offsets))
+        keys = counts[self._words] * len(vocabulary) + self._words  # by count, then by number
+        rarest = np.minimum.reduceat(keys, self._offsets[has_words]) % max(len(vocabulary), 1)
+        order = np.argsort(rarest, kind="stable")
+        self._by_rarest = has_words[order]
+        self._starts = np.searchsorted(rarest[order], np.arange(len(vocabulary) + 1))
 
     def knows(self, word: str) -> bool:
         """Whether a stem occurs in a name."""
@@ -110,10 +120,13 @@ class EntityLinker:
         return {self._stems[word] for word in self._words[places].tolist()}
 
 
-def _flatten(parts: Sequence[Collection[int]], kind: type[np.integer]) -> tuple[NDArray[np.integer], Rows]:
-    """Return collections of numbers end to end, and the offset of each."""
-    offsets = np.cumsum([0, *map(len, parts)]).astype(np.int64)
-    return np.fromiter((number for each in parts for number in each), kind, offsets[-1]), offsets
+def _flatten(parts: Iterable[Collection[int]], kind: type[np.integer]) -> tuple[NDArray[np.integer], Rows]:
+    """Return collections of numbers end to end, and the offset of each; few of them are in memory at a time."""
+    each, flat, sizes = iter(parts), [np.zeros(0, kind)], [np.zeros(1, np.int64)]
+    while some := list(islice(each, PART)):
+        flat.append(np.fromiter(chain.from_iterable(some), kind))
+        sizes.append(np.array(list(map(len, some)), np.int64))
+    return np.concatenate(flat), np.cumsum(np.concatenate(sizes))
 
 
 def _function_words(text: str) -> set[int]:

@@ -28,7 +28,7 @@ from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import Edge, Path, Ranking, Retriever
-from kbbench_hf.retrieval.context import RetrieverContext
+from kbbench_hf.retrieval.context import PART, RetrieverContext
 from kbbench_hf.retrieval.fusion import min_max
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, Texts
 from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery, QueryParser
@@ -108,7 +108,8 @@ class GraphRanker:
         self._degree = weight / np.maximum(greatest, 1e-12)[self._type_ids]
         self._has_text = row_mask(len(kb), None)
         if reads_names:
-            self._has_text = np.array([bool(text.strip()) for text in kb.texts()], dtype=bool)
+            parts = (kb.texts(np.arange(start, min(start + PART, len(kb)))) for start in range(0, len(kb), PART))
+            self._has_text = np.fromiter((bool(text.strip()) for texts in parts for text in texts), bool, len(kb))
         self._is_candidate = row_mask(len(kb), candidates)
         order = np.lexsort((np.arange(len(kb)), -self._degree, self._type_ids))
         self._by_degree = order[self._is_candidate[order]]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbbench_hf.retrieval import bm25
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.text.words import TERM, break_words
 
@@ -51,20 +52,30 @@ def test_no_query_gives_no_row() -> None:
     assert BM25(["red"]).search([], 4).ids.shape == (0, 4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
-    TEXTS, st.lists(st.sampled_from("red green blue apple pear plum fig".split()), min_size=1, max_size=4).map(" ".join)
+    TEXTS,
+    st.lists(st.sampled_from("red green blue apple pear plum fig the".split()), min_size=1, max_size=4).map(" ".join),
+    st.sampled_from(["lucene", "robertson", "atire", "bm25l", "bm25+"]),
+    st.sampled_from([(1.5, 0.75), (0.9, 0.4), (2.0, 1.0)]),
+    st.integers(1, 5),
 )
-def test_scores_are_those_of_bm25s(texts: list[str], query: str) -> None:
+def test_scores_are_those_of_bm25s(
+    texts: list[str], query: str, method: str, settings: tuple[float, float], part: int
+) -> None:
     import bm25s
 
     if not any(texts):
         return
-    index = bm25s.BM25()
+    k1, b = settings
+    index = bm25s.BM25(method=method, k1=k1, b=b)
     index.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
     tokens = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
     _, expected = index.retrieve(tokens, k=len(texts), show_progress=False)
-    assert np.array_equal(BM25(texts).search([query], len(texts)).scores, expected.astype(np.float64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bm25, "PART", part)
+        found = BM25(texts, k1, b, method).search([query], len(texts)).scores
+    assert np.array_equal(found, expected.astype(np.float64))
 
 
 WORDS = {

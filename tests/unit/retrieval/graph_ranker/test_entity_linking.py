@@ -61,3 +61,9 @@ def test_the_function_words_of_a_name_count_where_they_are_not_said() -> None:
     assert names.link("a film at noon").rows.tolist() == []
     assert names.link("a film of the mill").rows.tolist() == [1]
     assert names.link("I saw it: this is not a film").rows.tolist() == [0]
+
+
+def test_a_common_word_of_a_name_may_be_missing() -> None:
+    names = EntityLinker([*(f"Mill {number}" for number in range(99)), "Mill Green Badger"])
+    assert names.link("a green badger").rows.tolist() == [99]
+    assert names.link("a mill and a badger").rows.tolist() == []

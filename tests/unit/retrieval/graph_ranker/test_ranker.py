@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Edge, Ranking, Retriever
 from kbbench_hf.protocols import Path as Path_
+from kbbench_hf.retrieval import bm25, context
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import RetrieverContext
+from kbbench_hf.retrieval.graph_ranker import entity_linking
+from kbbench_hf.retrieval.graph_ranker import ranker as ranker_module
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
 from kbbench_hf.retrieval.node_texts import render
@@ -399,3 +402,17 @@ def test_names_are_ranked_as_texts_where_no_node_has_a_text() -> None:
     ranker = GraphRanker(kb, BM25(render(kb, "text")))
     queries = ["Where is there a kiln?", "Find a forge.", "哪里有茶"]
     assert [names[row] for row in ranker.search(queries, 1).ids[:, 0]] == ["Salt Kiln", "Hollow Forge", "茶园"]
+
+
+@pytest.mark.parametrize("candidates", [None, np.array([0, 1, 3, 4, 6, 7])])
+def test_rankings_do_not_depend_on_how_many_nodes_are_read_at_a_time(
+    candidates: NDArray[np.int64] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = RetrieverContext(small_kb(), tmp_path, candidates=candidates)
+    queries = ["Which workshop smelts Galena?", "Which metals are won from the ore in the River Mill?", "bars in brine"]
+    expected = retriever("graph:bm25", place).search(queries, 9)
+    for module in (bm25, context, entity_linking, ranker_module):
+        monkeypatch.setattr(module, "PART", 2)
+    found = retriever("graph:bm25", place).search(queries, 9)
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.scores.tolist() == expected.scores.tolist()
