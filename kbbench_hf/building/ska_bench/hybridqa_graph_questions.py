@@ -100,7 +100,8 @@ def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revisi
     search = _EvidenceSearch(graphs, graph, question, revision)
     for program in search.programs():
         for instance in graphs.add_units(search.instance(program), [by_triples, by_number]):
-            if search.accounts_for_words(instance) and not graphs.evidence.problems(instance):
+            is_told_twice = revision > 1 and search.is_told_twice(instance)
+            if search.accounts_for_words(instance) and not is_told_twice and not graphs.evidence.problems(instance):
                 return instance
     return None
 
@@ -214,6 +215,14 @@ class _EvidenceSearch:
         text = re.sub(r"\b(the|of|in|a) \1\b", r"\1", f"{question.text[0].upper()}{question.text[1:]}")
         method = "trace of the answer, quoted cells and pages"
         return _instance(self._graphs, self._graph, question.row, question.id, text, answers, program, method, aliases)
+
+    def is_told_twice(self, instance: Instance) -> bool:
+        """Return whether the page with the answer says what a triple does, by a shorter name than the triple's."""
+        pool = self._graphs.pool
+        pages = dict(pool.text[number] for number in instance.positive_text if not self._question.answer_in_table)
+        triples = (pool.sk[GROUP][number] for number in instance.positive_sk)
+        short = [(head, re.sub(r"(?: City)?(?:,| \().*", "", tail)) for head, _, tail in triples]
+        return any(mentions_name(pages[head], name) for head, name in short if head in pages)
 
     def accounts_for_words(self, instance: Instance) -> bool:
         """Return whether the positive units hold the question's comparisons, numbers and most of its words."""

@@ -212,6 +212,39 @@ def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers
     assert make_instances(write(tmp_path / "one", [doubled], [asked(n)])).instances == []
 
 
+@pytest.mark.parametrize(
+    ("told", "changes", "is_asked"),
+    [
+        ("in {town}", {}, False),  # "X City, Norway" is X there
+        ("in the north", {}, True),
+        (
+            "in {town}",
+            {
+                "question": "Which town has the ground with purple turnstiles beneath {n}xchestnuts ?",
+                "answer": "Bergbyton {n}x",
+                "row_cells_quoted": [],
+                "answer_in_table": True,
+                "answer_passages": [],
+            },
+            True,  # the answer may be said twice
+        ),
+    ],
+)
+def test_a_triple_that_the_page_with_the_answer_says_too_is_not_needed(
+    told: str, changes: dict[str, Any], is_asked: bool, tmp_path: Path, numbers: list[int]
+) -> None:
+    n, told_of = numbers[0], table(numbers[0])
+    town, [link] = told_of["rows"][1][1]
+    told_of["rows"][1][1] = [town, [f"{link}_City,_Norway"]]
+    told_of["passages"][f"{link}_City,_Norway"] = told_of["passages"].pop(link)
+    told_of["passages"][f"/wiki/Bergby_Rovers_{n}x"] += (
+        f" Its ground {told.format(town=town)} has purple turnstiles beneath {n}xchestnuts ."
+    )
+    changed = {name: each.replace("{n}", str(n)) if isinstance(each, str) else each for name, each in changes.items()}
+    folder = write(tmp_path / "told", [told_of, *map(table, numbers[1:])], [asked(n, **changed)])
+    assert bool(make_instances(folder).instances) == is_asked
+
+
 def test_shuffled_files_give_the_same_release(tmp_path: Path, numbers: list[int]) -> None:
     tables, rows = [table(n) for n in numbers], [asked(n) for n in numbers]
     first = make_instances(write(tmp_path / "one", tables, rows))
