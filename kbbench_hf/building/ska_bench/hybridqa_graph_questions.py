@@ -218,11 +218,12 @@ class _EvidenceSearch:
 
     def is_told_twice(self, instance: Instance) -> bool:
         """Return whether the page with the answer says what a triple does, by a shorter name than the triple's."""
-        pool = self._graphs.pool
-        pages = dict(pool.text[number] for number in instance.positive_text if not self._question.answer_in_table)
-        triples = (pool.sk[GROUP][number] for number in instance.positive_sk)
-        short = [(head, re.sub(r"(?: City)?(?:,| \().*", "", tail)) for head, _, tail in triples]
-        return any(mentions_name(pages[head], name) for head, name in short if head in pages)
+        pool, answering = self._graphs.pool, () if self._question.answer_in_table else instance.positive_text
+        return any(
+            title == head and mentions_name(text, re.sub(r"(?: City)?(?:,| \().*", "", tail))
+            for title, text in (pool.text[number] for number in answering)
+            for head, _, tail in (pool.sk[GROUP][number] for number in instance.positive_sk)
+        )
 
     def accounts_for_words(self, instance: Instance) -> bool:
         """Return whether the positive units hold the question's comparisons, numbers and most of its words."""
