@@ -193,9 +193,10 @@ def did_you_mean(text: str) -> str:
     (' Did you mean bm25?', ' Did you mean dense:BAAI/bge-m3?', ' Did you mean rrf(bm25,dense:Org/A)?')
     """
     lower = text.lower()
-    if lower.startswith(("hf:", "llm:")):
+    if lower.startswith(("hf:", "llm:", "cross:")):
         server = "" if "hf:" in lower else " --base-url URL"
-        return f" Did you mean bm25 --rerank llm:{text.removeprefix('llm:')}{server}?"
+        named = text if lower.startswith("cross:") else f"llm:{text.removeprefix('llm:')}"
+        return f" Did you mean bm25 --rerank {named}{server}?"
     letters = re.sub(r"[\s_-]", "", lower)
     plain = {"graphbm25": "graph:bm25", "graph:bm25": "graph:bm25"}.get(letters, "")
     if letters.startswith("bm25") or letters == "okapibm25":

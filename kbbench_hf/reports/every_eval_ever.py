@@ -156,7 +156,7 @@ def eval_record(
         raise UsageError("The result has no scored metric; expected at least one. Score the run first.")
     settings = run.get("settings", {})
     system = system_name(settings) or options.model or "unknown"
-    model = options.model or str(settings.get("agent") or settings.get("rerank") or system)
+    model = options.model or str(settings.get("agent") or settings.get("rerank") or system).removeprefix("cross:")
     task = "/".join((result["benchmark"], result["config"], result["split"], result["mode"], *_model_folders(model)))
     source = {"source_name": "kbbench-hf", "source_type": "evaluation_run"}
     source |= {"source_organization_name": options.organization, "evaluator_relationship": options.relationship}

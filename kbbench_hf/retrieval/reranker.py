@@ -1,4 +1,4 @@
-"""LLM re-ranker: prompt for one candidate, parser of its score, and the new order.
+"""Re-rankers: prompt for one candidate of an LLM, request of a cross-encoder, parser of scores, and the new order.
 
 The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
 The wordings `clean` and `clean-1` are ours; `clean-1`, of earlier runs, requests a bare number beside a JSON
@@ -7,6 +7,7 @@ schema. `reference` prompts and parses as upstream does. Differs from upstream: 
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ SCHEMA = {
 }
 RANK_WEIGHT = 0.1
 """The weight of the first ranking, as upstream has it: it orders equal scores."""
+CROSS_ENCODER = "cross"
+"""The kind of a cross-encoder, as in `cross:MODEL`."""
 _REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
 
 
@@ -70,6 +73,12 @@ def reference_prompt(query: str, node_type: str, document: str) -> Prompt:
     """
     text = REFERENCE_INSTRUCTION.format(node_type=node_type, query=query, document=document)
     return Prompt([{"role": "user", "content": text}], max_tokens=5)
+
+
+def pair_request(query: str, node_type: str, *documents: str) -> Prompt:
+    """Return the request of a cross-encoder: the query, and then the documents that it scores."""
+    texts = [query, *(document[:MOST_CHARACTERS] or " " for document in documents)]
+    return Prompt([{"role": "user", "content": text} for text in texts])
 
 
 def parse_score(reply: str) -> float:
@@ -103,12 +112,17 @@ def parse_reference_score(reply: str) -> float:
 class RerankMethod:
     """How a candidate is scored: the prompt, the parser, and retries."""
 
-    prompt: Callable[[str, str, str], Prompt]
-    """(query, type of the candidate, its document) -> the prompt."""
-    parse: Callable[[str], float]
+    prompt: Callable[..., Prompt]
+    """(query, type of the first candidate, document of each candidate) -> the prompt."""
+    parse: Callable[[str], float | list[float]]
+    """Text of a reply -> the score of each candidate."""
     temperature: float = 0.0
     tries: int = 1
     """Attempts until a response has a score."""
+    batch: int = 1
+    """Candidates of one prompt."""
+    weight: float = RANK_WEIGHT
+    """The default weight of the first ranking."""
     whole: bool = False
     """Whether a query keeps its first ranking where a candidate has no score."""
 
@@ -124,6 +138,8 @@ RERANK_METHODS = {
     "reference": RerankMethod(reference_prompt, parse_reference_score, temperature=1.0, tries=3, whole=True),
 }
 """Name -> method; the first is the default."""
+BY_CROSS_ENCODER = RerankMethod(pair_request, json.loads, batch=32, weight=0.0, whole=True)
+"""How a cross-encoder scores candidates. Its scores may be logits, which have no common scale with a rank."""
 
 
 def reorder(
@@ -132,7 +148,8 @@ def reorder(
     """Return a ranking with its judged candidates, all at its top, in the order of their scores.
 
     A candidate's new score is the model's plus `weight` * (n - rank) / n, with rank 0 for the first of n judged; one
-    without a score (None) has the second part alone. The others follow below, so that Recall@n cannot change.
+    without a score (None) has the second part alone. The others follow below, so that Recall@n cannot change. With a
+    weight of 0, candidates of one score keep their order.
 
     >>> reorder(["a", "b", "c"], {"a": 0.2, "b": 0.9})
     [('b', 0.9500000000000001), ('a', 0.30000000000000004), ('c', -1.0)]
@@ -140,5 +157,11 @@ def reorder(
     top, rest = [each for each in ids if each in judged], [each for each in ids if each not in judged]
     n = len(top)
     scored = [((judged[each] or 0.0) + weight * (n - rank) / n, -rank, each) for rank, each in enumerate(top)]
-    ordered = [(each, score) for score, _, each in sorted(scored, key=lambda one: one[:2], reverse=True)]
-    return [*ordered, *((each, -1.0 - place) for place, each in enumerate(rest))]
+    ordered: list[tuple[int | str, float]] = []
+    lowest = 0.0
+    for score, _, each in sorted(scored, key=lambda one: one[:2], reverse=True):
+        if not weight and ordered:  # equal scores would be ordered by id
+            score = min(score, math.nextafter(ordered[-1][1], -math.inf))
+        ordered.append((each, score))
+        lowest = min(lowest, score)
+    return [*ordered, *((each, lowest - 1.0 - place) for place, each in enumerate(rest))]

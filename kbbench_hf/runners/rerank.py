@@ -1,8 +1,10 @@
-"""Re-ranking of a finished retrieval run with a language model."""
+"""Re-ranking of a finished retrieval run with a language model or a cross-encoder."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.files.datasets import Row
-from kbbench_hf.files.shards import end_shard
-from kbbench_hf.files.writing import write_json_lines
+from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.files.shards import COLLECT, end_shard
+from kbbench_hf.files.writing import write_json_lines, write_new
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
@@ -33,6 +35,8 @@ class Reranked:
     rows: list[Row]
     n_tied: int
     """Queries with several judged candidates that all have the same score: they keep the first ranking."""
+    truncated: tuple[int, int, int] = (0, 0, 0)
+    """Documents of which a cross-encoder reads only the beginning, all documents, and the characters that it reads."""
 
     @property
     def warnings(self) -> list[ScoreWarning]:
@@ -42,6 +46,14 @@ class Reranked:
             message = f"{self.n_tied:,} of {n:,} queries keep the first ranking: their candidates have the same score."
             remedy = "Read some replies; use another model, or a higher --depth."
             found.append(ScoreWarning(EQUAL, message, remedy, self.n_tied))
+        n_cut, n_documents, limit = self.truncated
+        if n_cut:
+            message = (
+                f"The cross-encoder reads about the first {limit:,} characters of a document; {n_cut:,} of "
+                f"{n_documents:,} documents are longer."
+            )
+            remedy = "Raise the server's limit if the model allows for it, or use a model with a longer context."
+            found.append(ScoreWarning("truncated_texts", message, remedy))
         return found
 
 
@@ -74,32 +86,41 @@ def rerank_run(
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
     rows = [kb.rows(each[:depth]).tolist() for each in ids]
+    lengths: dict[int, int] = {}
     sampling, documents = sampling or Sampling(asking.temperature), rendering or Text("clean", relations=True)
 
-    def ask(query: str, candidate: int) -> Prompt:
-        one = np.array([candidate], dtype=np.int64)
-        (document,) = render(kb, documents, one, forms)
-        return asking.prompt(query, kb.types(one)[0], document)
+    def ask(query: str, candidates: Sequence[int]) -> Prompt:
+        texts = render(kb, documents, np.array(candidates, dtype=np.int64), forms)
+        lengths.update(zip(candidates, map(len, texts), strict=True))
+        return asking.prompt(query, kb.types(candidates[:1])[0], *texts)
 
-    # by the query's place and the candidate's row, best candidate first: what a key says is never part of a prompt
+    # by the query's place and the first candidate's row, best candidate first: what a key says is never in a prompt
+    groups = {
+        f"{query}/{rows[query][start]}": rows[query][start : start + asking.batch]
+        for query in range(len(rows))
+        for start in range(0, len(rows[query]), asking.batch)
+    }
     prompts = {
-        f"{query}/{candidate}": partial(ask, row["query"], candidate)
-        for query, row in enumerate(examples.rows)
-        for candidate in rows[query]
+        key: partial(ask, examples.rows[int(key.partition("/")[0])]["query"], group) for key, group in groups.items()
     }
     options = {"sampling": sampling, "structured": structured, "title": "Re-ranking", **how}
     generation, by_schema = generate_judgements(Prompts(prompts), model, folder, **options)
     replies = generation.responses()
     for attempt in range(2, asking.tries + 1):
         open_ones = {
-            key: prompts[key] for key, text in replies.items() if text is not None and _score(text, asking) is None
+            key: prompts[key] for key, text in replies.items() if text is not None and _scores(text, asking) is None
         }
         if open_ones:
             again = Prompts({f"{key}, try {attempt}": write for key, write in open_ones.items()})
             more, _ = generate_judgements(again, model, folder, **options)
             replies |= {key.partition(", try ")[0]: text for key, text in more.responses().items()}
+    limit = _text_limit(folder, model, collects=how.get("shard") == COLLECT)
     end_shard(how.get("shard"), folder, generation.summary.n_open)
-    scores = {key: None if text is None else _score(text, asking) for key, text in replies.items()}
+    scores: dict[str, float | None] = {}
+    for key, text in replies.items():
+        found = None if text is None else _scores(text, asking)
+        query_key = key.partition("/")[0]
+        scores |= {f"{query_key}/{row}": each for row, each in zip(groups[key], found or repeat(None), strict=False)}
     answered = [key for key, text in replies.items() if text is not None]
     n_unread = sum(scores[key] is None for key in answered)
     check_read(n_unread, len(answered), "score")
@@ -113,11 +134,21 @@ def rerank_run(
         scored = {"ids": [name for name, _ in order], "scores": [score for _, score in order]}
         reranked.append({"id": row["id"], **scored})
     write_json_lines(folder / "predictions.jsonl", reranked)
-    return Reranked(generation, n_unread, by_schema, reranked, n_tied)
+    n_cut = 0 if limit is None else sum(length > limit for length in lengths.values())
+    return Reranked(generation, n_unread, by_schema, reranked, n_tied, (n_cut, len(lengths), limit or 0))
 
 
-def _score(text: str, asking: RerankMethod) -> float | None:
+def _text_limit(folder: Path, model: LanguageModel, *, collects: bool) -> int | None:
+    """Return how many characters a cross-encoder reads of a document, as the run found; None for other models."""
+    file, limit = folder / "truncation.json", getattr(model, "text_limit", None)
+    if limit is not None and not collects:
+        write_new(file, json.dumps({"characters": limit}).encode())
+    return int(read_json(file)["characters"]) if file.is_file() else limit
+
+
+def _scores(text: str, asking: RerankMethod) -> list[float] | None:
     try:
-        return asking.parse(text)
+        scores = asking.parse(text)
     except ParseError:
         return None
+    return scores if isinstance(scores, list) else [scores]

@@ -29,6 +29,7 @@ from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
 if TYPE_CHECKING:
     from kbbench_hf.agents.agent import AgentLimits, Protocol
     from kbbench_hf.agents.tools import AgentTools, Search
+    from kbbench_hf.retrieval.reranker import RerankMethod
     from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.run_summary import RunSummary
     from kbbench_hf.scoring.trajectories import Trajectory
@@ -171,9 +172,10 @@ def rerank(
     depth: int = 20,
     weight: float | None = None,
     wording: str = "clean",
+    method: "RerankMethod | None" = None,
     **how: Any,
 ) -> SecondStage:
-    """Re-rank the run in `first`.
+    """Re-rank the run in `first` by the prompt named `wording`, or by a `method` without a prompt.
 
     `folder` is by default next to `first`, with its name, the model and the settings that are not the defaults.
 
@@ -186,20 +188,22 @@ def rerank(
 
     if wording not in RERANK_METHODS:
         raise unknown_name("re-ranking prompt", wording, RERANK_METHODS)
-    weight = RANK_WEIGHT if weight is None else weight
+    usual_weight = RANK_WEIGHT if method is None else method.weight
+    weight = usual_weight if weight is None else weight
     asking = task.benchmark.asking
     of_first = read_json(first / RUN)
     before = of_first["settings"]
     documents = Text(asking.own_documents or "clean", relations=True)
-    own: dict[str, Any] = {"wording": wording, "weight": weight}
-    usual = {"wording": "clean", "weight": RANK_WEIGHT}
+    own: dict[str, Any] = {"wording": wording, "weight": weight} if method is None else {"weight": weight}
+    usual = {"wording": "clean", "weight": usual_weight}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
     folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{depth}{ways}")
-    method = RERANK_METHODS[wording]
+    prompted = method is None
+    method = method or RERANK_METHODS[wording]
     started = read_json(folder / RUN)["settings"] if (folder / RUN).is_file() else {"prompt_sha256": ""}
-    if "prompt_sha256" in started:
+    if prompted and "prompt_sha256" in started:
         own["prompt_sha256"] = method.prompt_sha256
-    elif started.get("wording") == wording == "clean":  # an earlier version started it
+    elif prompted and started.get("wording") == wording == "clean":  # an earlier version started it
         method = RERANK_METHODS["clean-1"]
         say([f"{folder} started with the re-ranking prompt 'clean', which is 'clean-1' today, and keeps it."])
     settings = {**before, "rerank": name, "depth": depth, "documents": str(documents), **own}

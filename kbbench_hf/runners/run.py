@@ -13,6 +13,7 @@ from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.heartbeat import CONTROL
 from kbbench_hf.files.shards import ARRAY, UNCLAIMED, ShardEnd
+from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.process_group import launch_warnings
 from kbbench_hf.runners.progress import say
@@ -27,9 +28,11 @@ from kbbench_hf.runners.run_options import (
     REQUEST,
     RERANK,
     RETRIEVER,
+    SCORING,
     RunOptions,
     asking_options,
     check_names,
+    cross_encoder,
     language_model,
     plugged_model,
     price_of,
@@ -318,8 +321,11 @@ def _second_stage(
     given = reranker if agent is None else agent
     if given is None:
         return None
+    from kbbench_hf.retrieval.reranker import CROSS_ENCODER
     from kbbench_hf.runners.retrieval_run import rerank, search_with_agent
 
+    if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
+        return _cross_encoder_stage(task, reranker, options)
     name = given.removeprefix("llm:") if isinstance(given, str) else name_of(given)
     model = language_model(name, options) if isinstance(given, str) else given
     request: dict[str, Any] = {"structured": options.get("structured"), **asking_options(name, model, options)}
@@ -349,6 +355,30 @@ def _second_stage(
     if isinstance(base, str):
         request["embedder"] = served_embedder(base, options, second_stage=True)
     return lambda first, folder: search_with_agent(task, first, base, model, name, folder=folder, **request)
+
+
+def _cross_encoder_stage(
+    task: EvalTask, name: str, options: RunOptions
+) -> "Callable[[Path, Path | None], SecondStage]":
+    """Return the function that re-ranks a base run with a cross-encoder."""
+    from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER
+    from kbbench_hf.runners.retrieval_run import rerank
+
+    refused = (REQUEST | {"rerank_prompt"}) - SCORING
+    refuse_options(options, refused, "is for models that write text", task.task_key.benchmark)
+    spec = parse(name)
+    batch = spec.read(batch=(positive, BY_CROSS_ENCODER.batch))["batch"]
+    model = cross_encoder(spec, options)
+    request: dict[str, Any] = {
+        **asking_options(name, model, options),
+        "depth": options.get("depth", OPTIONS["depth"].default),
+        "weight": options.get("rerank_weight"),
+        "method": replace(BY_CROSS_ENCODER, batch=batch),
+        "sampling": sampling_of(options),
+        "structured": False,
+        "canary": False,
+    }
+    return lambda first, folder: rerank(task, first, model, str(spec), folder=folder, **request)
 
 
 def _default_sampling(wording: str) -> RunOptions:

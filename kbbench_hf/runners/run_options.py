@@ -11,7 +11,7 @@ from kbbench_hf.addresses import is_importable, plug_ins, plugged
 from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.shards import COLLECT, Shard
-from kbbench_hf.model_specs import parse
+from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import LanguageModel
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class RunOptions(TypedDict, total=False):
         str | LanguageModel | None,
         Option(
             "retriever",
-            "Re-rank with a language model: llm:MODEL behind --base-url, or local llm:hf:MODEL.",
+            "Re-rank with a language model, llm:MODEL behind --base-url or local llm:hf:MODEL, or a cross-encoder, "
+            "cross:MODEL behind --base-url.",
             metavar="llm:MODEL",
         ),
     ]
@@ -94,7 +95,9 @@ class RunOptions(TypedDict, total=False):
     rerank_prompt: Annotated[
         str, Option("rerank", "Prompt for re-ranking: clean, clean-1, or reference (of the paper).", "clean", "NAME")
     ]
-    rerank_weight: Annotated[float, Option("rerank", "Weight of the base ranking.", 0.1, least=0)]
+    rerank_weight: Annotated[
+        float, Option("rerank", "Weight of the base ranking; by default 0 with cross:MODEL.", 0.1, least=0)
+    ]
 
     agent: Annotated[
         str | LanguageModel | None,
@@ -241,6 +244,8 @@ REQUEST = _in("request")
 ANNOTATION = _in("annotation")
 EMBEDDING = frozenset("base_url api_key_env timeout bill_to extra_body concurrency attempts".split())
 """Options for requests of a served embedding model."""
+SCORING = EMBEDDING | {"max_requests", "allow_other_server"}
+"""Options for requests of a served cross-encoder."""
 EMBEDDERS = frozenset({"dense", "multi", "vss", "multi_vss", "knn"})
 """Retrievers whose model may be served."""
 LANGUAGE_MODEL = _in("prompt", "request", "demonstrations", "annotation")
@@ -250,7 +255,7 @@ _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)
 
 
 OWN_KINDS = frozenset(
-    "hf llm nli surface bm25 dense multi late vss multi_vss rrf weighted fuse graph qagnn knn search".split()
+    "hf llm nli surface cross bm25 dense multi late vss multi_vss rrf weighted fuse graph qagnn knn search".split()
 )
 """Kinds of our own models, the first word of their names; other packages cannot replace them."""
 
@@ -301,6 +306,24 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
     )
 
 
+def cross_encoder(spec: Spec, options: RunOptions) -> LanguageModel:
+    """Return the served cross-encoder `cross:MODEL`.
+
+    Raises:
+        UsageError: it has no name or server.
+    """
+    if not spec.model or not options.get("base_url"):
+        raise UsageError(
+            f"{str(spec)!r} names no served cross-encoder; expected cross:MODEL, and --base-url with the server that "
+            "has it (TEI, vLLM, Infinity, Jina, Cohere). Add what is missing."
+        )
+    from kbbench_hf.llm.endpoint import Endpoint
+    from kbbench_hf.runners.served_models import CrossEncoderClient
+
+    endpoint = cast(Endpoint, language_model(spec.model, options))
+    return cast(LanguageModel, CrossEncoderClient(endpoint, options.get("extra_body")))
+
+
 def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> Callable[..., Any] | None:
     """Return what creates the embedders of a retriever whose models are served; None where they are local.
 
@@ -320,7 +343,7 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
             f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, write dense:MODEL, or let a language "
             f"model there re-rank: --model {model} --rerank llm:NAME."
         )
-    from kbbench_hf.runners.served_embedder import ServedEmbedder
+    from kbbench_hf.runners.served_models import ServedEmbedder
 
     chosen: dict[str, Any] = {name: own[name] for name in ("concurrency", "attempts") if name in own}
     create: Callable[..., Any] = partial(language_model, options=own)

@@ -284,7 +284,7 @@ class _Connection(asyncio.Protocol):
             if method == "GET":
                 self.send(*self.server.facts(path))
             else:
-                self.chat(headers, json.loads(body))
+                self.chat({**headers, ":path": path}, json.loads(body))
 
     def chat(self, headers: dict[str, str], payload: dict[str, Any]) -> None:
         server = self.server

@@ -51,12 +51,16 @@ def test_mutated_answers_are_a_score_or_a_parse_error() -> None:
 
 @given(st.lists(st.integers(0, 999), unique=True, max_size=60), st.integers(0, 30), st.randoms(use_true_random=False))
 def test_reranking_permutes_the_top_and_leaves_the_rest(ids: list[int], depth: int, generator: random.Random) -> None:
-    judged = {each: generator.choice([None, 0.0, 0.5, 1.0]) for each in ids[:depth]}
-    order = [each for each, _ in reorder(ids, judged)]
-    scores = [score for _, score in reorder(ids, judged)]
+    weight = generator.choice([0.1, 0.0])
+    judged = {each: generator.choice([None, 0.0, 0.5, 1.0] if weight else [-4.0, 0.0, 1e-9]) for each in ids[:depth]}
+    order = [each for each, _ in reorder(ids, judged, weight)]
+    scores = [score for _, score in reorder(ids, judged, weight)]
     assert set(order[:depth]) == set(ids[:depth])  # so Recall@depth is what it was
     assert order[depth:] == ids[depth:]
     assert scores == sorted(scores, reverse=True)
+    if not weight:
+        assert len({*scores}) == len(scores), "candidates of one score would be ordered by id"
+        assert order[:depth] == sorted(ids[:depth], key=lambda each: -(judged[each] or 0))
 
 
 def test_a_failed_candidate_keeps_the_others_and_its_first_rank_decides() -> None:

@@ -1,11 +1,16 @@
-"""Embedding models on a server (`/v1/embeddings` of TEI, vLLM, Infinity, Ollama, OpenAI) as embedders of retrievers."""
+"""Embedding models and cross-encoders on a server, for retrievers and re-ranking.
+
+Embedding models: `/v1/embeddings` of TEI, vLLM, Infinity, Ollama, OpenAI. Cross-encoders: `/rerank` of Cohere, Jina,
+TEI, vLLM, Infinity.
+"""
 
 import base64
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +22,10 @@ from kbbench_hf.files.journal import Record
 from kbbench_hf.files.writing import whole_file, write_text
 from kbbench_hf.llm.concurrency import run
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.llm.failures import Failure
+from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
 from kbbench_hf.llm.http_bodies import MAX_BYTES
 from kbbench_hf.protocols import Completion, Message, token_count
+from kbbench_hf.retrieval.reranker import MOST_CHARACTERS
 from kbbench_hf.runners.chat_requests import RequestSender
 from kbbench_hf.runners.cost import Budget
 from kbbench_hf.runners.jobs import ATTEMPTS, Job
@@ -32,6 +38,11 @@ CHANGED = 0.01
 """A larger distance (1 - cosine) is another model; other hardware and precision make less than 0.001."""
 SAME = 1e-5
 """Texts whose vectors are nearer than this (1 - cosine) are the same text to the server."""
+QUESTION = "Which animal lives in the sea?"
+SENTENCES = ("The whale lives in the sea.", "The train leaves at noon.", "A sea is a large body of salt water.")
+"""Their scores for `QUESTION` show whether the scores of a server follow the documents."""
+ROW_BYTES = 1024
+"""The longest accepted score with its index, on average, besides a copy of the document."""
 
 
 class ServedEmbedder:
@@ -213,14 +224,9 @@ def read_embeddings(reply: object, n: int, dimension: int | None, where: str) ->
     >>> read_embeddings(reply, 2, None, "http://localhost:8000/v1").tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    data = reply.get("data") if isinstance(reply, dict) else None
-    rows = data if isinstance(data, list) and all(isinstance(row, dict) for row in data) else []
-    places = [row.get("index", place) for place, row in enumerate(rows)]
-    if sorted(map(str, places)) != sorted(map(str, range(n))):
-        raise _unusable(where, f"{len(rows)} vectors with the indices {str(places)[:80]}", f"one for each of {n} texts")
-    by_place = dict(zip(map(str, places), rows, strict=True))
+    rows = _by_index(reply.get("data") if isinstance(reply, dict) else None, n, where, "vectors")
     try:
-        vectors = np.array([by_place[str(place)].get("embedding") for place in range(n)], np.float32)
+        vectors = np.array([row.get("embedding") for row in rows], np.float32)
     except (TypeError, ValueError):
         raise _unusable(where, "embeddings that are no lists of numbers of one length", "lists of numbers") from None
     if vectors.ndim != 2 or not vectors.shape[1] or dimension not in (None, vectors.shape[1]):
@@ -232,9 +238,151 @@ def read_embeddings(reply: object, n: int, dimension: int | None, where: str) ->
     return vectors
 
 
+class CrossEncoderClient:
+    """Requests for the scores of documents with the interface of a chat model.
+
+    The first message of a prompt is the query, the others are documents. The text of the completion is a JSON list of
+    scores in their order. `extra` are more fields of each request.
+    """
+
+    def __init__(self, endpoint: Endpoint, extra: Mapping[str, Any] | None = None) -> None:
+        self._endpoint, self._extra = endpoint, dict(extra or {})
+        self.base_url, self.model, self.timeout_s = endpoint.base_url, endpoint.model, endpoint.timeout_s
+        self.text_limit = MOST_CHARACTERS
+        """About how many characters of a document the server reads."""
+        self._form = ("", "")
+
+    async def __aenter__(self) -> Self:
+        await self._endpoint.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._endpoint.__aexit__(*error)
+
+    @property
+    def name(self) -> str:
+        """The model and its server, as journals have it."""
+        return self._endpoint.name
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The address, the model's name, and the facts that the server gives."""
+        return self._endpoint.identity
+
+    async def recognize(self) -> None:
+        """Identify the server, the form of its requests, and how much it reads of a document.
+
+        Raises:
+            Failure: the server cannot be reached or refuses the key.
+            UsageError: it has no `/rerank`.
+            DataError: its scores do not follow the documents.
+        """
+        await self._endpoint.recognize()
+        site, refused = self.base_url.rpartition("/v")[0], list[Failure]()
+        forms = (self.base_url, "documents"), (site, "documents"), (site, "texts")  # TEI has the last one
+        for self._form in forms:
+            try:
+                scores = await self._score(QUESTION, SENTENCES)
+                break
+            except Failure as failure:
+                kind = failure.refusal.kind if isinstance(failure, RequestRefused) and failure.refusal else None
+                if failure.transient or kind in (RefusalKind.KEY, RefusalKind.QUOTA):
+                    raise
+                refused.append(failure)
+        else:
+            # what a server says of an address that it has is more precise
+            words = min(refused, key=lambda failure: failure.reason in ("http_404", "http_405"))
+            raise UsageError(
+                f"{self.base_url} gave no scores of {self.model!r}: {words}. Expected /rerank as of Cohere, Jina or "
+                "TEI. Is the model a cross-encoder, and the address right?"
+            )
+        turned = (await self._score(QUESTION, SENTENCES[::-1]))[::-1]
+        if max(abs(one - other) for one, other in zip(scores, turned, strict=True)) > (max(scores) - min(scores)) / 2:
+            actual = f"the scores {scores} for texts, and {turned} for the same texts in another order"
+            raise _unusable(self.base_url, actual, "scores that follow the texts by their index")
+        await self._find_text_limit()
+
+    async def _find_text_limit(self) -> None:
+        """Set `text_limit` from the scores of beginnings of a long text whose end answers the query."""
+        filler = " ".join(f"On day {n} the keeper wrote: wind {n % 12}, rain." for n in range(MOST_CHARACTERS // 30))
+        text = f"{filler[: MOST_CHARACTERS - 30]} {SENTENCES[0]}"
+        ends = [int(len(text) * 0.8**step) for step in range(20)]
+        try:
+            whole, *parts = await self._score(QUESTION, [text[:end] for end in ends])
+        except Failure:  # it refuses long texts, or is slow
+            return
+        for end, score in zip(ends[1:], parts, strict=True):
+            if not math.isclose(score, whole, rel_tol=1e-4):
+                break
+            self.text_limit = end
+
+    async def complete(
+        self, messages: Sequence[Message], max_tokens: int | None = None, *, schema: object = None, **parameters: object
+    ) -> Completion:
+        """Score the contents of the messages after the first, once.
+
+        Raises:
+            Failure: there is no reply.
+            DataError: the reply does not have one finite score for each document.
+        """
+        started = time.perf_counter()
+        query, *documents = (str(message["content"]) for message in messages)
+        reply = await self._post(query, documents)
+        text = json.dumps(read_scores(reply, len(documents), self.base_url))
+        usage = reply.get("usage") if isinstance(reply, dict) else None
+        tokens = token_count(usage.get("total_tokens")) if isinstance(usage, dict) else None
+        return Completion(text, "stop", tokens, None, time.perf_counter() - started)
+
+    async def _score(self, query: str, documents: Sequence[str]) -> list[float]:
+        return read_scores(await self._post(query, documents), len(documents), self.base_url)
+
+    async def _post(self, query: str, documents: Sequence[str]) -> object:
+        base, field = self._form
+        model = {"model": self.model} if field == "documents" else {}
+        body = {**model, "query": query, field: list(documents), **self._extra}
+        room = MAX_BYTES + sum(12 * len(each) + ROW_BYTES for each in documents)  # some return the documents
+        reply = await self._endpoint.post(f"{base}/rerank", body, attempts=1, max_bytes=room)  # the sender retries
+        if isinstance(reply, dict) and reply.get("error"):
+            raise Failure("error_in_body", str(reply["error"])[:300], transient=True)
+        return reply
+
+
+def read_scores(reply: object, n: int, where: str) -> list[float]:
+    """Return the scores of a reply of `/rerank`, in the order of the documents.
+
+    Raises:
+        DataError: it does not have one finite score for each of the `n` documents.
+
+    >>> of_cohere = {"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]}
+    >>> of_tei = [{"index": 1, "score": 0.9}, {"index": 0, "score": 0.2}]
+    >>> [read_scores(each, 2, "http://localhost:8000/v1") for each in (of_cohere, of_tei)]
+    [[0.2, 0.9], [0.2, 0.9]]
+    """
+    rows = _by_index(reply.get("results") if isinstance(reply, dict) else reply, n, where, "scores", unnumbered=False)
+    scores = [row.get("relevance_score", row.get("score")) for row in rows]
+    for score in scores:
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise _unusable(where, f"the score {str(score)[:40]}", "a finite number")
+    return [float(score) for score in scores]
+
+
+def _by_index(data: object, n: int, where: str, what: str, *, unnumbered: bool = True) -> list[Mapping[str, Any]]:
+    """Return the rows of a reply in order of their `index`; their own order counts where they may be `unnumbered`.
+
+    Raises:
+        DataError: there is not one row for each of the `n` texts.
+    """
+    rows = data if isinstance(data, list) and all(isinstance(row, dict) for row in data) else []
+    places = [row.get("index", place if unnumbered else None) for place, row in enumerate(rows)]
+    if sorted(map(str, places)) != sorted(map(str, range(n))):
+        raise _unusable(where, f"{len(rows)} {what} with the indices {str(places)[:80]}", f"one for each of {n} texts")
+    by_place = dict(zip(map(str, places), rows, strict=True))
+    return [by_place[str(place)] for place in range(n)]
+
+
 def _unusable(where: str, actual: str, expected: str) -> DataError:
     return DataError(
-        f"{where} returned {actual}; expected {expected}. Vectors received before are kept: see the server's log, and "
+        f"{where} returned {actual}; expected {expected}. What was received before is kept: see the server's log, and "
         "run the same command again."
     )
 
