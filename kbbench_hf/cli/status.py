@@ -73,9 +73,9 @@ def _steer(run: Path, status: WorkStatus, changes: dict[str, object]) -> None:
     Raises:
         UsageError: it is finished, or a process cannot do it.
     """
-    if status.state == FINISHED:
-        raise UsageError(f"{run} is finished; expected a run that goes on or can be resumed. Name another.")
     works = [status, *status.annotations]
+    if all(work.state == FINISHED for work in works):
+        raise UsageError(f"{run} is finished; expected a run that goes on or can be resumed. Name another.")
     alive = [each for work in works for each in work.processes if each.state in ALIVE]
     for ability in [PAUSE] * ("paused" in changes) + [CONCURRENCY] * ("concurrency" in changes):
         if unable := [each for each in alive if ability not in each.abilities]:
@@ -99,7 +99,7 @@ def _watch(readers: Sequence[StatusReader]) -> None:
             echo(text)
         if text != before:
             before, changed = text, time.monotonic()
-        states = {each.state for each in statuses}
+        states = {work.state for each in statuses for work in (each, *each.annotations)}
         if states.isdisjoint(ALIVE) and (COMPLETE not in states or time.monotonic() - changed > RESULT_S):
             return
         time.sleep(REDRAW_S if shows else PRINT_S)

@@ -71,7 +71,10 @@ class Heartbeat:
     >>> heartbeat.stop()
     """
 
-    def __init__(self, folder: Path, file: Path | None, *, is_claim: bool = False) -> None:
+    def __init__(self, folder: Path, file: Path | None, *, before: Path | None = None, is_claim: bool = False) -> None:
+        earlier = read_report(before or file).get("report") if file is not None else None
+        self._earlier: Mapping[str, Any] = earlier or {}
+        """The last report of an earlier start, which has counted what this one may not yet have read."""
         self.file, self._is_claim = file, is_claim
         above = [folder, *folder.parents][3:4] if folder.parent.name == "work" else []
         self.run = next((run for run in above if (run / RUN).is_file()), folder)
@@ -150,6 +153,9 @@ class Heartbeat:
             **self.more(),
         }
         n_new = report["n_done"] - self.n_stored
+        if self.n_total in (None, self._earlier.get("n_total")):
+            report["n_total"] = self._earlier.get("n_total")
+            report["n_done"] = max(report["n_done"], self._earlier.get("n_done") or 0)
         (since, before), now = self._counts[0], time.monotonic()
         report["rate_per_s"] = max(0, n_new - before) / max(now - since, 1e-9)
         self._counts.append((now, n_new))

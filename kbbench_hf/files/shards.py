@@ -182,7 +182,8 @@ class Claim:
         self._folder, self._shard, self.lost = folder, shard, False
         self._number = 1 + newest_claims(folder).get(shard, 0)
         file = claim_file(folder, shard, self._number)
-        self.heartbeat = Heartbeat(folder, file, is_claim=True)
+        before = claim_file(folder, shard, self._number - 1)
+        self.heartbeat = Heartbeat(folder, file, before=before, is_claim=True)
         try:
             with file.open("xb") as sink:
                 sink.write(self.heartbeat.content())

@@ -165,7 +165,8 @@ def _finish_run(benchmark: str, model: Model, options: RunOptions) -> FinishedRu
             done = _annotate_run(done, annotators, show=options.get("show", True))
         if (tracker := options.get("log_to")) is not None and done.stopped is None:
             log_result(tracker, done.result, done.folder)
-        (done.folder / CONTROL).unlink(missing_ok=True)  # the next run in this folder is not to be paused
+        for file in (done.folder / CONTROL, *done.folder.glob("progress.*.json")):  # the latter of a larger group
+            file.unlink(missing_ok=True)
     return replace(done, result=replace(done.result, folder=done.folder))
 
 

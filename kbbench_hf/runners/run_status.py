@@ -119,13 +119,17 @@ class StatusReader:
         """Return the status now."""
         run = read_report(self.folder / RUN)
         settings, summary = run.get("settings") or {}, run.get("summary") or {}
-        finished = (self.folder / "result.json").is_file()
+        is_annotation = self.folder.parent.name == "work"
+        result = self.folder / ("result.json" if not is_annotation else f"../../{self.folder.name}.parquet")
         status = WorkStatus(str(self.folder), "stopped", annotations=[each.read() for each in self._annotations])
         prices = list[Mapping[str, Any]]()
         for name, file, has_end in self._files():
             holder = {} if file is None else read_report(file)
             status.processes.append(self._process(name, file, holder, has_end=has_end))
             prices += filter(None, [(holder.get("report") or {}).get("price")])
+        # an end of a process alone leaves no report; a claim remains
+        killed = [each for each in status.processes if each.state == "killed" and each.name.startswith("process")]
+        finished = result.is_file() and not killed
         status.n_total = _n_examples(settings) or sum(each.n_total or 0 for each in status.processes) or None
         self._count(status, settings, finished=finished)
         alive = [each for each in status.processes if each.state in ALIVE]

@@ -253,6 +253,39 @@ def test_annotations_belong_to_their_run_and_are_paused_with_it(tmp_path: Path) 
         journal.append({"key": "a", "error": None, "value": 1.0, "status": "ok", "raw": ""})
         (found,) = status_of(tmp_path).annotations
         assert (found.state, found.n_done) == ("paused", 1)
+    assert status_of(tmp_path).annotations[0].state == "stopped"
+    (tmp_path / "annotations/factualness.parquet").touch()
+    assert status_of(tmp_path).annotations[0].state == "finished"
+
+
+def test_a_process_that_was_killed_is_shown_even_beside_an_earlier_result(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"settings": {"n_examples": 1}}')
+    (tmp_path / "result.json").write_text("{}")
+    with Journal(tmp_path) as journal:
+        journal.heartbeat.start()
+        report = json.loads((tmp_path / "progress.json").read_bytes())
+    (tmp_path / "progress.json").write_text(json.dumps({**report, "started": "0"}))
+    assert status_of(tmp_path).state == "killed"
+    Journal(tmp_path).close()
+    with Journal(tmp_path) as journal:
+        journal.heartbeat.start()
+    assert status_of(tmp_path).state == "finished"
+
+
+def test_a_process_that_starts_again_keeps_the_count_of_conversations_until_it_has_its_own(tmp_path: Path) -> None:
+    for shard in (0, Shard(1, 2)):
+        first = Journal(tmp_path, shard)
+        first.heartbeat.start()
+        first.heartbeat.begin(20, 0)
+        first.heartbeat.n_done = 8
+        first.close(KBBenchError("stopped"))
+        with Journal(tmp_path, shard) as second:
+            assert json.loads(second.heartbeat.content())["report"]["n_done"] == 8
+            second.heartbeat.begin(20, 0)
+            second.heartbeat.n_done = 3
+            assert json.loads(second.heartbeat.content())["report"]["n_done"] == 8
+            second.heartbeat.begin(5, 0)
+            assert json.loads(second.heartbeat.content())["report"]["n_done"] == 0
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"concurrency": 0}', '{"paused": "yes", "concurrency": true}'])
