@@ -150,8 +150,9 @@ class Heartbeat:
             "paused": self.control.paused,
             "abilities": self.abilities,
             "note": self.note,
-            **self.more(),
         }
+        with suppress(Exception):  # whatever fails here, a claim has to change
+            report |= self.more()
         n_new = report["n_done"] - self.n_stored
         if self.n_total in (None, self._earlier.get("n_total")):
             report["n_total"] = self._earlier.get("n_total")

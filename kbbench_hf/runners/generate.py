@@ -372,8 +372,8 @@ def _steered(sender: "RequestSender", heartbeat: Heartbeat) -> Iterator[None]:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(lambda: sender.steer(**control._asdict()))
 
-    sender.steer(**heartbeat.control._asdict())
     heartbeat.on_control = obey
+    sender.steer(**heartbeat.control._asdict())
     try:
         yield
     finally:

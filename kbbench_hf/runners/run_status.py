@@ -109,7 +109,7 @@ class StatusReader:
         """Report of another machine -> content, since when by our clock, and whether it was seen to change."""
         works = sorted({*folder.glob("*annotations/work/*/"), *folder.glob("work/*/")})
         self._annotations = [StatusReader(work) for work in works if any(work.glob("journal*.jsonl"))]
-        if not (folder / RUN).is_file() and not self._annotations and folder.parent.name != "work":
+        if not (folder / RUN).is_file() and not self._annotations and not any(folder.glob("journal*.jsonl")):
             base, runs = Path(f"{folder}-base"), [*folder.glob(f"**/{RUN}")]
             remedy = f"Write: kbbench status {base}" if (base / RUN).is_file() else "Check the path."
             remedy = f"It holds {len(runs):,} runs: add --all." if runs else remedy
@@ -167,8 +167,9 @@ class StatusReader:
         done = set().union(*(each.done for each in counts))
         failed = {key: why for each in counts for key, why in each.failed.items() if key not in done}
         status.n_done, status.failed = len(done) + len(failed), dict(Counter(failed.values()))
-        if "batch" in settings and settings.keys().isdisjoint(("agent", "rerank")):  # keys are first queries
-            status.n_done = sum(min(settings["batch"], settings["n_examples"] - int(str(key))) for key in done)
+        if "top_k" in settings and settings.keys().isdisjoint(("agent", "rerank")):  # keys are first queries
+            batch = settings.get("batch", 32)
+            status.n_done = sum(min(batch, settings["n_examples"] - int(str(key))) for key in done)
         elif any(each.has_turns for each in counts):  # which conversations have ended, their processes alone know
             told = [each.n_done for each in status.processes if each.n_done is not None]
             status.n_done = status.n_total if finished else sum(told) if told else None
@@ -222,5 +223,5 @@ def _n_examples(settings: Mapping[str, Any]) -> int | None:
     """Return how many prompts or queries a run has."""
     n = settings.get("n_examples")
     if n is not None and "rerank" in settings:
-        n *= min(settings["depth"], settings["top_k"])
+        n *= min(settings["depth"], settings.get("top_k", settings["depth"]))
     return None if n is None else n * settings.get("repeats", 1)

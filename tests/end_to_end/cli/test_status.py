@@ -1,15 +1,18 @@
 """`kbbench status` as a user meets it: one line a run, --watch until its end, --json, and what it imports."""
 
 import json
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import kbbench_hf
 from kbbench_hf.cli import status
 from kbbench_hf.files import heartbeat
-from kbbench_hf.files.heartbeat import Control, read_control
+from kbbench_hf.files.heartbeat import Control, read_control, write_control
+from kbbench_hf.runners.chat_requests import DRAIN_S
 from tests.servers.scripted import MODEL, ScriptedServer
 
 
@@ -49,6 +52,24 @@ def test_retrievers_have_no_concurrency_to_change_and_an_absent_process_may_come
     refused = kbbench("status", "run", "--concurrency", "3")
     assert (refused.code, "process 0 of run cannot do that: it sends no requests" in refused.err) == (2, True)
     assert read_control(in_tmp / "run") == Control(paused=True)
+
+
+def test_a_paused_run_says_why_it_waits_and_can_be_interrupted_at_once(in_tmp):
+    with ScriptedServer(answer=lambda _: '{"triples": []}', latency_s=0.2) as server:
+        command = ["run", "mini-text2kg", "--model", MODEL, "--base-url", server.url, "--out", "run"]
+        command += ["--concurrency", "1"]
+        child = subprocess.Popen([sys.executable, "-m", "kbbench_hf.cli", *command], stderr=subprocess.PIPE, text=True)
+        server.wait_for(3)
+        write_control(in_tmp / "run", paused=True)
+        line = child.stderr.readline()
+        child.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        line += child.communicate()[1]
+        assert child.returncode == 130
+        assert time.monotonic() - started < DRAIN_S
+    assert line.startswith("run is paused. To resume: kbbench status run --resume\n")
+    report = json.loads((in_tmp / "run/progress.json").read_bytes())
+    assert report["ended"].startswith("Interrupted.")
 
 
 def test_it_imports_no_table_and_no_dataset(kbbench, in_tmp):

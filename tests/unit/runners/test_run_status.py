@@ -128,7 +128,7 @@ def test_a_run_is_paused_resumed_and_given_another_concurrency(
     assert not (folder / CONTROL).exists()
 
 
-def test_a_paused_run_can_be_interrupted_and_starts_paused(tmp_path: Path) -> None:
+def test_a_run_starts_paused_and_a_finished_one_is_not_kept_waiting(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     write_control(folder, paused=True)
@@ -256,6 +256,25 @@ def test_annotations_belong_to_their_run_and_are_paused_with_it(tmp_path: Path) 
     assert status_of(tmp_path).annotations[0].state == "stopped"
     (tmp_path / "annotations/factualness.parquet").touch()
     assert status_of(tmp_path).annotations[0].state == "finished"
+
+
+def test_a_pause_is_announced_once(tmp_path: Path) -> None:
+    pulse, said = heartbeat.Heartbeat(tmp_path, None), list[str]()
+    pulse.announce = said.append
+    for paused in (True, False, True):
+        write_control(tmp_path, paused=paused)
+        pulse._beat()
+        for _ in range(3 * paused):
+            pulse.pause_note()
+    assert said == 2 * [f"{tmp_path} is paused. To resume: kbbench status {tmp_path} --resume"]
+
+
+def test_a_report_that_fails_ends_no_claim(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, Shard(1, 1))
+    journal.heartbeat.more = lambda: {"wrong": 1 // 0}
+    n_beats = journal.heartbeat._n_beats
+    until(lambda: journal.heartbeat._n_beats > n_beats + 2)
+    journal.close()
 
 
 def test_a_process_that_was_killed_is_shown_even_beside_an_earlier_result(tmp_path: Path) -> None:
