@@ -83,6 +83,20 @@ class Reasons(NamedTuple):
     paths: Sequence[Path]
 
 
+class PlanExplanation(NamedTuple):
+    """A plan of a query (see `knowledge_base.plans`) and its entities: what is needed to execute it again."""
+
+    plan: str
+    """As executed, after relaxation."""
+    planned: str
+    """As the planner wrote it."""
+    score: float
+    relaxations: Sequence[str]
+    """What was left out of the plan or changed, in order, because no node met it."""
+    starts: Sequence[Sequence[str | int] | None]
+    """The ids of the nodes that each path of `plan` starts from; None for all nodes of a type."""
+
+
 class RankingExplanation(NamedTuple):
     """A query as a retriever parsed it, and the signals of its best node and of the gold nodes."""
 
@@ -96,6 +110,10 @@ class RankingExplanation(NamedTuple):
     """The exclusions of the query."""
     winner: Reasons
     gold: Sequence[Reasons]
+    linked: Sequence[str | int] | None = None
+    """The ids of the linked entities, those of exclusions too; None for retrievers without plans."""
+    plans: Sequence[PlanExplanation] | None = None
+    """Best first; None for retrievers without plans."""
 
 
 class Embedder(Protocol):

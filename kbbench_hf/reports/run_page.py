@@ -31,6 +31,8 @@ from kbbench_hf.reports.page import (
     sort_slice_keys,
     truncate_text,
 )
+from kbbench_hf.reports.plan_losses import PlannedQuery, read_planned
+from kbbench_hf.reports.plan_page import plan_section, plan_totals
 from kbbench_hf.reports.score_table import cells
 from kbbench_hf.reports.tables import (
     counter_words,
@@ -47,7 +49,7 @@ from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajec
 from kbbench_hf.scoring.eval_task import load_examples, system_name
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
 from kbbench_hf.scoring.result import NamedScores, PlainResult, PlainScore, Result, read_result, write_result
-from kbbench_hf.scoring.score import EXPLANATIONS, add_annotations, find_annotations
+from kbbench_hf.scoring.score import add_annotations, find_annotations, read_explanations
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
@@ -103,6 +105,7 @@ def run_page(folder: Path) -> str:
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         base_tests=compare_with_base(folder, bench) if walks else None,
         slices=[_slice(name, keys, bench, result["config"]) for name, keys in slices.items()],
+        plans=None if isinstance(answered, str) else plan_totals([*answered.planned.values()]),
         errors=None if isinstance(answered, str) else _errors(bench, answered),
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
@@ -223,11 +226,12 @@ def _slice(name: str, keys: NamedScores, benchmark: Benchmark, config: str) -> d
 
 
 class _Answered(NamedTuple):
-    """The examples that were scored, the prediction for each, and its scores."""
+    """The examples that were scored, the prediction for each, and its scores; the plans of queries by their ids."""
 
     examples: Examples
     answers: Sequence[Answer | None]
     scores: Sequence[Row]
+    planned: Mapping[Id, PlannedQuery]
 
 
 def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answered | str:
@@ -242,7 +246,8 @@ def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answe
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
-    return _Answered(examples, predictions.answers, scores)
+    planned = read_planned(folder, examples.rows, predictions.answers, find_dataset(result["benchmark"]).path)
+    return _Answered(examples, predictions.answers, scores, planned)
 
 
 def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | None:
@@ -260,7 +265,7 @@ def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | No
 
 def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, Any]]:
     """Return the worst examples, and as many from the middle and the top; metrics after the headline break ties."""
-    examples, answers, scores = answered
+    examples, answers, scores, planned = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     walks = {each.id: each for each in read_trajectories(folder)}
     kb = None
@@ -292,6 +297,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
                 "row": json.dumps(row, ensure_ascii=False, indent=1, default=str),
                 "answer": json.dumps(answer, ensure_ascii=False),
                 "response": responses.get(row["id"]),
+                "plan": plan_section(planned[row["id"]]) if row["id"] in planned else None,
                 "reasons": trajectory(walks[row["id"]], row["answer_ids"], kb)
                 if kb is not None and row["id"] in walks
                 else reasons.get(row["id"]),
@@ -325,11 +331,8 @@ def _fact(value: object) -> str:
 
 def reasons_of(folder: Path) -> dict[Id, Markup]:
     """Return the explanation below the example of each explained query of a run; empty without explanations."""
-    file = folder / EXPLANATIONS
-    if not file.is_file():
-        return {}
     template = TEMPLATES.get_template("reasons.html.jinja")
-    records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    records = read_explanations(folder)
     return {record["id"]: Markup(template.render(_record_context(record))) for record in records}  # noqa: S704
 
 

@@ -239,9 +239,9 @@ def _explain_rankings(searcher: Searcher, rows: Sequence[Mapping[str, Any]], sit
 
 
 def _record(value: Any) -> Any:
-    """Return named tuples as what JSON calls objects, all the way down."""
+    """Return named tuples as what JSON calls objects, all the way down; their fields that are None are left out."""
     if hasattr(value, "_asdict"):
-        return {name: _record(each) for name, each in value._asdict().items()}
+        return {name: _record(each) for name, each in value._asdict().items() if each is not None}
     return [_record(each) for each in value] if isinstance(value, list | tuple) else value
 
 

@@ -1,5 +1,6 @@
 """`score`: align predictions with examples, score them with the benchmark, and aggregate into a Result."""
 
+import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -269,6 +270,12 @@ def add_annotations(task: EvalTask, annotations: Path | None) -> EvalTask:
     from kbbench_hf.benchmarks.annotated import with_annotations
 
     return task._replace(examples=with_annotations(task.examples, annotations))
+
+
+def read_explanations(folder: Path) -> list[Row]:
+    """Return the explanations of a run's rankings; empty where its retriever has none."""
+    file = folder / EXPLANATIONS
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
 
 
 def find_annotations(predictions: Path) -> Path | None:

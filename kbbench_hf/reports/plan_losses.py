@@ -1,0 +1,164 @@
+"""Error analysis of planned queries: the first stage at which the gold was lost (linking, plan, execution, fusion).
+
+The stages are checked in this order, for each query whose first node is not gold:
+
+linking
+    An entity of the gold plan is not linked. Without gold plans: the answers of the executed plan have no gold node,
+    and no linked entity is within two edges of a gold node.
+plan
+    There is no plan; or its answers have no gold node; or the first node is an answer of the executed plan, but not of
+    the gold plan, so that a condition is missing.
+execution
+    The answers have no gold node, because a path was cut at the bound on edges, or an attribute test removed it.
+fusion
+    The answers have a gold node, but another node is first.
+
+The plans are those in the explanations of a run. They are executed again; no model runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from kbbench_hf.files.datasets import Id, Row, read_json
+from kbbench_hf.knowledge_base.plans import Execution, Plan, Rows, execute
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.scoring.eval_task import RUN
+from kbbench_hf.scoring.score import read_explanations
+
+Stage = Literal["linking", "plan", "execution", "fusion"]
+
+
+class Loss(NamedTuple):
+    """A way to lose the gold."""
+
+    stage: Stage
+    what: str
+    remedy: str
+
+
+_LINKING = "Compare the wording of the queries with the names of the nodes, and give nodes their usual names."
+_PLANNING = "Train a planner on questions of kbbench synthesize, or use a larger model. Compare the plans below."
+LOSSES = {
+    "unlinked": Loss("linking", "An entity of the gold plan is not linked.", _LINKING),
+    "far": Loss("linking", "No linked entity is within two edges of a gold node.", _LINKING),
+    "no plan": Loss("plan", "The planner made no plan.", _PLANNING),
+    "other nodes": Loss("plan", "The plan leads to other nodes than the gold.", _PLANNING),
+    "loose": Loss("plan", "The plan lacks a condition of the gold plan: a node without it is first.", _PLANNING),
+    "cut": Loss("execution", "A path was cut at the bound on edges.", "Split relations that have hubs."),
+    "test": Loss("execution", "An attribute test removed the gold.", "Check the values and units of the column."),
+    "within": Loss("fusion", "Another answer of the plan is first.", "Use a stronger text retriever, or --rerank."),
+    "outside": Loss("fusion", "A node that is no answer of the plan is first.", "Give plans more weight."),
+}
+"""Kind of loss -> its stage, what happened, and what to improve; in the order of the stages."""
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query with its ranking, and its plans as `protocols.RankingExplanation` has them."""
+
+    kb: KnowledgeBase
+    row: Row
+    """Of the dataset; `plan` is the gold plan where there is one."""
+    ranking: Sequence[Id]
+    linked_ids: Sequence[Id]
+    plans: Sequence[Mapping[str, Any]]
+
+    @cached_property
+    def execution(self) -> Execution | None:
+        """The executed plan; None where the planner made none."""
+        return self.execute(self.plans[0]) if self.plans else None
+
+    @cached_property
+    def gold_execution(self) -> Execution | None:
+        """The executed gold plan; None where the dataset has none."""
+        return execute(Plan.parse(self.row["plan"]), self.kb) if self.row.get("plan") else None
+
+    @cached_property
+    def gold(self) -> Rows:
+        """The rows of the gold nodes."""
+        return self._rows(self.row["answer_ids"])
+
+    @cached_property
+    def first(self) -> Rows:
+        """The row of the first node; empty without a ranking."""
+        return self._rows(self.ranking[:1])
+
+    @cached_property
+    def linked(self) -> Rows:
+        """The rows of the linked entities, and of those from which the executed plan starts."""
+        done = self.execution
+        pairs = zip(done.plan.walks, done.walks, strict=True) if done else ()
+        return np.concatenate([self._rows(self.linked_ids), *(rows[0] for walk, rows in pairs if walk.topic)])
+
+    @cached_property
+    def unlinked(self) -> list[str]:
+        """The entities of the gold plan that are neither linked nor started from."""
+        if self.gold_execution is None:
+            return []
+        wanted = zip(self.gold_execution.plan.walks, self.gold_execution.walks, strict=True)
+        missing = (walk.topic for walk, rows in wanted if walk.topic and not np.isin(rows[0], self.linked).any())
+        return list(dict.fromkeys(missing))
+
+    @cached_property
+    def loss(self) -> str | None:
+        """The key in `LOSSES`; None where a gold node is first."""
+        if self.has_gold(self.first):
+            return None
+        if self.unlinked:
+            return "unlinked"
+        done, best = self.execution, self.gold_execution
+        if done is not None and self.has_gold(done.rows):
+            if not np.isin(self.first, done.rows).any():
+                return "outside"
+            return "within" if best is None or np.isin(self.first, best.rows).any() else "loose"
+        if best is None and not self._is_near():
+            return "far"
+        if done is None:
+            return "no plan"
+        if self.has_gold(execute(replace(done.plan, attributes=()), self.kb, [rows[0] for rows in done.walks]).rows):
+            return "test"
+        # One remark is on each name that no node has, the others are on paths that were cut.
+        n_cut = len(done.remarks) - sum(not len(rows[0]) for rows in done.walks)
+        return "cut" if n_cut else "other nodes"
+
+    def execute(self, explained: Mapping[str, Any]) -> Execution:
+        """Return the execution of one of the plans."""
+        starts = [each if each is None else np.sort(self._rows(each)) for each in explained["starts"]]
+        return execute(Plan.parse(explained["plan"]), self.kb, starts)
+
+    def has_gold(self, rows: Rows) -> bool:
+        """Return whether a gold node is among the rows."""
+        return bool(np.isin(self.gold, rows).any())
+
+    def _is_near(self) -> bool:
+        """Return whether a gold node is within two edges of a linked entity: whether they share a neighbor."""
+        linked, gold = (self.kb.graph.k_hop(rows, 1)[0] for rows in (self.linked, self.gold))
+        return bool(np.isin(linked, gold).any())
+
+    def _rows(self, ids: Sequence[Id]) -> Rows:
+        rows = (self.kb.row_of(each) for each in ids)
+        return np.array([row for row in rows if row is not None], np.int64)
+
+
+def read_planned(folder: Path, rows: Sequence[Row], rankings: Sequence[Any], kb: Path) -> dict[Id, PlannedQuery]:
+    """Return the queries of a run that have plans, by id; none where the knowledge base is another one by now.
+
+    Args:
+        folder: the run.
+        rows: the examples.
+        rankings: the ranking of each; None where there is none.
+        kb: the folder of the knowledge base.
+    """
+    explained = {each["id"]: (each["linked"], each["plans"]) for each in read_explanations(folder) if "plans" in each}
+    if not explained:
+        return {}
+    opened = KnowledgeBase.open(kb)
+    if opened.hash != read_json(folder / RUN)["settings"]["knowledge_base"]:
+        return {}
+    pairs = (pair for pair in zip(rows, rankings, strict=True) if pair[0]["id"] in explained)
+    return {row["id"]: PlannedQuery(opened, row, ranking or (), *explained[row["id"]]) for row, ranking in pairs}
