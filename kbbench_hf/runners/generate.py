@@ -358,7 +358,8 @@ def _report(sender: "RequestSender", meter: Meter) -> dict[str, object]:
     """Return what the heartbeat tells of requests to a server."""
     price = None if meter.price is None else asdict(meter.price)
     counts = {"n_done": meter.n_done, "under_way": sender.n_open, "concurrency": sender.gate.most}
-    return {**counts, "note": sender.status(), "price": price, "abilities": (PAUSE, CONCURRENCY)}
+    now = {"note": sender.status(), "paused": sender.gate.is_paused}
+    return {**counts, **now, "price": price, "abilities": (PAUSE, CONCURRENCY)}
 
 
 @contextmanager

@@ -175,6 +175,8 @@ class StatusReader:
             status.n_done = status.n_total if finished else sum(told) if told else None
         n_damaged = sum(each.n_damaged for each in counts)
         status.note = f"{n_damaged:,} damaged lines" if n_damaged else ""
+        if not counts and not status.processes:  # predictions that were copied
+            status.n_done, status.note = None, "the folder has no journal"
 
     def _files(self) -> Iterator[tuple[str, Path | None, bool]]:
         """Yield processes and shards, the files of their reports, if they have started, and whether they have ended."""

@@ -87,6 +87,7 @@ def test_the_status_is_what_the_server_has_seen(tmp_path: Path) -> None:
         how: dict[str, Any] = {"base_url": server.url, "canary": False, "concurrency": 4, "prices": prices}
         with running("mini-text2kg", MODEL, tmp_path / "run", **how):
             server.wait_for(13)
+            until(lambda: status_of(tmp_path / "run").n_done == 9)
             until(lambda: status_of(tmp_path / "run").under_way == 4)
             found = status_of(tmp_path / "run")
             assert (found.state, found.n_done, found.n_total, found.under_way) == ("running", 9, 48, server.active)
@@ -113,12 +114,13 @@ def test_a_run_is_paused_resumed_and_given_another_concurrency(
         until(lambda: status_of(folder).state == "paused" and not status_of(folder).under_way)
         n = len(server.times)
         time.sleep(0.3)
-        assert len(server.times) == n and status_of(folder).n_done == n - 1  # one is the canary
+        until(lambda: status_of(folder).n_done == n - 1)  # one is the canary
+        assert len(server.times) == n
         assert server.peak == 2
         write_control(folder, paused=False, concurrency=7)
         until(lambda: server.peak == 7)
         write_control(folder, concurrency=1)
-        until(lambda: server.active <= 1)
+        until(lambda: status_of(folder).processes[0].concurrency == 1 and status_of(folder).under_way <= 1)
         n, server.peak = len(server.times), 0
         server.wait_for(n + 3)
         assert server.peak == 1
@@ -226,6 +228,14 @@ def test_only_whole_lines_count_and_a_reader_reads_on(tmp_path: Path) -> None:
     again.close()
     file.write_bytes(file.read_bytes().replace(lines[2].replace(b"1", b"7"), lines[2]))
     assert (reader.read().n_done, reader.read().failed, reader.read().note) == (4, {}, "")
+
+
+def test_copied_predictions_have_no_count(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"settings": {"n_examples": 9}}')
+    found = status_of(tmp_path)
+    assert (found.state, found.n_done, found.note) == ("stopped", None, "the folder has no journal")
+    (tmp_path / "journal.jsonl").touch()
+    assert (status_of(tmp_path).n_done, status_of(tmp_path).note) == (0, "")
 
 
 def test_conversations_are_counted_by_their_processes(tmp_path: Path) -> None:
