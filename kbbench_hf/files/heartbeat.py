@@ -29,7 +29,7 @@ PAUSE, CONCURRENCY = "pause", "concurrency"
 """What a process may be able to do while it runs."""
 
 
-class Control(NamedTuple):
+class RunControl(NamedTuple):
     """What the user asks of the processes of a run."""
 
     paused: bool = False
@@ -37,22 +37,22 @@ class Control(NamedTuple):
     """Maximum concurrent requests of each process; None for that of its command."""
 
 
-def read_control(folder: Path) -> Control | None:
+def read_control(folder: Path) -> RunControl | None:
     """Return what the user asks for in a run folder; None where the file cannot be read now."""
     try:
         # opened, not stat: a network disk answers stat from its cache
         content = json.loads((folder / CONTROL).read_bytes())
         paused, most = content.get("paused") is True, content.get("concurrency")
-        return Control(paused, most if type(most) is int and most > 0 else None)
+        return RunControl(paused, most if type(most) is int and most > 0 else None)
     except FileNotFoundError:
-        return Control()
+        return RunControl()
     except (OSError, ValueError, AttributeError):
         return None
 
 
-def write_control(folder: Path, **changes: Any) -> Control:
+def write_control(folder: Path, **changes: Any) -> RunControl:
     """Change what is asked of a run; return all that is asked of it now."""
-    control = (read_control(folder) or Control())._replace(**changes)
+    control = (read_control(folder) or RunControl())._replace(**changes)
     write_text(folder / CONTROL, json.dumps(control._asdict()) + "\n")
     return control
 
@@ -79,8 +79,8 @@ class Heartbeat:
         above = [folder, *folder.parents][3:4] if folder.parent.name == "work" else []
         self.run = next((run for run in above if (run / RUN).is_file()), folder)
         """The folder of the control file: that of the run whose annotations are in `folder`."""
-        self.control = Control()
-        self.on_control: Callable[[Control], object] | None = None
+        self.control = RunControl()
+        self.on_control: Callable[[RunControl], object] | None = None
         """Called in another thread where the process obeys itself; `waits` is for all others."""
         self.announce: Callable[[str], object] = lambda note: None
         self._is_announced = False

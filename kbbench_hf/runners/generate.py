@@ -17,7 +17,7 @@ from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, Control, Heartbeat
+from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, Heartbeat, RunControl
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, read_again
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
@@ -107,13 +107,12 @@ def generate(
         IncompleteError: with `COLLECT`, a prompt has no record.
     """
     work, meter, used = Work(prompts, sampling or Sampling(), repeats, structured), Meter(price), Meter(price)
-    chat = hasattr(model, "complete")
-    parse = parse_once(parse) if parse is not None else None
+    chat, parse = hasattr(model, "complete"), None if parse is None else parse_once(parse)
     if not chat and (max_requests is not None or max_cost is not None):
         raise UsageError(NO_BUDGET)
     rank, n_processes = _join_group(model, folder, shard)
-    writes, collects = rank == 0 and shard != COLLECT, shard == COLLECT
-    whole = shard is None or collects
+    collects, whole = shard == COLLECT, shard is None or shard == COLLECT
+    writes = rank == 0 and not collects
     identity = Identity(folder, writes=writes, allow_other=allow_other_server, one=one_server, shared=shard is not None)
 
     def observe(outcome: Record) -> None:
@@ -138,8 +137,7 @@ def generate(
                 meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
 
         n_jobs = len(work) if shard is None or not chat else repeats * sum(map(shard.owns, prompts))
-        shows = show and rank == 0 and not collects
-        with progress(title, n_jobs, show=shows, heartbeat=journal.heartbeat, counts=True) as advance:
+        with progress(title, n_jobs, show=show and writes, heartbeat=journal.heartbeat, counts=True) as advance:
             if chat:
                 sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
                 journal.heartbeat.more = functools.partial(_report, sender, meter)
@@ -148,9 +146,7 @@ def generate(
                 name = identity.servers[0]["name"] if chat and identity.servers else identity.meet(model)
                 keys = _collect_keys(work, name, journal, context.n_characters if chat else {})
             elif chat:
-                keys, stopped = _run_requests(
-                    sender, work, journal, meter, identity, advance, canary, context.n_characters, shard
-                )
+                keys, stopped = _run_requests(sender, work, journal, meter, identity, advance, canary, context, shard)
                 if stopped is not None and not (partial and whole and any(key in journal for key in keys)):
                     raise stopped
             else:
@@ -295,12 +291,12 @@ async def _generate_by_chat(
     identity: Identity,
     advance: Advance,
     canary: bool,
-    n_characters: dict[str, int],
+    context: ContextCheck,
     shard: Shard | None = None,
 ) -> tuple[list[str], KBBenchError | None]:
     """Send the jobs that the journal lacks; return the keys of all jobs, in order, and the error that stopped the run.
 
-    Stores the length of each prompt in `n_characters`.
+    Stores the length of each prompt in `context.n_characters`.
     """
     keys: list[str] = []
 
@@ -308,7 +304,7 @@ async def _generate_by_chat(
         for first in work.jobs(name, shard):
             for job in work.walk(name, first, journal):
                 keys.append(job.key)
-                n_characters[job.key] = _n_characters(job)
+                context.n_characters[job.key] = _n_characters(job)
                 if job.key not in journal:
                     yield job
                     break
@@ -369,7 +365,7 @@ def _steered(sender: "RequestSender", heartbeat: Heartbeat) -> Iterator[None]:
 
     loop = asyncio.get_running_loop()
 
-    def obey(control: Control) -> None:
+    def obey(control: RunControl) -> None:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(lambda: sender.steer(**control._asdict()))
 

@@ -143,23 +143,9 @@ def retrieve(
         done = share.gather(None if journal is None else [key for key in batches if key in journal])[0]
         n_done = sum(len(own[key]) for key in done if key in own)
         with site.progress(title, sum(map(len, own.values())), done=n_done, counts=True) as advance:
-            for key, numbers in own.items():
-                if key in done:
-                    continue
-                advance(0)  # waits while the run is paused
-                if heartbeat is not None:
-                    heartbeat.under_way = len(numbers)
-                found = searcher.search([questions[row] for row in numbers], top_k)
-                if journal is not None:
-                    rankings = [_ranking_fields(each[:top_k]) for each in found]
-                    if len(rankings) != len(numbers):
-                        raise UsageError(
-                            f"The model found {len(rankings)} lists for {len(numbers)} queries; expected one for each. "
-                            "Fix its `search`."
-                        )
-                    journal.append({"key": key, "error": None, "ranked": rankings})
-                    journal.heartbeat.under_way = 0
-                advance(len(numbers))
+            _search_batches(
+                searcher, {key: own[key] for key in own if key not in done}, questions, top_k, journal, advance
+            )
         end_shard(shard, folder)
         explained = _explain_rankings(searcher, examples.rows[:N_EXPLAINED], site)
         latency = _latency(searcher, questions[:N_TIMED], top_k, site) if timed else Latency()
@@ -176,6 +162,32 @@ def retrieve(
             add_to_run(folder, latency=asdict(latency), warnings=warnings)
     share.gather(None)  # so that every process finds the predictions when this returns
     return Retrieved(latency, rows)
+
+
+def _search_batches(
+    searcher: Searcher,
+    batches: Mapping[str, range],
+    questions: Sequence[str],
+    top_k: int,
+    journal: Journal | None,
+    advance: Callable[[int], object],
+) -> None:
+    """Search the questions of each batch; the process with the journal stores their rankings."""
+    for key, numbers in batches.items():
+        advance(0)  # waits while the run is paused
+        if journal is not None:
+            journal.heartbeat.under_way = len(numbers)
+        found = searcher.search([questions[row] for row in numbers], top_k)
+        if journal is not None:
+            rankings = [_ranking_fields(each[:top_k]) for each in found]
+            if len(rankings) != len(numbers):
+                raise UsageError(
+                    f"The model found {len(rankings)} lists for {len(numbers)} queries; expected one for each. "
+                    "Fix its `search`."
+                )
+            journal.append({"key": key, "error": None, "ranked": rankings})
+            journal.heartbeat.under_way = 0
+        advance(len(numbers))
 
 
 def _write_predictions(folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal) -> list[Row]:

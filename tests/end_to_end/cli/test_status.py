@@ -11,7 +11,7 @@ from pathlib import Path
 import kbbench_hf
 from kbbench_hf.cli import status
 from kbbench_hf.files import heartbeat
-from kbbench_hf.files.heartbeat import Control, read_control, write_control
+from kbbench_hf.files.heartbeat import RunControl, read_control, write_control
 from kbbench_hf.runners.chat_requests import DRAIN_S
 from tests.servers.scripted import MODEL, ScriptedServer
 
@@ -28,9 +28,9 @@ def test_a_run_is_watched_until_it_is_finished_and_steered_meanwhile(kbbench, in
         assert (done.code, done.out.split(",")[0]) == (0, "run: running")
         assert "9 of 48 done, " in done.out
         assert kbbench("status", "run", "--pause", "--concurrency", "3").code == 0
-        assert read_control(Path("run")) == Control(paused=True, concurrency=3)
+        assert read_control(Path("run")) == RunControl(paused=True, concurrency=3)
         assert kbbench("status", "run", "--resume").code == 0
-        assert read_control(Path("run")) == Control(paused=False, concurrency=3)
+        assert read_control(Path("run")) == RunControl(paused=False, concurrency=3)
         threading.Timer(0.5, server.release).start()
         lines = kbbench("status", "run", "--watch").out.splitlines()
         thread.join()
@@ -51,7 +51,7 @@ def test_retrievers_have_no_concurrency_to_change_and_an_absent_process_may_come
     (in_tmp / "run/progress.json").write_text(json.dumps(report))
     refused = kbbench("status", "run", "--concurrency", "3")
     assert (refused.code, "process 0 of run cannot do that: it sends no requests" in refused.err) == (2, True)
-    assert read_control(in_tmp / "run") == Control(paused=True)
+    assert read_control(in_tmp / "run") == RunControl(paused=True)
 
 
 def test_a_paused_run_says_why_it_waits_and_can_be_interrupted_at_once(in_tmp):

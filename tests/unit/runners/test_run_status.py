@@ -13,7 +13,7 @@ import pytest
 import kbbench_hf
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files import heartbeat
-from kbbench_hf.files.heartbeat import CONTROL, Control, read_control, write_control
+from kbbench_hf.files.heartbeat import CONTROL, RunControl, read_control, write_control
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.shards import Shard
 from kbbench_hf.runners import run_status
@@ -320,8 +320,8 @@ def test_a_process_that_starts_again_keeps_the_count_of_conversations_until_it_h
 @pytest.mark.parametrize("content", ["", "[1]", '{"concurrency": 0}', '{"paused": "yes", "concurrency": true}'])
 def test_a_control_file_that_says_nothing_changes_nothing(content: str, tmp_path: Path) -> None:
     (tmp_path / CONTROL).write_text(content)
-    assert read_control(tmp_path) in (None, Control())
-    assert write_control(tmp_path, paused=True) == Control(paused=True)
+    assert read_control(tmp_path) in (None, RunControl())
+    assert write_control(tmp_path, paused=True) == RunControl(paused=True)
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
