@@ -129,7 +129,7 @@ class Plan:
         return json.dumps(msgspec.to_builtins(whole), ensure_ascii=False)
 
     def __str__(self) -> str:
-        walks = " & ".join(_line(walk) for walk in self.walks) or _quoted(self.answer_type)
+        walks = " & ".join(write_walk(walk) for walk in self.walks) or _quoted(self.answer_type)
         text = [f"text {json.dumps(self.text, ensure_ascii=False)}"] if self.text else []
         return " ; ".join([walks, *map(str, self.attributes), *text])
 
@@ -246,7 +246,8 @@ def _parse_test(part: str, shown: Callable[[str], str], spelled: Callable[[str],
     raise UsageError(f'{shown(part)!r} is not a test; expected field >= 30, field = "value" or text "words".')
 
 
-def _line(walk: MetapathWalk) -> str:
+def write_walk(walk: MetapathWalk) -> str:
+    """Return a walk in the notation of one line."""
     start = "any " if walk.topic is None else f"{json.dumps(walk.topic, ensure_ascii=False)}:"
     hops = (f" -[{replace(hop, relation=_quoted(hop.relation)).arrow}]-> {_quoted(hop.node_type)}" for hop in walk.hops)
     return f"{start}{_quoted(walk.start_type)}{''.join(hops)}"
@@ -318,10 +319,12 @@ class PlanSchema:
         for kind, hop in zip([walk.start_type, *(hop.node_type for hop in walk.hops)], walk.hops, strict=False):
             if replace(hop, negated=False) not in self.hops[kind]:
                 known = (f"-[{each.arrow}]-> {each.node_type}" for each in self.hops[kind])
-                raise unknown_name(f"hop from {kind} in {_line(walk)!r}:", f"-[{hop.arrow}]-> {hop.node_type}", known)
+                raise unknown_name(
+                    f"hop from {kind} in {write_walk(walk)!r}:", f"-[{hop.arrow}]-> {hop.node_type}", known
+                )
         if walk.hops[-1].node_type != plan.answer_type:
             raise UsageError(
-                f"{_line(walk)!r} ends in {walk.hops[-1].node_type}; expected the answer type {plan.answer_type}."
+                f"{write_walk(walk)!r} ends in {walk.hops[-1].node_type}; expected the answer type {plan.answer_type}."
             )
 
     def json_schema(
@@ -499,7 +502,7 @@ def execute(
         for place, hop in enumerate(walk.hops, start=1):
             nodes, cost = _affordable(kb, rows[-1], hop, most_edges - n_edges)
             if len(nodes) < len(rows[-1]):
-                remarks.append(f"{_line(walk)} was cut at hop {place}: {len(nodes):,} of {len(rows[-1]):,} nodes")
+                remarks.append(f"{write_walk(walk)} was cut at hop {place}: {len(nodes):,} of {len(rows[-1]):,} nodes")
             n_edges += cost
             rows.append(replace(hop, negated=hop.negated and place < len(walk.hops)).follow(graph, nodes))
         walks.append(tuple(rows))

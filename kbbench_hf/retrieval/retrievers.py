@@ -24,6 +24,7 @@ RETRIEVERS = {
     "weighted": "kbbench_hf.retrieval.fusion:build_weighted",
     "fuse": "kbbench_hf.retrieval.fusion:build_learned",
     "graph": "kbbench_hf.retrieval.graph_ranker.ranker:build",
+    "plan": "kbbench_hf.retrieval.plan_ranker:build",
     "qagnn": "kbbench_hf.retrieval.qagnn:build",
     "knn": "kbbench_hf.retrieval.dense:build_nearest_questions",
     "search": "kbbench_hf.retrieval.search_server:build",

@@ -10,7 +10,7 @@ import numpy as np
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, remove_comparisons, split_exclusions
 from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker, LinkedEntities
-from kbbench_hf.retrieval.graph_ranker.propagation import Vector
+from kbbench_hf.retrieval.graph_ranker.propagation import NO_SCORES, SparseScores, Vector
 from kbbench_hf.retrieval.graph_ranker.query_words import (
     ASKED_WITH,
     CONTRACTED,
@@ -195,6 +195,8 @@ class LinkedQuery(NamedTuple):
     """The weight of each relation, from head to tail and back."""
     text_share: float
     """The share of the query, 0 to 1, that only texts can answer: not entities, types and relations."""
+    planned: SparseScores = NO_SCORES
+    """The scores of the nodes that plans of the query lead to."""
 
 
 class QueryParser:
@@ -226,6 +228,10 @@ class QueryParser:
         relations = self.relation_weights(parsed.included, parsed.phrases)
         excluded = self._linker.link(parsed.excluded)
         return LinkedQuery(parsed, entities, excluded, relations, self._text_share(parsed.keywords, entities))
+
+    def link(self, name: str) -> LinkedEntities:
+        """Return the nodes whose names a text spells out."""
+        return self._linker.link(name)
 
     def _name_words(self, entities: LinkedEntities) -> tuple[set[str], set[tuple[str, str]]]:
         """Return the stems of names that are in no label of a type, and the pairs of one of them and another word."""

@@ -10,13 +10,14 @@ It starts from the ranking of a base retriever. The score of a node is a sum of 
     two edges   the same over one node in between
     found       the same as `one edge`, for the best nodes of the base that are of other types than the answer
     ruled out   minus what adjacency to excluded entities gives ("but not directed by X")
+    plan        what plans of the query give to their answers, in a plan ranker
 
 A query that is all entities, types and relations leaves little to texts: `text`, `degree` and `found` count as far as
 it has other words. Only nodes with a signal are scored, and as many others of each type as are to be returned. So the
 ranking is that of all nodes at the cost of a few.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -59,8 +60,8 @@ N_PATHS, MAX_BETWEEN = 3, 100
 """Paths of an explanation, and nodes between two others that are looked at for those of least degree."""
 
 
-def build(spec: Spec, context: RetrieverContext) -> "GraphRanker":
-    """Build `graph:<base>`, or `graph(<base>)@depth=`."""
+def build(spec: Spec, context: RetrieverContext, make: "Callable[..., GraphRanker] | None" = None) -> "GraphRanker":
+    """Build `graph:<base>`, or `graph(<base>)@depth=`; `make` makes another ranker of the same arguments."""
     options = spec.read(depth=(positive, DEPTH))
     if len(spec.parts) != 1:
         raise UsageError(f"{str(spec)!r} starts from {len(spec.parts)} models; expected one, as in graph:bm25.")
@@ -72,7 +73,7 @@ def build(spec: Spec, context: RetrieverContext) -> "GraphRanker":
     base = replace(context, texts_read=read).part(spec.parts[0])
     context.texts_read.update(read)
     reads_names = bool(read) and all(each["rendering"] == "text" for each in read.values())
-    return GraphRanker(context.kb, base, options["depth"], context.candidates, texts, reads_names)
+    return (make or GraphRanker)(context.kb, base, options["depth"], context.candidates, texts, reads_names)
 
 
 class GraphRanker:
@@ -140,7 +141,7 @@ class GraphRanker:
         ((linked, text),) = self._parsed([query])
         nodes, signals = self._signals(linked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
-        types = self._answer_types(linked, text, self._edges.step(linked.entities, linked.relations))
+        types = self.answer_types(linked, text)
         entities = linked.entities
 
         def reasons(position: int) -> protocols.Reasons:
@@ -161,10 +162,11 @@ class GraphRanker:
 
     def types(self, queries: Sequence[str]) -> Vector:
         """Return the probability of each node type to be the answer type, shape (queries, types)."""
-        parsed = self._parsed(queries)
-        return np.array(
-            [self._answer_types(each, text, self._edges.step(each.entities, each.relations)) for each, text in parsed]
-        )
+        return np.array([self.answer_types(*each) for each in self._parsed(queries)])
+
+    def answer_types(self, query: LinkedQuery, text: SparseScores) -> Vector:
+        """Return the probability of each node type to be the answer type of a parsed query, shape (types,)."""
+        return self._answer_types(query, text, self._edges.step(query.entities, query.relations))
 
     def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
         """Return each query parsed, and its text scores by the base, best first.
@@ -195,7 +197,7 @@ class GraphRanker:
             ruled_out = self._edges.step(excluded, self._parser.relation_weights(query.parsed.excluded))
         sure = entities.surest
         highest = self._highest(top_k + len(ruled_out.rows) + len(excluded.rows))
-        signals = [text, one, two, nearby, ruled_out, SparseScores(*excluded), SparseScores(*entities)]
+        signals = [text, one, two, nearby, ruled_out, SparseScores(*excluded), SparseScores(*entities), query.planned]
         rows, places = distinct([*(each.rows for each in signals), highest], self._is_candidate)
 
         def dense(scores: SparseScores, place: Rows) -> Vector:
@@ -203,7 +205,7 @@ class GraphRanker:
             values[place] = scores.values  # those of other nodes than candidates fall on the last place
             return values[:-1]
 
-        by_text, by_one, by_two, by_found, by_ruled_out, is_excluded, linked = map(dense, signals, places)
+        by_text, by_one, by_two, by_found, by_ruled_out, is_excluded, linked, by_plan = map(dense, signals, places)
         by_two[linked > 0] = 0  # the way back to where it began
         of_type = self._type_ids[rows]
         by_degree = (types * self._no_text)[of_type]
@@ -220,6 +222,7 @@ class GraphRanker:
             "two edges": TWO_EDGES_WEIGHT * sure * by_two,
             "found": left * FOUND_WEIGHT * sure * by_found,
             "ruled out": -RULED_OUT_WEIGHT * (by_ruled_out + is_excluded),
+            **({"plan": by_plan} if len(query.planned.rows) else {}),
         }
 
     def _answer_types(self, query: LinkedQuery, text: SparseScores, reached: SparseScores) -> Vector:

@@ -1,0 +1,135 @@
+"""Plan ranker and rule planner: plans that lead to answers, relaxations, and the graph ranker's order elsewhere."""
+
+import ast
+import csv
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbbench_hf.errors import UsageError
+from kbbench_hf.knowledge_base.plans import Plan
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.retrieval.bm25 import BM25
+from kbbench_hf.retrieval.context import RetrieverContext
+from kbbench_hf.retrieval.node_texts import render
+from kbbench_hf.retrieval.plan_ranker import PlanRanker
+from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
+from kbbench_hf.retrieval.retrievers import IdRetriever, retriever
+from tests.unit.retrieval.small_kb import small_kb
+
+PUBLIC_WORKS = Path(__file__).parent / "graph_ranker/knowledge_bases/public_works"
+
+
+class Written:
+    """A planner that has one plan for every query, and keeps what it was asked."""
+
+    def __init__(self, line: str, score: float = 1.0) -> None:
+        self.line, self.score, self.queries = line, score, list[PlanQuery]()
+
+    def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
+        self.queries += queries
+        return [[PlanCandidate(Plan.parse(self.line), self.score)] for _ in queries]
+
+
+def ranked(line: str, query: str = "Which of them?", score: float = 1.0) -> tuple[str, list[str], Written]:
+    """Return the first name under a plan, the relaxations of the plan, and its planner."""
+    kb, planner = small_kb(), Written(line, score)
+    ranker = PlanRanker(kb, BM25(render(kb, "text")), planner=planner)
+    explanation = ranker.explain(query, np.array([0]))
+    assert sum(explanation.winner.signals.values()) == pytest.approx(ranker.search([query], 1).scores[0, 0])
+    return explanation.winner.name, list((explanation.plans or [])[0].relaxations), planner
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "relaxations"),
+    [
+        ('"River Mill":workshop -[stores]-> raw_ore', "Bauxite", []),
+        ('"river mill":workshop -[stores]-> raw_ore', "Bauxite", []),
+        ('"the River Mill of old":workshop -[stores]-> raw_ore', "Bauxite", []),
+        ('"River Mill":workshop -[stores]-> raw_ore & "Lead":metal -[^yields]-> raw_ore', "Galena",
+         ['without the path "River Mill":workshop -[stores]-> raw_ore']),
+        ('"River Mill":workshop -[stores]-> raw_ore <-[!^yields]- any metal', "Bauxite", []),
+        ('"Iron":metal -[^yields]-> raw_ore <-[!^yields]- any metal', "Magnetite",
+         ["without the path any metal -[!^yields]-> raw_ore"]),
+        ('"River Mill":workshop -[stores]-> metal', "Bauxite", ["with the type raw_ore"]),
+    ],
+)  # fmt: skip
+def test_the_answers_of_a_plan_are_first_and_a_plan_without_answers_is_relaxed(
+    line: str, first: str, relaxations: list[str]
+) -> None:
+    assert ranked(line)[:2] == (first, relaxations)
+
+
+def test_a_planner_gets_linked_entities_and_probable_types() -> None:
+    _, _, planner = ranked("metal", "Which metals does Galena give, but not in the Hollow Forge?")
+    (query,) = planner.queries  # ranking and explaining again plans once
+    assert query.starts == [("Galena", "raw_ore"), ("Hollow Forge", "workshop")]
+    assert query.answer_types[0] == "metal"
+
+
+def test_plans_that_are_not_sure_change_nothing() -> None:
+    kb, query = small_kb(), ["Which workshop grinds ochre?"]
+    base, lines = BM25(render(kb, "text")), '"Iron":metal -[^yields]-> raw_ore'
+    graph = retriever("graph:bm25", RetrieverContext(kb, Path())).search(query, 9)
+    unsure, sure = (PlanRanker(kb, base, planner=Written(lines, score)).search(query, 9) for score in (0.2, 0.9))
+    assert unsure.ids.tolist() == graph.ids.tolist()
+    assert unsure.scores == pytest.approx(graph.scores)
+    assert sure.scores[0].max() != pytest.approx(graph.scores[0].max()) or sure.ids.tolist() != graph.ids.tolist()
+
+
+def test_an_explanation_has_the_plan_before_and_after_relaxing_and_its_starts() -> None:
+    kb = small_kb()
+    ranker = PlanRanker(kb, BM25(render(kb, "text")), planner=Written('"Hollow Forge":workshop -[smelts]-> metal'))
+    found = IdRetriever(ranker, kb).explain("What is smelted in the Hollow Forge, but not in the Salt Kiln?", [3, 4])
+    assert found is not None
+    assert found.linked == [0, 1]
+    assert found.plans == [
+        (
+            '"Hollow Forge":workshop -[smelts]-> raw_ore',
+            '"Hollow Forge":workshop -[smelts]-> metal',
+            0.5,
+            ["with the type raw_ore"],
+            [[0]],
+        )
+    ]
+    assert retriever("graph:bm25", RetrieverContext(kb, Path())).explain("What?", np.array([0])).plans is None
+
+
+def test_rules_plan_what_a_query_mentions() -> None:
+    kb = small_kb()
+    ranker = retriever("plan:rules", RetrieverContext(kb, Path()))
+    assert isinstance(ranker, PlanRanker)
+
+    def plan(query: str) -> str:
+        return ranker.explain(query, np.array([0])).plans[0].plan
+
+    assert plan("Which workshop smelts Galena?") == '"Galena":raw_ore -[^smelts]-> workshop'
+    assert plan("Which workshop stores Galena?") == '"Galena":raw_ore -[^stores]-> workshop'
+    two = '"Hollow Forge":workshop -[smelts]-> raw_ore -[yields]-> metal'
+    assert plan("Which metals do the ores yield that the Hollow Forge smelts?") == two
+    without = '"Galena":raw_ore -[^stores]-> workshop & "Salt Kiln":workshop'
+    assert not plan("Which workshops store Galena, apart from the Salt Kiln?").startswith(without)
+    assert ranker.explain("Find bricks that are baked.", np.array([0])).plans == []
+
+
+def test_rules_are_at_least_the_graph_ranker_on_every_kind_of_question() -> None:
+    kb = KnowledgeBase.from_tables(PUBLIC_WORKS / "nodes.csv", PUBLIC_WORKS / "edges.csv")
+    with (PUBLIC_WORKS / "queries.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    answers = [kb.rows(ast.literal_eval(row["answer_ids"])).tolist() for row in rows]
+    hits: dict[str, dict[str, int]] = {}
+    for model in ("graph:bm25", "plan:rules"):
+        ranking = retriever(model, RetrieverContext(kb, Path())).search([row["query"] for row in rows], 1)
+        hits[model] = defaultdict(int)
+        for row, first, gold in zip(rows, ranking.ids[:, 0].tolist(), answers, strict=True):
+            hits[model][row["kind"]] += first in gold
+    assert {kind for kind, n in hits["graph:bm25"].items() if hits["plan:rules"][kind] < n} == set()
+    assert sum(hits["plan:rules"].values()) >= sum(hits["graph:bm25"].values()) + 5
+
+
+def test_an_unknown_source_of_plans_is_refused_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match="plan:rules"):
+        retriever("plan:nowhere", RetrieverContext(small_kb(), Path()))
