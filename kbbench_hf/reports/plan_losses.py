@@ -1,13 +1,15 @@
-"""Error analysis of planned queries: the first stage at which the gold was lost (linking, plan, execution, fusion).
+"""Error analysis of planned queries: the first stage at which the gold was lost, such as linking or plan.
 
 The stages are checked in this order, for each query whose first node is not gold:
 
+no entity
+    There is no linked entity, no plan, and no gold plan: the query names no entity, or linking missed it.
 linking
     An entity of the gold plan is not linked. Without gold plans: the answers of the executed plan have no gold node,
-    and no linked entity is within two edges of a gold node.
+    and no linked entity is within three edges of a gold node, the longest path of generated questions.
 plan
     There is no plan; or its answers have no gold node; or the first node is an answer of the executed plan, but not of
-    the gold plan, so that a condition is missing.
+    the gold plan.
 execution
     The answers have no gold node, because a path was cut at the bound on edges, or an attribute test removed it.
 fusion
@@ -30,7 +32,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.score import read_explanations
 
-Stage = Literal["linking", "plan", "execution", "fusion"]
+Stage = Literal["no entity", "linking", "plan", "execution", "fusion"]
 
 
 class Loss(NamedTuple):
@@ -44,15 +46,16 @@ class Loss(NamedTuple):
 _LINKING = "Compare the wording of the queries with the names of the nodes, and give nodes their usual names."
 _PLANNING = "Train a planner on questions of kbbench synthesize, or use a larger model. Compare the plans below."
 LOSSES = {
+    "no entity": Loss("no entity", "No entity is linked, and there is no plan.", "Use a stronger text retriever."),
     "unlinked": Loss("linking", "An entity of the gold plan is not linked.", _LINKING),
-    "far": Loss("linking", "No linked entity is within two edges of a gold node.", _LINKING),
+    "far": Loss("linking", "No linked entity is within three edges of a gold node.", _LINKING),
     "no plan": Loss("plan", "The planner made no plan.", _PLANNING),
     "other nodes": Loss("plan", "The plan leads to other nodes than the gold.", _PLANNING),
-    "loose": Loss("plan", "The plan lacks a condition of the gold plan: a node without it is first.", _PLANNING),
+    "loose": Loss("plan", "An answer of the plan is first that the gold plan does not have.", _PLANNING),
     "cut": Loss("execution", "A path was cut at the bound on edges.", "Split relations that have hubs."),
     "test": Loss("execution", "An attribute test removed the gold.", "Check the values and units of the column."),
     "within": Loss("fusion", "Another answer of the plan is first.", "Use a stronger text retriever, or --rerank."),
-    "outside": Loss("fusion", "A node that is no answer of the plan is first.", "Give plans more weight."),
+    "outside": Loss("fusion", "A node that is no answer of the plan is first.", "Use a planner with surer plans."),
 }
 """Kind of loss -> its stage, what happened, and what to improve; in the order of the stages."""
 
@@ -116,7 +119,9 @@ class PlannedQuery:
             if not np.isin(self.first, done.rows).any():
                 return "outside"
             return "within" if best is None or np.isin(self.first, best.rows).any() else "loose"
-        if best is None and not self._is_near():
+        if best is None and not (len(self.linked) or done):
+            return "no entity"
+        if best is None and len(self.linked) and not self._is_near():
             return "far"
         if done is None:
             return "no plan"
@@ -136,8 +141,8 @@ class PlannedQuery:
         return bool(np.isin(self.gold, rows).any())
 
     def _is_near(self) -> bool:
-        """Return whether a gold node is within two edges of a linked entity: whether they share a neighbor."""
-        linked, gold = (self.kb.graph.k_hop(rows, 1)[0] for rows in (self.linked, self.gold))
+        """Return whether a gold node is within three edges of a linked entity."""
+        linked, gold = self.kb.graph.k_hop(self.linked, 1)[0], self.kb.graph.k_hop(self.gold, 2)[0]
         return bool(np.isin(linked, gold).any())
 
     def _rows(self, ids: Sequence[Id]) -> Rows:

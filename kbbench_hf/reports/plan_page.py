@@ -16,8 +16,8 @@ from kbbench_hf.reports.walked_graph import NodeNames
 
 BOX, GAP, HEIGHT, ARROW = 146, 10, 38, 40
 """Width of a box and of the space between two, height of a box and of an arrow, in pixels: two paths fit on a phone."""
-MOST_IDS = 5
-"""Queries that the table of losses names for each."""
+MOST_IDS, MOST_PLANS = 5, 4
+"""Queries that the table of losses names for each, and plans that are listed for a query."""
 
 
 class PlanBox(NamedTuple):
@@ -119,7 +119,7 @@ def plan_section(query: PlannedQuery) -> Markup:
             box=BOX,
             height=HEIGHT,
             remarks=done.remarks if done else (),
-            plans=[(each, _nodes(len(query.execute(each).rows))) for each in query.plans],
+            plans=[(each, _nodes(len(query.execute(each).rows))) for each in query.plans[:MOST_PLANS]],
             gold_plan=(best.plan, _nodes(len(best.rows))) if best else None,
         )
     )

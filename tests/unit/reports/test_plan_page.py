@@ -72,10 +72,13 @@ def planned(
         (None, None, [], [LEAD], YIELDS),  # by its text
         ("unlinked", YIELDS, [GALENA], [SILVER], BOTH),
         ("unlinked", None, [], [], YIELDS),
+        ("no entity", None, [], [TIN], None),
         ("far", '"Cassiterite":ore -[yields]-> metal', [CASSITERITE], [TIN], None),
-        ("far", None, [], [TIN], None),
+        ("far", None, [CASSITERITE], [TIN], None),
+        ("other nodes", "any metal -[^yields]-> ore", [], [TIN], None),
         ("no plan", None, [GALENA], [TIN], YIELDS),
         ("no plan", None, [], [TIN], "any ore -[yields]-> metal"),  # no entity to link
+        ("no plan", None, [CASSITERITE], [TIN], "any ore -[yields]-> metal"),
         ("no plan", None, [SILVER], [TIN], None),  # two edges from Lead
         ("other nodes", '"Cassiterite":ore -[yields]-> metal', [GALENA], [TIN], YIELDS),
         ("other nodes", '"Iron":ore -[yields]-> metal', [GALENA], [TIN], None),
@@ -97,6 +100,11 @@ def test_the_first_stage_that_failed_is_named(
     gold_plan: str | None,
 ) -> None:
     assert planned(kb, plan, linked, ranking, gold_plan).loss == loss
+
+
+def test_a_linked_entity_three_edges_away_is_near(kb: KnowledgeBase) -> None:
+    query = planned(kb, None, [SILVER], [TIN])
+    assert replace(query, row={**query.row, "answer_ids": [TOKEN]}).loss == "no plan"
 
 
 def test_a_path_that_was_cut_at_the_bound_is_lost_in_execution(
@@ -173,10 +181,10 @@ def test_totals_count_every_planned_query_once(kb: KnowledgeBase) -> None:
     totals = plan_totals(queries)
     assert totals is not None
     assert [(row[0], row[-1]) for row in totals["chart"].rows] == [
-        ("gold first", "1"), ("linking", "1"), ("plan", "0"), ("execution", "0"), ("fusion", "2"),
+        ("gold first", "1"), ("no entity", "1"), ("linking", "0"), ("plan", "0"), ("execution", "0"), ("fusion", "2"),
     ]  # fmt: skip
     assert [(loss.what, n) for loss, n, _ in totals["losses"]] == [
-        (LOSSES[name].what, "1") for name in ("far", "within", "outside")
+        (LOSSES[name].what, "1") for name in ("no entity", "within", "outside")
     ]
     assert plan_totals([]) is None
 
@@ -199,8 +207,10 @@ def test_the_report_of_a_run_with_plans_has_the_totals_and_a_drawing_for_each_ex
     hits = [json.loads(line)["hit_at_1"] for line in scores]
     assert "First error of each planned query (8;" in page
     assert page.count("<svg class=plan") == 8
-    rows = re.findall(r"<tr><td>(gold first|linking|plan|execution|fusion)</td>.*?<td>(\d+)</td></tr>", page, re.DOTALL)
-    lost = {stage: int(count) for stage, count in rows[:5]}
+    rows = re.findall(
+        r"<tr><td>(gold first|no entity|linking|plan|execution|fusion)</td>.*?<td>(\d+)</td></tr>", page, re.DOTALL
+    )
+    lost = {stage: int(count) for stage, count in rows[:6]}
     assert 0 < lost["gold first"] == sum(hits) < sum(lost.values()) == 8
     assert page.count("A gold node is first.") == lost["gold first"]
 
