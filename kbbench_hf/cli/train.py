@@ -17,8 +17,14 @@ _WHOLE = click.IntRange(1)
 
 @click.command()
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--method", type=NAME, required=True, help="Training method: dpr, ance, colbert, qagnn or fuse.")
-@click.option("--base", type=NAME, required=True, help="Encoder on the Hub or in a folder; for fuse, 'weighted(a,b)'.")
+@click.option("--method", type=NAME, required=True, help="Training method: dpr, ance, colbert, qagnn, fuse or plan.")
+@click.option(
+    "--base",
+    type=NAME,
+    required=True,
+    help="Encoder on the Hub or in a folder; for fuse, 'weighted(a,b)'; for plan, a causal language model, or 'tiny', "
+    "a new one.",
+)
 @click.option("--out", type=FilePath(), help="Output folder.  [default: kbbench-models/BENCHMARK/METHOD-SEED]")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.  [default: 0]")
 @click.option("--epochs", type=_WHOLE, help="Number of epochs.  [default: 3]")
@@ -51,6 +57,11 @@ _WHOLE = click.IntRange(1)
 )
 @click.option(
     "--layers", type=_WHOLE, help="qagnn: message-passing layers; 0 is the baseline without edges.  [default: 2]"
+)
+@click.option(
+    "--held-out",
+    type=Number(0, 1, max_open=True),
+    help="plan: share of the shapes of several hops to leave out of training.  [default: 0.2]",
 )
 @click.option("--mask/--no-mask", default=None, help="Exclude known answers from the negatives.  [default: mask]")
 @click.option(
@@ -92,6 +103,8 @@ def command(
     if trained.facts["ceilings"]:
         shares = ", ".join(f"{share:.1%} of {split}" for split, share in trained.facts["ceilings"].items())
         echo(f"Questions with an answer in their graph: {shares}.")
+    if exact := trained.facts.get("exact_match"):
+        echo(f"Plan exact match: {', '.join(f'{share:.1%} of {part}' for part, share in exact.items())}.")
     if controls:
         _print(lines)
     echo(f"{trained.facts['seconds']:,.0f} s. Evaluate it:\n{called_as()} run {benchmark} --model {trained.model}")

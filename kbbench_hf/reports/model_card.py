@@ -8,7 +8,8 @@ TRAINING = "training.json"
 _TRAINED = ("epochs", "batch", "accumulate", "learning_rate", "precision", "mask", "shuffle")
 _OF_ENCODERS = (*_TRAINED, "train_length", "length", "towers", "dimension", "negatives", "n_negatives", "refresh")
 _OF_NETWORKS = (*_TRAINED, "length", "first_stage", "candidates", "graph_size", "mode", "layers")
-_SHOWN = {"dense": _OF_ENCODERS, "late": _OF_ENCODERS, "qagnn": _OF_NETWORKS, "fuse": ()}
+_OF_PLANNERS = (*(each for each in _TRAINED if each != "mask"), "held_out")
+_SHOWN = {"dense": _OF_ENCODERS, "late": _OF_ENCODERS, "qagnn": _OF_NETWORKS, "fuse": (), "plan": _OF_PLANNERS}
 """Retriever -> the settings that decide it, beside method, base and seed."""
 _LOADED = """\
 sentence-transformers loads it too: `{}("PATH-TO-THIS-FOLDER")`, then `encode_query` and `encode_document`."""
@@ -19,6 +20,8 @@ _LOADERS = {
     "no edges; `qagnn.json` says which encoder gives the vectors and which first stage finds.",
     "fuse": "The models that it fuses, and their weights, stand in `fusion.json`. By step: 0 has equal weights, "
     "1 has learned ones, on questions that they were not learned from.",
+    "plan": "It is a causal language model of transformers, which writes plans; `plan.json` lists the shapes of paths "
+    "that it was not trained on.",
 }
 """Retriever -> what else its folder is good for."""
 _ENCODERS = ("dense", "late")
@@ -85,7 +88,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
         version=facts["versions"].get("kbbench-hf", ""),
         figures=_validation_table(facts["validation"]),
         curve="MRR by step: " + ", ".join(f"{each['mrr']:.4f} at {each['step']:,.0f}" for each in facts["curve"]) + ".",
-        gains=_gains(facts["gains"], facts["ceilings"]),
+        gains=_gains(facts["gains"], facts["ceilings"], facts.get("exact_match")),
         revision=settings["dataset_revision"],
         hashes=", ".join(f"{split} `{value}`" for split, value in settings["questions"].items()),
         settings=_table(["setting", "value"], [[key, str(settings[key])] for key in shown]),
@@ -110,7 +113,9 @@ def _validation_table(validation: Mapping[str, Mapping[str, Mapping[str, Any]]])
     return _table(["questions", "n", *metrics], rows)
 
 
-def _gains(gains: Sequence[Mapping[str, Any]], ceilings: Mapping[str, float] | None) -> str:
+def _gains(
+    gains: Sequence[Mapping[str, Any]], ceilings: Mapping[str, float] | None, exact: Mapping[str, float] | None
+) -> str:
     """Say how far the model is above its control and what it stands on, and what it cannot find."""
     lines = [
         f"MRR {gain['mrr']:+.4f} [{gain['ci95'][0]:+.3f}, {gain['ci95'][1]:+.3f}] over {gain['over']}."
@@ -119,6 +124,8 @@ def _gains(gains: Sequence[Mapping[str, Any]], ceilings: Mapping[str, float] | N
     if ceilings:
         shares = ", ".join(f"{share:.1%} of {split}" for split, share in ceilings.items())
         lines.append(f"Questions with an answer in their graph: {shares}. Answers elsewhere stand behind the graph.")
+    if exact:
+        lines.append(f"Plan exact match: {', '.join(f'{share:.1%} of {part}' for part, share in exact.items())}.")
     return "".join(f"\n\n{line}" for line in lines)
 
 

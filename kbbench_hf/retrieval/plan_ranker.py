@@ -1,7 +1,8 @@
 """Plan ranker: a graph ranker whose queries get plans; the answers of a plan gain by how sure it is.
 
-`plan:rules` plans by rules. It starts from `graph:bm25`, or from another text ranker, as in `plan:rules(dense:MODEL)`.
-A plan without answers is relaxed step by step: without an attribute test, without a path, with another type at its end.
+`plan:rules` plans by rules, `plan:FOLDER` by a trained model. Both start from `graph:bm25`, or from another text
+ranker, as in `plan:rules(dense:MODEL)`. A plan without answers is relaxed step by step: without an attribute test,
+without a path, with another type at its end.
 Where no plan is sure, the ranking is that of the graph ranker.
 """
 
@@ -24,6 +25,7 @@ from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery
 from kbbench_hf.retrieval.graph_ranker.propagation import Rows, SparseScores
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
 from kbbench_hf.retrieval.planner import PlanCandidate, Planner, PlanQuery
+from kbbench_hf.retrieval.trained_folder import PLAN, trained_folder
 
 PLAN_WEIGHT = 1.0
 """The answers of a plan that is sure gain as much as the best text."""
@@ -62,7 +64,11 @@ def _planner(spec: Spec, context: RetrieverContext) -> Planner:
         from kbbench_hf.retrieval.plan_rules import RulePlanner
 
         return RulePlanner(context.kb)
-    raise UsageError(f"{str(spec)!r} has no planner of this name; expected plan:rules.")
+    from kbbench_hf.retrieval import plan_generator
+
+    if not spec.model:
+        raise UsageError(f"{str(spec)!r} names no planner; expected plan:rules, or plan:FOLDER of a trained one.")
+    return plan_generator.build(trained_folder(spec.model, PLAN, "plan"), context.kb)
 
 
 class PlanRanker(GraphRanker):

@@ -117,5 +117,5 @@ def retriever(model: str | Spec, context: RetrieverContext) -> Retriever:
     if spec.name not in RETRIEVERS and (suggestion := did_you_mean(str(spec))):
         raise UsageError(f"Unknown retriever {str(spec)!r}.{suggestion} Retrievers: {KINDS}.")
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, context)
-    answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse")
+    answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse", "plan")
     return built if answers_in_rows or context.candidates is None else CandidateRetriever(built, context.candidates)

@@ -19,6 +19,8 @@ NETWORK = "qagnn.json"
 """The settings of a graph network."""
 FUSION = "fusion.json"
 """The models of a learned fusion, and their weights."""
+PLAN = "plan.json"
+"""The settings of a trained planner."""
 INSIDE = "models"
 """The folder of models that were published with it."""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,8 @@ from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.runners.run import run
 from kbbench_hf.scoring.result import Result
-from kbbench_hf.training.questions import VALIDATION
-from kbbench_hf.training.spec import TrainSpec
+from kbbench_hf.training.questions import VALIDATION, load_training_data
+from kbbench_hf.training.spec import UNPLANNED, TrainSpec
 from kbbench_hf.training.train import CONTROL, RETRIEVERS, Trained, train
 
 CONTROLS = "controls.json"
@@ -49,9 +50,11 @@ class Control(NamedTuple):
 def controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> list[Control]:
     """Train and rank the controls of a retriever on the validation questions; the table is written in its folder.
 
-    They are the encoder before training (for QA-GNN the first stage and the network of 0 layers), BM25, `knn` of the
-    training questions, other seeds, and the same training with shuffled answers and without masking. Trained controls
-    are in folders next to the retriever's, with their name added; the same call resumes and trains nothing twice.
+    They are the encoder before training (for QA-GNN the first stage and the network of 0 layers; for a planner the
+    ranking without plans, plans by rules, gold plans, and its plans with gold entities), BM25, `knn` of the training
+    questions, other seeds, and the same training with shuffled answers (and plans) and without masking.
+    Trained controls are in folders next to the retriever's, with their name added; the same call resumes and trains
+    nothing twice.
 
     Args:
         trained: the result of `train`.
@@ -65,9 +68,14 @@ def controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> list[Con
         raise UsageError("fuse has its controls in its curve: equal weights, and trained ones on questions not seen.")
     models = train_controls(trained, seeds=seeds, show=show)
     benchmark = trained.facts["settings"]["benchmark"]
-    found = compare_controls(
-        rank_controls(benchmark, models, sibling_folder(trained.folder, "runs"), VALIDATION, show=show)
-    )
+    results = rank_controls(benchmark, models, sibling_folder(trained.folder, "runs"), VALIDATION, show=show)
+    if trained.facts["settings"]["method"] == "plan":
+        from kbbench_hf.training.planner import rank_oracles
+
+        like = results[TRAINED][0]
+        oracles = rank_oracles(trained.folder, load_training_data(benchmark))
+        results |= {name: [replace(like, values={**like.values, METRIC: own})] for name, own in oracles.items()}
+    found = compare_controls(results)
     if group().rank == 0:
         lines = [line._asdict() for line in found]
         write_text(trained.folder / CONTROLS, json.dumps({"split": VALIDATION, "lines": lines}, indent=2) + "\n")
@@ -85,7 +93,11 @@ def train_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> di
 
     further = [other(f"seed-{seed}", seed=seed) for seed in range(spec["seed"] + 1, spec["seed"] + seeds)]
     models = [trained.model, *further]
-    if control := CONTROL.get(spec["method"]):
+    variants = VARIANTS
+    if spec["method"] == "plan":
+        untrained = {"without plans": [UNPLANNED], "plans by rules": ["plan:rules"]}
+        variants = {"shuffled plans": {"shuffle": True}}
+    elif control := CONTROL.get(spec["method"]):
         untrained = {
             f"control{control}": [f"{model}{control}" for model in models],
             "first stage": [spec["first_stage"]],
@@ -97,7 +109,7 @@ def train_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> di
         **untrained,
         "bm25": ["bm25"],
         "knn": ["knn"],
-        **{name: [other(name.replace(" ", "-"), **how)] for name, how in VARIANTS.items()},
+        **{name: [other(name.replace(" ", "-"), **how)] for name, how in variants.items()},
     }
 
 

@@ -28,13 +28,16 @@ class SplitQuestions:
     ids: Sequence[Id]
     texts: Sequence[str]
     answers: Sequence[Rows]
+    plans: Sequence[str] = ()
+    """The plan of each question; "" where the dataset has none."""
 
     def shuffle_answers(self, seed: int) -> "SplitQuestions":
-        """Return the questions with answers permuted, so that none has its own: a control."""
+        """Return the questions with answers and plans permuted, so that none has its own: a control."""
         order = np.random.default_rng(seed).permutation(len(self.texts))
         others = np.empty_like(order)
         others[order] = np.roll(order, 1)
-        return replace(self, answers=[self.answers[other] for other in others])
+        answers, plans = ([each[other] for other in others] if each else [] for each in (self.answers, self.plans))
+        return replace(self, answers=answers, plans=plans)
 
     def known_answers(self, questions: Rows, nodes: Rows) -> NDArray[np.bool_]:
         """Return whether each node answers each question, shape (questions, nodes).
@@ -107,6 +110,7 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
             ids[split],
             [row["query"] for row in splits[split].examples.rows],
             [np.unique(kb.rows(row["answer_ids"])).astype(np.int64) for row in splits[split].examples.rows],
+            [row.get("plan") or "" for row in splits[split].examples.rows],
         )
         for split in (TRAIN, VALIDATION)
     }

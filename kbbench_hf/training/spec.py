@@ -7,6 +7,8 @@ from kbbench_hf.errors import UsageError
 
 PRECISIONS = ("fp32", "bf16")
 MODES = ("joint", "choices")
+UNPLANNED = "graph:bm25"
+"""What a planner's ranking is without plans."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,10 @@ class TrainSpec:
     benchmark: str
     """The dataset's name; the validation questions choose the step."""
     method: str
-    """dpr, ance, colbert, qagnn or fuse."""
+    """dpr, ance, colbert, qagnn, fuse or plan."""
     base: str
-    """The base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`."""
+    """The base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`; for plans, a causal
+    language model, or `tiny`, a new one."""
     seed: int = 0
     epochs: int = 3
     """Passes over all questions and answers."""
@@ -68,6 +71,8 @@ class TrainSpec:
     """QA-GNN: `joint` scores all candidates in one graph, `choices` each in its own."""
     layers: int = 2
     """QA-GNN: rounds of message passing; a control of 0 layers is trained too."""
+    held_out: float = 0.2
+    """Planner: share of the path shapes of several hops that is not trained, to measure unseen combinations."""
     evaluations: int = 3
     """Evaluations on the validation questions, of which the best step is kept."""
 
@@ -89,6 +94,8 @@ class TrainSpec:
             raise UsageError(
                 f"graph_size is {self.graph_size}, and candidates {self.candidates}; expected room for what joins them."
             )
+        if not 0 <= self.held_out < 1:
+            raise UsageError(f"held_out is {self.held_out}; expected a share from 0 to below 1.")
         if self.towers not in (1, 2):
             raise UsageError(f"towers is {self.towers}; expected 1, or 2 for an encoder of questions of their own.")
         if not 0 <= self.n_negatives <= self.negatives_depth:

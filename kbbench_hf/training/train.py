@@ -8,21 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kbbench_hf.addresses import registered
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import take_lock
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.metrics.aggregate import Estimate, estimate
 from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.reports.model_card import TRAINING, model_card
+from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.retrieval_run import rank
 from kbbench_hf.runners.run_folder import add_facts, open_run
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 from kbbench_hf.training.questions import VALIDATION, TrainingData, load_training_data
-from kbbench_hf.training.spec import TrainSpec
+from kbbench_hf.training.spec import UNPLANNED, TrainSpec
 
 METHODS = {
     "dpr": "kbbench_hf.training.encoders:train_encoder",
@@ -30,15 +33,17 @@ METHODS = {
     "colbert": "kbbench_hf.training.encoders:train_encoder",
     "qagnn": "kbbench_hf.training.qagnn:train_qagnn",
     "fuse": "kbbench_hf.training.fusion:train_fusion",
+    "plan": "kbbench_hf.training.planner:train_planner",
 }
 """Method -> address of its training function."""
 USUAL: dict[str, dict[str, Any]] = {
     "ance": {"refresh": 20, "negatives": "itself"},
     "colbert": {"batch": 16},
     "qagnn": {"epochs": 12, "learning_rate": 1e-3, "evaluations": 6},
+    "plan": {"epochs": 10, "batch": 64, "learning_rate": 2e-3},
 }
 """Method -> other defaults of its spec."""
-RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "qagnn": "qagnn", "fuse": "fuse"}
+RETRIEVERS = {"dpr": "dense", "ance": "dense", "colbert": "late", "qagnn": "qagnn", "fuse": "fuse", "plan": "plan"}
 """Method -> the retriever of its trained folders."""
 CONTROL = {"qagnn": "@layers=0"}
 """Method -> the options that make a trained folder its own control."""
@@ -67,8 +72,9 @@ def train(
 
     Args:
         benchmark: the dataset's name.
-        method: dpr, ance, colbert, qagnn or fuse.
-        base: the base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`.
+        method: dpr, ance, colbert, qagnn, fuse or plan.
+        base: the base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`; for plans, a causal
+            language model, or `tiny`, a new one.
         out: the folder; `kbbench-models/<benchmark>/<method>-<seed>` where None.
         show: whether bars are shown.
         how: fields of `TrainSpec`.
@@ -140,6 +146,8 @@ def _train_and_evaluate(
     if spec.method in CONTROL:
         models |= {f"control{CONTROL[spec.method]}": _model_name(spec, folder) + CONTROL[spec.method]}
         models |= {f"first stage, {spec.first_stage}": spec.first_stage}
+    if spec.method == "plan":
+        models |= {f"without plans, {UNPLANNED}": UNPLANNED}
     for position, model in enumerate(models.values()):
         rank(data.task, model, folder / CHECKPOINTS / f"{VALIDATION}-{position}", show=show, timed=False)
     if first:
@@ -147,8 +155,11 @@ def _train_and_evaluate(
         seen = result.slices.get("answer_in_training", {})
         figures = {"all": result.scores, "answer seen in training": seen.get("true"), "not seen": seen.get("false")}
         figures |= {name: other.scores for name, other in zip([*models][1:], others, strict=True)}
+        if spec.method == "plan":
+            figures |= _scores_by_shape(folder, data, result)
         facts = {
             **learned._asdict(),
+            "curve": learned.curve or [{"step": learned.steps, "mrr": result.scores["mrr"].value}],
             "seconds": seconds,
             "validation": {name: _estimates(of, data) for name, of in figures.items() if of},
             "gains": [_paired_gain(name, result, other) for name, other in zip([*models][1:], others, strict=True)],
@@ -160,6 +171,20 @@ def _train_and_evaluate(
         add_facts(folder / TRAINING, facts)
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return {} if not first else read_json(folder / TRAINING)
+
+
+def _scores_by_shape(folder: Path, data: TrainingData, result: Result) -> dict[str, dict[str, Estimate]]:
+    """Return the scores of the questions whose shape of plan was, and was not, in training."""
+    from kbbench_hf.training.planner import shape_of
+
+    held = read_json(folder / PLAN)["held_out"]
+    unseen = np.array([shape_of(plan) in held for plan in data.validation.plans], bool)
+    parts = {"shape in training": ~unseen, "shape not in training": unseen}
+    return {
+        name: {metric: estimate(values[own]) for metric, values in result.values.items()}
+        for name, own in parts.items()
+        if own.any()
+    }
 
 
 def _paired_gain(name: str, trained: Result, other: Result) -> dict[str, Any]:

@@ -22,6 +22,8 @@ class TrainingLog(NamedTuple):
     """The log of `NegativeRefresh`."""
     ceilings: dict[str, float] | None = None
     """QA-GNN: split -> the share of its questions with an answer in their graph."""
+    exact_match: dict[str, float] | None = None
+    """Planner: part of the validation questions -> the share whose best plan is the gold plan."""
 
 
 class TrainingBar(TrainerCallback):  # type: ignore[misc]

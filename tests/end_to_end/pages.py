@@ -50,6 +50,7 @@ NOT_HERE = {
     "kbbench train my-kb ": "needs a model from the Hub; the tests of training do it",
     "kbbench run my-kb --model dense:my-dpr": "needs what the line before trains",
     "kbbench run my-kb --model 'qagnn:": "needs what the line before trains",
+    "kbbench run my-kb --model plan:": "needs what the line before trains",
     "torchrun": "needs several processors; the tests of training do it",
     "accelerate launch": "needs several processors; the tests of training do it",
     "sbatch": "needs a cluster",

@@ -1,0 +1,357 @@
+"""Plan generator: a trained causal language model that writes plans with slots in place of entities.
+
+A question is written with a slot for each linked entity, followed by the types that these may have::
+
+    which bridges are in <e1> and were built by <e2>? <types> <e1> district <e2> contractor <plan>
+
+So names are never copied, and those of other entities are as good. The model goes on with a plan, of which only what
+the knowledge base has can be written (`PlanGrammar`): types, relations, directions, slots, and the remainder of text or
+the value of an attribute test as a slot (`<v1>`) for what the question quotes or counts::
+
+    bridge <walk> <e1> district <in> located in <to> bridge <walk> <e2> contractor <in> built by <to> bridge <end>
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
+from kbbench_hf.knowledge_base.plans import AttributeTest, Operator, Plan, PlanSchema
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker
+from kbbench_hf.retrieval.graph_ranker.query_words import stem, words
+from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
+from kbbench_hf.retrieval.trained_folder import PLAN
+from kbbench_hf.text.words import WORD
+
+MOST_SLOTS, MOST_WALKS = 5, 3
+ENTITY, VALUE = [f"<e{n + 1}>" for n in range(MOST_SLOTS)], [f"<v{n + 1}>" for n in range(MOST_SLOTS)]
+TYPES, PLAN_SIGN, WALK, NOT, OUT, IN, TO, TEXT, TEST, EQUAL, LEAST, MOST, END, PAD = SIGNS = (
+    *("<types>", "<plan>", "<walk>", "<not>", "<out>", "<in>", "<to>", "<text>", "<test>"),
+    *("<equal>", "<least>", "<most>", "<end>", "<pad>"),
+)
+SPECIAL = [*SIGNS, *ENTITY, *VALUE]
+LEAST_STRENGTH = 0.3
+"""The strength of a link below which an entity has no slot, half of that of a name whose words are all common."""
+N_PLANS, MOST_TOKENS, BATCH = 4, 100, 32
+"""Plans of a query, tokens of a plan, queries of a batch."""
+_VALUE = re.compile(r'["“]([^"”]+)["”]|(?<![\w<])(\d+(?:\.\d+)?)(?!\w)')
+DIRECTIONS = {"out": OUT, "in": IN}
+OPERATORS: Mapping[str, Operator] = {EQUAL: "=", LEAST: ">=", MOST: "<="}
+Rows = NDArray[np.int64]
+
+
+class SlottedQuery(NamedTuple):
+    """A question with slots for its linked entities and values."""
+
+    text: str
+    entities: tuple[Rows, ...]
+    """The rows that the mention of each slot may mean."""
+    values: tuple[str, ...]
+
+    def types(self, kb: KnowledgeBase) -> list[str]:
+        """Return the types that the mention of each slot may have, in one text."""
+        return [" / ".join(sorted({*kb.types(rows)})) for rows in self.entities]
+
+
+class SlotFinder:
+    """Replaces what a question names, quotes or counts by slots."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.kb, self._linker = kb, EntityLinker(kb.names())
+        self._schema_words = {word for name in (*kb.graph.node_types, *kb.graph.relations) for word in words(name)}
+
+    def find(self, query: str) -> SlottedQuery:
+        """Return the question with its slots, in the order of the text; a quoted name has two."""
+        spans: list[tuple[int, int, Rows | None, str]] = []
+        for start, stop, mentioned in self.mentions(query):
+            if all(stop <= other[0] or other[1] <= start for other in spans):
+                spans.append((start, stop, mentioned, ""))
+        for match in _VALUE.finditer(query):
+            inside = [each for each in spans if match.start() < each[1] and each[0] < match.end()]
+            if match[1] or not inside:
+                rows = inside[0][2] if [each[:2] for each in inside] == [match.span(1)] else None
+                spans = [each for each in spans if each not in inside]
+                spans.append((*match.span(), rows, match[1] or match[2]))
+        parts, entities, values, last = list[str](), list[Rows](), list[str](), 0
+        for start, stop, rows, value in sorted(spans, key=lambda each: each[0]):
+            parts.append(query[last:start].lower())
+            last = stop
+            if rows is not None and len(entities) < MOST_SLOTS:
+                parts.append(ENTITY[len(entities)])
+                entities.append(rows)
+            if value and len(values) < MOST_SLOTS:
+                parts.append(VALUE[len(values)])
+                values.append(value)
+        return SlottedQuery(" ".join(" ".join([*parts, query[last:].lower()]).split()), tuple(entities), tuple(values))
+
+    def mentions(self, query: str) -> list[tuple[int, int, Rows]]:
+        """Return the places of linked names and the rows that each may mean, whole names and long ones first."""
+        tokens = [(match.start(), match.end(), match[0].lower()) for match in WORD.finditer(query)]
+        linked = self._linker.link(query)
+        mentions: dict[tuple[bool, int, int, int], list[int]] = {}
+        weak = linked.strength < LEAST_STRENGTH * linked.surest
+        for row, name, is_weak in zip(linked.rows.tolist(), self.kb.names(linked.rows), weak, strict=True):
+            if not (found := _find_name(name, tokens)):
+                continue
+            partial, first, last = found
+            start, stop = tokens[first][0], tokens[last][1]
+            of_schema = self._schema_words.issuperset(words(query[start:stop]))  # "projects" is not "Project X"
+            if name in query or not (is_weak or (partial and of_schema)):
+                mentions.setdefault((partial, start - stop, start, stop), []).append(row)
+        return [(start, stop, np.array(rows)) for (_, _, start, stop), rows in sorted(mentions.items())]
+
+
+def _find_name(name: str, tokens: Sequence[tuple[int, int, str]]) -> tuple[bool, int, int] | None:
+    """Return whether only a part of a name is spelled, and its first and last token; None where it is scattered."""
+    spelled = [word.lower() for word in WORD.findall(name)]
+    for place in range(len(tokens) - len(spelled) + 1):
+        if [word for _, _, word in tokens[place : place + len(spelled)]] == spelled:
+            return False, place, place + len(spelled) - 1
+    stems = set(words(name))
+    own = [place for place, (_, _, word) in enumerate(tokens) if stem(word) in stems]
+    runs = [
+        (-len({stem(tokens[place][2]) for place in own if first <= place <= last}), last - first, first, last)
+        for first in own
+        for last in own
+        if first <= last < first + len(spelled) + 1
+    ]
+    if not runs or -min(runs)[0] < len(stems) - 1:
+        return None
+    return True, *min(runs)[2:]
+
+
+@dataclass(frozen=True)
+class _State:
+    """A plan of which a part is written, and the walk in progress."""
+
+    answer_type: str = ""
+    walks: tuple[MetapathWalk, ...] = ()
+    slots: tuple[int, ...] = ()
+    tests: tuple[AttributeTest, ...] = ()
+    texts: tuple[str, ...] = ()
+    slot: int = -1
+    start_type: str = ""
+    negated: bool = False
+    hops: tuple[Hop, ...] = ()
+    is_whole: bool = False
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is written."""
+        return Plan(self.answer_type, self.walks, self.tests, "; ".join(self.texts))
+
+    @property
+    def node_type(self) -> str:
+        """The type that the walk in progress is at."""
+        return self.hops[-1].node_type if self.hops else self.start_type
+
+
+Encode = Callable[[str], Sequence[int]]
+"""Text -> the numbers of its tokens."""
+Alternatives = tuple[tuple[tuple[int, ...], _State], ...]
+"""What may follow: the rest of the tokens that a state is reached by, and the state."""
+
+
+class PlanGrammar:
+    """The plans that may be written for a question: what may follow after each token."""
+
+    def __init__(self, kb: KnowledgeBase, encode: Encode, max_hops: int = 2) -> None:
+        self._schema, self._encode, self._kb = PlanSchema.of(kb), encode, kb
+        (self.end,) = encode(END)
+        hops = self._schema.hops
+        self._reach: list[dict[str, set[str]]] = [{kind: {kind} for kind in hops}]
+        for _ in range(max_hops):  # node type -> the types that are at most so many hops away
+            before = self._reach[-1]
+            self._reach.append(
+                {kind: before[kind].union(*(before[hop.node_type] for hop in hops[kind])) for kind in hops}
+            )
+
+    def start(self, query: SlottedQuery) -> Alternatives:
+        """Return what a plan may begin with."""
+        return self._open([((), _State())], query)
+
+    def after(self, alternatives: Alternatives, token: int, query: SlottedQuery) -> Alternatives:
+        """Return what may follow after another token."""
+        return self._open([(rest[1:], state) for rest, state in alternatives if rest[:1] == (token,)], query)
+
+    def _open(self, alternatives: Sequence[tuple[tuple[int, ...], _State]], query: SlottedQuery) -> Alternatives:
+        result: list[tuple[tuple[int, ...], _State]] = []
+        for rest, state in alternatives:
+            if rest or state.is_whole:
+                result.append((rest, state))
+            else:
+                result += [(tuple(self._encode(symbol)), after) for symbol, after in self._next(state, query)]
+        return tuple(result)
+
+    def _next(self, state: _State, query: SlottedQuery) -> Iterator[tuple[str, _State]]:
+        """Yield what may follow, as text, and the state after it."""
+        types = [{*self._kb.types(rows)} for rows in query.entities]
+        if not state.answer_type:
+            for kind in self._schema.hops:
+                if any(kind in self._reach[-1][start] for each in types for start in each):
+                    yield kind, _State(kind)
+            return
+        if state.slot >= 0:
+            yield from self._onward(state)
+            if not state.hops or state.node_type != state.answer_type:
+                return
+            last = replace(state.hops[-1], negated=state.negated)
+            rows = query.entities[state.slot]
+            rows = rows[np.isin(self._kb.types(rows), [state.start_type])]
+            walk = MetapathWalk(self._kb.names(rows[:1])[0], state.start_type, (*state.hops[:-1], last))
+            walks, slots = (*state.walks, walk), (*state.slots, state.slot)
+            state = _State(state.answer_type, walks, slots)
+        if len(state.walks) < MOST_WALKS and not state.tests and not state.texts:
+            for number, kinds in enumerate(types):
+                for kind in sorted(kinds) if number not in state.slots else ():
+                    if state.answer_type in self._reach[-1][kind]:
+                        for sign, negated in ((WALK, False), (NOT, True)):
+                            if state.walks or not negated:
+                                begun = replace(state, slot=number, start_type=kind, negated=negated, hops=())
+                                yield f"{sign}{ENTITY[number]}{kind}", begun
+        if state.walks:
+            yield from self._tests(state, query)
+            yield END, replace(state, is_whole=True)
+
+    def _onward(self, state: _State) -> Iterator[tuple[str, _State]]:
+        left = len(self._reach) - 2 - len(state.hops)
+        for hop in self._schema.hops[state.node_type] if left >= 0 else ():
+            if state.answer_type in self._reach[left][hop.node_type]:
+                symbol = f"{DIRECTIONS[hop.direction]}{hop.relation}{TO}{hop.node_type}"
+                yield symbol, replace(state, hops=(*state.hops, hop))
+
+    def _tests(self, state: _State, query: SlottedQuery) -> Iterator[tuple[str, _State]]:
+        for number, text in enumerate(query.values):
+            if text not in state.texts:
+                yield f"{TEXT}{VALUE[number]}", replace(state, texts=(*state.texts, text))
+            for field, kind in self._schema.fields[state.answer_type].items():
+                is_text = kind is str or not isinstance(kind, type)
+                value = number_of(text) if not is_text else text if isinstance(kind, type) or text in kind else None
+                for sign in () if value is None or state.texts else [EQUAL] if is_text else OPERATORS:
+                    test = AttributeTest(field, OPERATORS[sign], value or "")
+                    if test not in state.tests:
+                        yield f"{TEST}{field}{sign}{VALUE[number]}", replace(state, tests=(*state.tests, test))
+
+
+def number_of(text: str) -> int | float | None:
+    """Return the number that a text is; None for other texts."""
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return None
+
+
+def prompt(text: str, types: Sequence[str]) -> str:
+    """Return what the model reads: the question with its slots, and the types of each."""
+    return f"{text}{TYPES}{''.join(map(''.join, zip(ENTITY, types, strict=False)))}{PLAN_SIGN}"
+
+
+def build(folder: Path, kb: KnowledgeBase, finder: SlotFinder | None = None) -> "PlanGenerator":
+    """Build the planner in the folder that `kbbench train --method plan` wrote."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    return PlanGenerator(model, AutoTokenizer.from_pretrained(folder), kb, read_json(folder / PLAN)["max_hops"], finder)
+
+
+class PlanGenerator:
+    """Writes plans of queries to one knowledge base by beam search over what its grammar allows.
+
+    Args:
+        model: a causal language model of transformers.
+        tokenizer: its tokenizer, with the signs of the grammar.
+        kb: the knowledge base.
+        max_hops: hops of the longest walk.
+        finder: finds the slots of queries.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, kb: KnowledgeBase, max_hops: int, finder: SlotFinder | None = None
+    ) -> None:
+        self._model, self._tokenizer, self._kb, self.finder = model, tokenizer, kb, finder or SlotFinder(kb)
+        self._encode = encoder(tokenizer)
+        self._grammar = PlanGrammar(kb, self._encode, max_hops)
+
+    def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
+        """Return the plans of each query and their probabilities, best first; none without a linked entity."""
+        return self.plans_of([self.finder.find(query.text) for query in queries])
+
+    def plans_of(self, queries: Sequence[SlottedQuery]) -> list[list[PlanCandidate]]:
+        """Return the plans of queries whose slots are known."""
+        result: list[list[PlanCandidate]] = [[] for _ in queries]
+        order = [n for n, query in enumerate(queries) if self._grammar.start(query)]
+        order.sort(key=lambda n: len(queries[n].text))  # so that batches have little padding
+        was_training = self._model.training
+        self._model.eval()
+        for start in range(0, len(order), BATCH):
+            numbers = order[start : start + BATCH]
+            for number, plans in zip(numbers, self._write([queries[n] for n in numbers]), strict=True):
+                result[number] = plans
+        self._model.train(was_training)
+        return result
+
+    def _write(self, queries: Sequence[SlottedQuery]) -> list[list[PlanCandidate]]:
+        import torch
+
+        given = [self._encode(prompt(query.text, query.types(self._kb))) for query in queries]
+        width, pad = max(map(len, given)), self._tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (width - len(each)) + list(each) for each in given], device=self._model.device)
+        after = _Continuations(self._grammar, queries)
+        with torch.inference_mode():
+            written = self._model.generate(
+                ids,
+                attention_mask=(ids != pad).long(),
+                num_beams=N_PLANS,
+                num_return_sequences=N_PLANS,
+                do_sample=False,
+                max_new_tokens=MOST_TOKENS,
+                length_penalty=0.0,
+                early_stopping=False,  # until no unfinished plan can have a higher score
+                eos_token_id=self._grammar.end,
+                pad_token_id=pad,
+                prefix_allowed_tokens_fn=lambda query, tokens: after.allowed(query, tokens.tolist()[width:]),
+                output_scores=True,
+                return_dict_in_generate=True,
+            )
+        result: list[list[PlanCandidate]] = [[] for _ in queries]
+        lines = zip(written.sequences[:, width:].tolist(), written.sequences_scores.exp().tolist(), strict=True)
+        for place, (tokens, score) in enumerate(lines):
+            own = tokens[: tokens.index(self._grammar.end) + 1] if self._grammar.end in tokens else []
+            for _, state in after.states(place // N_PLANS, own) if own and score > 0 else ():
+                result[place // N_PLANS].append(PlanCandidate(state.plan, score))
+        return result
+
+
+def encoder(tokenizer: Any) -> Encode:
+    """Return the function that encodes a text without the signs that a tokenizer adds at its ends."""
+    return lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+class _Continuations:
+    """What may follow the tokens of each query, kept from step to step."""
+
+    def __init__(self, grammar: PlanGrammar, queries: Sequence[SlottedQuery]) -> None:
+        self._grammar, self._queries = grammar, queries
+        self._known: dict[tuple[int, tuple[int, ...]], Alternatives] = {}
+
+    def states(self, query: int, tokens: Sequence[int]) -> Alternatives:
+        """Return the alternatives after these tokens."""
+        key = (query, tuple(tokens))
+        if key not in self._known:
+            if not tokens:
+                self._known[key] = self._grammar.start(self._queries[query])
+            else:
+                before = self.states(query, tokens[:-1])
+                self._known[key] = self._grammar.after(before, tokens[-1], self._queries[query])
+        return self._known[key]
+
+    def allowed(self, query: int, tokens: Sequence[int]) -> list[int]:
+        """Return the tokens that may follow; the end where the plan is whole."""
+        return sorted({rest[0] for rest, _ in self.states(query, tokens) if rest}) or [self._grammar.end]

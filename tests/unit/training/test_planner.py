@@ -1,0 +1,173 @@
+"""A trained planner writes plans that its knowledge base allows, and learns them from questions with plans."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sentence_transformers")
+
+from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.building.synthesis.synthesize import synthesize
+from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import read_json
+from kbbench_hf.knowledge_base.plans import Plan, PlanSchema
+from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.retrieval.plan_generator import PlanGrammar, SlotFinder, SlottedQuery, encoder
+from kbbench_hf.runners.run import run
+from kbbench_hf.training import planner
+from kbbench_hf.training.controls import controls
+from kbbench_hf.training.planner import PlanExample, augmented, chained, held_out_shapes, joined, new_model, shape_of
+from kbbench_hf.training.questions import load_training_data
+from kbbench_hf.training.train import train
+from tests.unit.training.worlds import build_world, weights
+
+N = 40
+QUICK = {"epochs": 60, "batch": 16, "learning_rate": 5e-3, "evaluations": 1}
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with people, their clubs, and the streets of both; and a dataset of synthesized questions."""
+    folder = tmp_path_factory.mktemp("town")
+    names = [
+        f"{first} {last}" for first in ("Ada", "Bo", "Cleo", "Dina") for last in "Abel Birch Coyle Dunn Eames".split()
+    ]
+    names += [f"{name} junior" for name in names]
+    nodes = [(f"p{n}", "person", name) for n, name in enumerate(names)]
+    nodes += [
+        (f"c{n}", "club", f"{word} Society") for n, word in enumerate("Kite Lute Rope Clock Hat Oar Fern Moth".split())
+    ]
+    nodes += [
+        (f"s{n}", "street", f"{word} Row") for n, word in enumerate("Elm Ash Oak Yew Fir Bay Rowan Hazel".split())
+    ]
+    edges = [(f"p{n}", "member of", f"c{n % 8}") for n in range(N)]
+    edges += [(f"p{n}", "lives in", f"s{(3 * n + n // 8) % 8}") for n in range(N)]
+    edges += [(f"c{n}", "meets in", f"s{(5 * n + 2) % 8}") for n in range(8)]
+    edges += [(f"p{n}", "was taught by", f"p{(7 * n + 3) % N}") for n in range(N)]
+    build_world(folder, "town", nodes, edges, [("Who?", ["p0"], "test")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        synthesize("town", 150, show=False)
+    return folder
+
+
+@pytest.fixture
+def there(town: Path, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
+    monkeypatch.chdir(town)
+    monkeypatch.setenv("KBBENCH_CACHE", str(town / "cache"))
+    for name, value in (("VOCABULARY", 300), ("WIDTH", 32), ("LAYERS", 2), ("HEADS", 2)):
+        monkeypatch.setattr(planner, name, value)
+    return KnowledgeBase.open(find_dataset("town").path)
+
+
+def taught(out: Path, **how: Any) -> Any:
+    return train("town-questions", "plan", "tiny", out, show=False, **{**QUICK, **how})
+
+
+def example(kb: KnowledgeBase, question: str, plan: str) -> PlanExample:
+    made = PlanExample.of(SlotFinder(kb).find(question), Plan.parse(plan), kb)
+    assert made is not None
+    return made
+
+
+def test_entities_and_values_become_slots(there: KnowledgeBase) -> None:
+    find = SlotFinder(there).find
+    found = find('Which people of the Kite Society live in Elm Row, and have "Lute Society" or 12 in their text?')
+    assert found.text == "which people of the <e1> live in <e2> , and have <e3> <v1> or <v2> in their text?"
+    assert found.values == ("Lute Society", "12")
+    assert [there.names(rows) for rows in found.entities] == [["Kite Society"], ["Elm Row"], ["Lute Society"]]
+    assert find("Was ada ABEL junior there?").entities[0].tolist() == there.named("Ada Abel junior").tolist()
+    assert find("Which clubs meet?").entities == ()
+
+
+def test_every_plan_that_can_be_written_is_valid(there: KnowledgeBase) -> None:
+    schema, rng = PlanSchema.of(there), Random(0)
+    texts = [*there.graph.node_types, *there.graph.relations]
+    grammar = PlanGrammar(there, encoder(new_model(texts)[1]), 3)
+    query = SlotFinder(there).find('Bo Dunn, Moth Society, "old kites" and 7')
+    names = {("Bo Dunn", "person"), ("Moth Society", "club")}
+    shapes = set()
+    for _ in range(300):
+        alternatives = grammar.start(query)
+        while not all(state.is_whole and not rest for rest, state in alternatives):
+            token = rng.choice(sorted({rest[0] for rest, _ in alternatives if rest}))
+            alternatives = grammar.after(alternatives, token, query)
+        ((_, state),) = alternatives
+        schema.check(state.plan)
+        assert {(walk.topic, walk.start_type) for walk in state.plan.walks} <= names
+        assert set(state.plan.text.split("; ")) <= {"", "old kites", "7"}
+        shapes.add(planner.shape(state.plan))
+    assert len(shapes) > 50
+    assert grammar.start(SlottedQuery("no entity", (), ())) == ()
+
+
+def test_questions_are_joined_and_chained_with_their_plans(there: KnowledgeBase) -> None:
+    one = example(there, "Which people live in Elm Row?", '"Elm Row":street -[^lives in]-> person')
+    other = example(there, "Which people are in Kite Society?", '"Kite Society":club -[^member of]-> person')
+    club = example(there, "Find the clubs that meet in Ash Row.", '"Ash Row":street -[^meets in]-> club')
+    both = joined(one, other)
+    assert both is not None
+    asked, plan = both.texts
+    assert asked.startswith("which people live in <e1> and are in <e2> ?<types><e1>street<e2>club")
+    assert plan.count("<walk>") == 2
+    made = chained(other, 0, club, Random(0))
+    assert made is not None
+    asked, plan = made.texts
+    assert asked.startswith("which people are in the clubs that meet in <e1> ?<types><e1>street<plan>")
+    assert plan == "person<walk><e1>street<in>meets in<to>club<in>member of<to>person<end>"
+    assert joined(one, club) is None is chained(other, 0, one, Random(0))
+    again = [list(augmented([one, other, club], 5, 3, 2)) for _ in range(2)]
+    assert again[0] == again[1] and len(again[0]) == 15
+
+
+def test_shapes_are_held_out_only_where_their_hops_are_in_others(there: KnowledgeBase) -> None:
+    plans = [Plan.parse(plan) for plan in load_training_data("town-questions").train.plans]
+    held = held_out_shapes(plans, 0.5, 0)
+    left = {hop for plan in plans if planner.shape(plan) not in held for walk in plan.walks for hop in walk.hops}
+    assert held and left == {hop for plan in plans for walk in plan.walks for hop in walk.hops}
+    assert all(shape.count("-[") > 1 for shape in held)
+    assert held != held_out_shapes(plans, 0.5, 1) and held_out_shapes(plans, 0, 0) == set()
+
+
+def test_the_same_seed_gives_the_same_bytes(there: KnowledgeBase, tmp_path: Path) -> None:
+    one, again, other = (taught(tmp_path / f"{n}", seed=n // 2, epochs=1) for n in range(3))
+    assert weights(one.folder) == weights(again.folder) != weights(other.folder)
+    assert (one.folder / "plan.json").read_bytes() == (again.folder / "plan.json").read_bytes()
+
+
+def test_a_planner_learns_plans_and_ranks_by_its_folder_beside_controls(there: KnowledgeBase, tmp_path: Path) -> None:
+    done = taught(tmp_path / "m")
+    exact = done.facts["exact_match"]
+    assert exact["all"] > 0.6
+    assert {"shape in training", "shape not in training"} < exact.keys() | done.facts["validation"].keys()
+    held = read_json(tmp_path / "m/plan.json")["held_out"]
+    assert held and not {*held} - {shape_of(plan) for plan in load_training_data("town-questions").train.plans}
+    assert "Plan exact match: " in (tmp_path / "m/README.md").read_text()
+    found = run("town-questions", done.model, split="validation", out=tmp_path / "r", show=False)
+    base = run("town-questions", "graph:bm25", split="validation", out=tmp_path / "b", show=False)
+    assert found.scores["hit_at_1"].value > base.scores["hit_at_1"].value
+    assert done.facts["gains"][0]["over"] == "without plans, graph:bm25"
+    again = taught(tmp_path / "again")
+    assert (
+        weights(tmp_path / "again")
+        == weights(tmp_path / "m")
+        != weights(taught(tmp_path / "o", seed=1, epochs=1).folder)
+    )
+    assert again.facts["exact_match"] == exact
+    lines = {line.system: line for line in controls(done, seeds=1, show=False) if line.part == "all"}
+    assert lines["oracle plans"].mrr > 0.9 > lines["without plans"].mrr
+    assert lines["oracle plans"].mrr >= lines["trained"].mrr > lines["shuffled plans"].mrr
+    assert lines["oracle entities"].mrr > lines["without plans"].mrr
+    assert {"bm25", "plans by rules"} < lines.keys()
+
+
+def test_a_dataset_without_plans_is_refused(there: KnowledgeBase, tmp_path: Path) -> None:
+    rows = [(f"Where is p{n}?", ["p0"], split) for n, split in enumerate(["train", "validation", "test"])]
+    build_world(tmp_path, "bare", [("p0", "person", "Ada")], [("p0", "knows", "p0")], rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        with pytest.raises(DataError, match="kbbench synthesize"):
+            train("bare", "plan", "tiny", tmp_path / "m", show=False)
+    assert not (tmp_path / "m").exists()
