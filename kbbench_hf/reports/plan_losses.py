@@ -34,6 +34,9 @@ from kbbench_hf.scoring.score import read_explanations
 
 Stage = Literal["no entity", "linking", "plan", "execution", "fusion"]
 
+MOST_PLANS = 4
+"""Plans of a query that are looked at; the others have low scores."""
+
 
 class Loss(NamedTuple):
     """A way to lose the gold."""
@@ -50,7 +53,8 @@ LOSSES = {
     "unlinked": Loss("linking", "An entity of the gold plan is not linked.", _LINKING),
     "far": Loss("linking", "No linked entity is within three edges of a gold node.", _LINKING),
     "no plan": Loss("plan", "The planner made no plan.", _PLANNING),
-    "other nodes": Loss("plan", "The plan leads to other nodes than the gold.", _PLANNING),
+    "other plan": Loss("plan", "Another plan of the query leads to the gold, with a lower score.", _PLANNING),
+    "other nodes": Loss("plan", "No plan leads to the gold.", _PLANNING),
     "loose": Loss("plan", "An answer of the plan is first that the gold plan does not have.", _PLANNING),
     "cut": Loss("execution", "A path was cut at the bound on edges.", "Split relations that have hubs."),
     "test": Loss("execution", "An attribute test removed the gold.", "Check the values and units of the column."),
@@ -129,7 +133,10 @@ class PlannedQuery:
             return "test"
         # One remark is on each name that no node has, the others are on paths that were cut.
         n_cut = len(done.remarks) - sum(not len(rows[0]) for rows in done.walks)
-        return "cut" if n_cut else "other nodes"
+        if n_cut:
+            return "cut"
+        others = (self.execute(each).rows for each in self.plans[1:MOST_PLANS])
+        return "other plan" if any(map(self.has_gold, others)) else "other nodes"
 
     def execute(self, explained: Mapping[str, Any]) -> Execution:
         """Return the execution of one of the plans."""

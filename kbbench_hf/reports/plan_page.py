@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from kbbench_hf.knowledge_base.plans import Execution, execute
+from kbbench_hf.knowledge_base.plans import Execution, Rows, execute
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.reports.page import TEMPLATES, Chart, score_bars
-from kbbench_hf.reports.plan_losses import LOSSES, PlannedQuery
+from kbbench_hf.reports.plan_losses import LOSSES, MOST_PLANS, PlannedQuery
 from kbbench_hf.reports.tables import interval, number
 from kbbench_hf.reports.walked_graph import NodeNames
 
 BOX, GAP, HEIGHT, ARROW = 146, 10, 38, 40
 """Width of a box and of the space between two, height of a box and of an arrow, in pixels: two paths fit on a phone."""
-MOST_IDS, MOST_PLANS = 5, 4
-"""Queries that the table of losses names for each, and plans that are listed for a query."""
+MOST_SHOWN = 3
+"""Queries of each loss that are shown as examples."""
 
 
 class PlanBox(NamedTuple):
@@ -82,8 +82,7 @@ def _path(query: PlannedQuery, done: Execution, column: int) -> Iterator[PlanBox
         words = f"{len(reached[-1]):,} ruled out{', gold too' * has_gold}"
         yield PlanBox(last.node_type, words, "wrong" if has_gold else "open")
     else:
-        words = f"{_nodes(len(reached[-1]))}, {'gold' if has_gold else 'no gold'}"
-        yield PlanBox(last.node_type, words, "right" if has_gold else "wrong")
+        yield PlanBox(last.node_type, _found(query, reached[-1]), "right" if has_gold else "wrong")
 
 
 def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
@@ -104,6 +103,10 @@ def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
     yield PlanBox(f"first: {name}", words, "right" if rank == 1 else "wrong")
 
 
+def _found(query: PlannedQuery, rows: Rows) -> str:
+    return f"{_nodes(len(rows))}, {'gold' if query.has_gold(rows) else 'no gold'}"
+
+
 def _nodes(n: int) -> str:
     return f"{n:,} node{'s' * (n != 1)}"
 
@@ -119,7 +122,7 @@ def plan_section(query: PlannedQuery) -> Markup:
             box=BOX,
             height=HEIGHT,
             remarks=done.remarks if done else (),
-            plans=[(each, _nodes(len(query.execute(each).rows))) for each in query.plans[:MOST_PLANS]],
+            plans=[(each, _found(query, query.execute(each).rows)) for each in query.plans[:MOST_PLANS]],
             gold_plan=(best.plan, _nodes(len(best.rows))) if best else None,
         )
     )
@@ -138,10 +141,10 @@ def plan_totals(queries: Sequence[PlannedQuery]) -> dict[str, Any] | None:
         [stage, number(share.value), interval(share.ci95), f"{sum(lost):,}"]
         for stage, share, lost in zip(stages, shares, by_stage, strict=True)
     ]
-    ids = {key: [str(query.row["id"]) for query, each in losses if each == key] for key in LOSSES}
+    ids = {key: [query.row["id"] for query, each in losses if each == key] for key in LOSSES}
     return {
         "n": len(queries),
         "n_relaxed": sum(bool(query.plans and query.plans[0]["relaxations"]) for query in queries),
         "chart": Chart(["stage", "share", "95 % interval", "queries"], rows, bars, scale),
-        "losses": [(LOSSES[key], f"{len(each):,}", ", ".join(each[:MOST_IDS])) for key, each in ids.items() if each],
+        "losses": [(LOSSES[key], f"{len(each):,}", each[:MOST_SHOWN]) for key, each in ids.items() if each],
     }

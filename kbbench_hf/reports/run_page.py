@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -85,7 +85,9 @@ def run_page(folder: Path) -> str:
     run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
     bench = benchmark(result["benchmark"])
     answered = _answered(folder, result, bench)
-    examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered)
+    plans = None if isinstance(answered, str) else plan_totals([*answered.planned.values()])
+    named = {each for *_, ids in (plans or {}).get("losses", ()) for each in ids}
+    examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered, named)
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
@@ -105,7 +107,7 @@ def run_page(folder: Path) -> str:
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         base_tests=compare_with_base(folder, bench) if walks else None,
         slices=[_slice(name, keys, bench, result["config"]) for name, keys in slices.items()],
-        plans=None if isinstance(answered, str) else plan_totals([*answered.planned.values()]),
+        plans=plans,
         errors=None if isinstance(answered, str) else _errors(bench, answered),
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
@@ -263,8 +265,13 @@ def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | No
     }
 
 
-def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, Any]]:
-    """Return the worst examples, and as many from the middle and the top; metrics after the headline break ties."""
+def _examples(
+    folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered, named: Collection[Id]
+) -> list[dict[str, Any]]:
+    """Return the worst examples, as many from the middle and the top, and the named ones, the worst first.
+
+    Metrics after the headline break ties.
+    """
     examples, answers, scores, planned = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     walks = {each.id: each for each in read_trajectories(folder)}
@@ -282,8 +289,10 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
         return [math.inf if each is None else -each if metric in lower else each for metric, each in found.items()]
 
     order = sorted(range(len(scores)), key=goodness)
-    shown = []
-    for position in sample_positions(order, N_EXAMPLES):
+    shown, sample = [], {*sample_positions(order, N_EXAMPLES)}
+    for position in order:
+        if position not in sample and examples.rows[position]["id"] not in named:
+            continue
         row, answer, figure = examples.rows[position], answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(

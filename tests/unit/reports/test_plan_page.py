@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import kbbench_hf
+from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.plans import Plan, execute
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -102,6 +103,12 @@ def test_the_first_stage_that_failed_is_named(
     assert planned(kb, plan, linked, ranking, gold_plan).loss == loss
 
 
+def test_a_plan_of_lower_score_that_leads_to_the_gold_is_told_apart(kb: KnowledgeBase) -> None:
+    query = planned(kb, '"Cassiterite":ore -[yields]-> metal', [GALENA], [TIN], YIELDS)
+    assert replace(query, plans=[*query.plans, explained(kb, YIELDS)]).loss == "other plan"
+    assert replace(query, plans=[*query.plans, *query.plans]).loss == "other nodes"
+
+
 def test_a_linked_entity_three_edges_away_is_near(kb: KnowledgeBase) -> None:
     query = planned(kb, None, [SILVER], [TIN])
     assert replace(query, row={**query.row, "answer_ids": [TOKEN]}).loss == "no plan"
@@ -159,9 +166,15 @@ def test_a_drawing_is_selectable_text_and_described_in_words(kb: KnowledgeBase) 
 def test_relaxations_and_other_plans_are_listed(kb: KnowledgeBase) -> None:
     query = planned(kb, YIELDS, [GALENA], [LEAD])
     relaxed = explained(kb, YIELDS, f"{YIELDS} ; melts_at <= 5", ["without the test melts_at <= 5"])
-    html = plan_section(replace(query, plans=[relaxed, *query.plans]))
+    tin = explained(kb, '"Cassiterite":ore -[yields]-> metal')
+    html = plan_section(replace(query, plans=[relaxed, *query.plans, tin]))
+    assert "other plan (score 0.50, 1 node, no gold)" in html
     assert "without the test melts_at &lt;= 5" in html
-    assert html.count("executed plan (score 0.50, 2 nodes)") == html.count("other plan (score 0.50, 2 nodes)") == 1
+    assert (
+        html.count("drawn plan (score 0.50, 2 nodes, gold)")
+        == html.count("other plan (score 0.50, 2 nodes, gold)")
+        == 1
+    )
 
 
 def test_names_in_a_plan_are_inert(kb: KnowledgeBase) -> None:
@@ -187,32 +200,41 @@ def test_totals_count_every_planned_query_once(kb: KnowledgeBase) -> None:
         (LOSSES[name].what, "1") for name in ("no entity", "within", "outside")
     ]
     assert plan_totals([]) is None
+    many = plan_totals(queries * 5)
+    assert many is not None
+    assert [(n, len(shown)) for _, n, shown in many["losses"]] == [("5", 3)] * 3
 
 
 @pytest.fixture
 def run(in_tmp: Path) -> Path:
-    """A run whose plans are all dishes."""
-    folder = kbbench_hf.run("mini-stark", "graph:bm25", limit=8, show=False).folder
+    """A run with plans by rules."""
+    folder = kbbench_hf.run("mini-stark", "plan:rules", limit=12, show=False).folder
     assert folder is not None
-    records = map(json.loads, (folder / "explanations.jsonl").read_text(encoding="utf-8").splitlines())
-    plan = PlanExplanation("dish", "dish", 0.5, [], [])
-    lines = [{**record, "linked": [], "plans": [_record(plan)]} for record in records]
-    (folder / "explanations.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return folder
 
 
 def test_the_report_of_a_run_with_plans_has_the_totals_and_a_drawing_for_each_example(run: Path) -> None:
-    page = run_page(run)
+    page, kb = run_page(run), KnowledgeBase.open(find_dataset("mini-stark").path)
+    records = map(json.loads, (run / "explanations.jsonl").read_text(encoding="utf-8").splitlines())
+    assert all({*record["named"]} <= {*kb.names(kb.rows(record["linked"]))} for record in records)
     scores = (run / "scores.jsonl").read_text(encoding="utf-8").splitlines()
     hits = [json.loads(line)["hit_at_1"] for line in scores]
-    assert "First error of each planned query (8;" in page
-    assert page.count("<svg class=plan") == 8
-    rows = re.findall(
-        r"<tr><td>(gold first|no entity|linking|plan|execution|fusion)</td>.*?<td>(\d+)</td></tr>", page, re.DOTALL
-    )
+    assert "First error of each planned query (12;" in page
+    assert page.count("<svg class=plan") == 12
+    stages = "gold first|no entity|linking|plan|execution|fusion"
+    rows = re.findall(rf"<tr><td>({stages})</td>.*?<td>(\d+)</td></tr>", page, re.DOTALL)
     lost = {stage: int(count) for stage, count in rows[:6]}
-    assert 0 < lost["gold first"] == sum(hits) < sum(lost.values()) == 8
+    assert 0 < lost["gold first"] == sum(hits) < sum(lost.values()) == 12
     assert page.count("A gold node is first.") == lost["gold first"]
+
+
+def test_examples_of_each_loss_are_shown_and_linked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kbbench_hf.reports.run_page, "N_EXAMPLES", 3)
+    page = run_page(run)
+    links = re.findall(r'href="#(query-\d+)"', page)
+    assert 2 < len(links) == len({*links}) <= 12
+    assert {*links} <= {*re.findall(r'<details id="(query-\d+)"', page)}
+    assert page.count("<svg class=plan") <= len(links) + 3
 
 
 def test_plans_are_not_executed_on_another_knowledge_base(run: Path) -> None:
