@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,10 +17,13 @@ from kbbench_hf.hub.publish import open_pull_request
 from kbbench_hf.hub.repository import check_name
 from kbbench_hf.reports.every_eval_ever import RELATIONSHIPS, RecordOptions, schema_versions, write_record
 from kbbench_hf.reports.exports import RANKING_FILES, eval_results_yaml
-from kbbench_hf.reports.terminal import echo
+from kbbench_hf.reports.terminal import called_as, echo
 from kbbench_hf.scoring.eval_task import RUN, resolve_task, system_name
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.result import PlainResult, read_result
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.run_options import RunOptions
 
 TRAJECTORIES, GRAPH_FILES = "trajectories", "graph-files"
 
@@ -35,6 +39,16 @@ TRAJECTORIES, GRAPH_FILES = "trajectories", "graph-files"
     help="hub: .eval_results of a model on the Hub; eee: record of Every Eval Ever; trec: run and qrels for trec_eval "
     "and ir_measures; ranx: run and qrels for ranx; trajectories: conversations of an agent, to train on with TRL; "
     "graph-files: a knowledge base as JSON Lines and TSV.",
+)
+@click.option(
+    "--into",
+    type=NAME,
+    metavar="ENGINE:URL",
+    help="Load the knowledge base RUN, a dataset, into pgvector:URL, chroma:URL or qdrant:URL; a folder is a URL, too.",
+)
+@click.option("--base-url", type=NAME, help="--into: URL of the API of the embedding model.")
+@click.option(
+    "--api-key-env", type=NAME, metavar="NAME", help="--into: environment variable that holds the key of that API."
 )
 @click.option("--out", type=FilePath(), help="graph-files: new output folder.  [default: RUN-graph-files]")
 @click.option(
@@ -61,11 +75,19 @@ TRAJECTORIES, GRAPH_FILES = "trajectories", "graph-files"
     show_default=True,
     help="eee: relationship of the evaluator to the model developer.",
 )
-@click.option("--model", type=NAME, metavar="DEVELOPER/MODEL", help="eee: id of the model, if the run has no such id.")
+@click.option(
+    "--model",
+    type=NAME,
+    help="eee: id of the model (DEVELOPER/MODEL), if the run has no such id; --into: dense:MODEL, which makes the "
+    "vectors.",
+)
 @click.option("--schema", type=NAME, metavar="VERSION", help="eee: version of the schema.  [default: the newest]")
 def command(
     run: Path,
     target: str,
+    into: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
     out: Path | None,
     of_all: bool,
     source_url: str | None,
@@ -85,6 +107,8 @@ def command(
     --as graph-files writes a knowledge base as files, for agents that write programs. RUN is the name of a dataset.
     The gold answers are in a folder of their own, private.
 
+    --into loads the candidates of a dataset into a search engine, as documents and vectors; the same command resumes.
+
     --as eee writes a record and its samples into RUN/every_eval_ever/data, in the layout of the datastore.
 
     Examples:
@@ -92,7 +116,15 @@ def command(
       kbbench export runs/my-run --as hub --pull-request my-org/my-model
       kbbench export runs/my-run --as eee --organization my-org --model my-org/my-model
       kbbench export mini-stark --as graph-files
+      kbbench export mini-stark --into qdrant:http://localhost:6333 --model dense:sentence-transformers/all-MiniLM-L6-v2
     """
+    if into is not None and (out or target != "hub"):
+        raise UsageError("--into loads a search engine, and --as and --out write files. Leave one of them out.")
+    if into is not None:
+        _load_into(run, into, model, {"base_url": base_url, "api_key_env": api_key_env})
+        return
+    if base_url or api_key_env:
+        raise UsageError("--base-url and --api-key-env are for --into ENGINE:URL. Add it, or leave them out.")
     if target == GRAPH_FILES:
         _export_graph(run, out)
         return
@@ -134,9 +166,31 @@ def _export_graph(dataset: Path, out: Path | None) -> None:
     """Write the knowledge base and the questions of a dataset as plain files."""
     from kbbench_hf.reports.graph_files import write_graph_files
 
-    name = name_of_path(str(dataset.resolve())) if (dataset / MANIFEST).is_file() else str(dataset)
+    name = _dataset_name(dataset)
     folder = out or Path(f"{Path(name).name}-{GRAPH_FILES}")
     echo("\n".join([f"{folder}", *(f"  {line}" for line in write_graph_files(name, folder))]))
+
+
+def _dataset_name(dataset: Path) -> str:
+    """Return the name of a dataset that is given by name or folder."""
+    return name_of_path(str(dataset.resolve())) if (dataset / MANIFEST).is_file() else str(dataset)
+
+
+def _load_into(dataset: Path, into: str, model: str | None, server: "RunOptions") -> None:
+    """Load the documents and vectors of a dataset into a search engine."""
+    from kbbench_hf.retrieval.search_engines import load_documents
+    from kbbench_hf.runners.progress import progress
+    from kbbench_hf.runners.retrieval_run import default_cache
+    from kbbench_hf.runners.run_options import served_embedder
+
+    if model is None:
+        raise UsageError("--into loads vectors; expected the model that makes them. Add --model dense:MODEL.")
+    name = _dataset_name(dataset)
+    embedder = served_embedder(model, server, second_stage=False)
+    table, n = load_documents(name, into, model, cache=default_cache(), progress=progress, embedder=embedder)
+    echo(f"{n:,} documents with vectors of {model} are in {into.partition(':')[0]}, table {table}\n")
+    run = f'{called_as()} run {name} --model "search:URL({model})"'
+    echo(f"Start a server of your search, as in examples/search_engines, and run it: {run}")
 
 
 def _export_record(folder: Path, result: PlainResult, scored: datetime, options: RecordOptions) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.examples import Examples
+from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Option, Options, Spec, yes_or_no
@@ -73,6 +74,8 @@ class RetrieverContext:
     """Output: name of each loaded model -> revision."""
     model: str = ""
     """The name of the model to build."""
+    warnings: list[ScoreWarning] = field(default_factory=list)
+    """Output: warnings on the models."""
     texts_read: dict[str, dict[str, object]] = field(default_factory=dict)
     """Output: model -> `Text.about` of its texts."""
 

@@ -3,6 +3,8 @@
 The retriever sends `POST URL` with `{"queries": ["...", ...], "top_k": 100}`. The server replies
 `{"results": [[{"id": 17, "score": 0.83}, ...], ...], "engine": "name and version"}`: one list for each query, best
 first, with at most `top_k` different candidates. `score` and `engine` are optional.
+
+`search:URL(dense:MODEL)` also measures the recall of the server's search against exact search by the part.
 """
 
 import math
@@ -11,24 +13,35 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.llm.concurrency import run
 from kbbench_hf.llm.endpoint import NO_KEY, Endpoint, key_from_environment
 from kbbench_hf.llm.failures import Failure
 from kbbench_hf.llm.http_bodies import MAX_BYTES
 from kbbench_hf.model_specs import Spec, positive
-from kbbench_hf.protocols import Ranking
+from kbbench_hf.protocols import Ranking, Retriever
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.top_k import pad
 
 RESULT_BYTES = 256
 """The longest accepted result on average; ids and scores take 30 to 80 bytes."""
+DEPTH = 10
+"""The recall is measured on so many results."""
+N_COMPARED = 1_000
+"""And on at most so many queries."""
+BATCH = 32
+TIED = 1e-6
+"""Candidates whose scores differ by less are equally near."""
 
 
 def build(spec: Spec, context: RetrieverContext) -> "SearchServer":
     """Build `search:URL@timeout=,api_key_env=`; sends the first query, which also gives the engine's name."""
-    if not spec.model:
-        raise UsageError(f"{str(spec)!r} names no server. Write it like search:http://localhost:9000/search.")
+    if not spec.model or len(spec.parts) > 1:
+        raise UsageError(
+            f"{str(spec)!r} names no server or several exact searches. Write it like "
+            "search:http://localhost:9000/search, or search:http://localhost:9000/search(dense:MODEL)."
+        )
     options = spec.read(timeout=(positive, 60), api_key_env=(str, None))
     server = SearchServer(
         spec.model,
@@ -38,7 +51,32 @@ def build(spec: Spec, context: RetrieverContext) -> "SearchServer":
     )
     engine = server.request([each.text for each in context.questions[:1]] or ["test"], 1).get("engine")
     context.revisions[spec.model] = str(engine or "engine without a name")
+    if spec.parts and context.questions:
+        queries = [each.text for each in context.questions[:N_COMPARED]]
+        recall = measure_recall(server, context.part(spec.parts[0]), queries)
+        message = (
+            f"The search returns {recall:.2%} of the {DEPTH} nearest nodes of exact search by {spec.parts[0]}, over "
+            f"{len(queries):,} queries."
+        )
+        remedy = (
+            "" if recall == 1 else "Nearest nodes that are missing may be right or wrong: compare with exact search."
+        )
+        severity: Severity = "note" if recall == 1 else "warning"
+        context.warnings.append(ScoreWarning("approximate_search", message, remedy, severity=severity))
     return server
+
+
+def measure_recall(server: "SearchServer", exact: Retriever, queries: Sequence[str]) -> float:
+    """Return the mean share of the `DEPTH` nearest candidates that a server returns; equal scores count as found."""
+    shares = []
+    for start in range(0, len(queries), BATCH):
+        some = queries[start : start + BATCH]
+        found, near = server.search(some, DEPTH), exact.search(some, 4 * DEPTH)
+        for row, ids, scores in zip(found.ids, near.ids, near.scores, strict=True):
+            n = min(DEPTH, int((ids >= 0).sum()))
+            right = ids[scores >= scores[n - 1] - TIED]
+            shares.append(min(n, np.isin(row[row >= 0], right).sum()) / n)
+    return float(np.mean(shares))
 
 
 class SearchServer:

@@ -118,6 +118,7 @@ def rank_nodes(
             progress=site.progress,
             revisions=site.revisions,
             texts_read=site.texts,
+            warnings=site.warnings,
             embedder=None if embedder is None else partial(embedder, warnings=site.warnings),
         )
         return IdRetriever(retriever(spec, place), kb)

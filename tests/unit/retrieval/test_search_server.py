@@ -73,6 +73,36 @@ def test_an_engine_that_ranks_as_bm25_has_the_scores_of_bm25_and_is_named_in_the
     assert "copy 1.0" in run_page(tmp_path / "copy")
 
 
+def test_the_recall_of_exact_search_is_shown_with_the_score(tmp_path: Path) -> None:
+    ours = kbbench_hf.run("mini-stark", "bm25", out=tmp_path / "bm25", limit=40, show=False)
+    rankings = [json.loads(line) for line in (tmp_path / "bm25/predictions.jsonl").read_text().splitlines()]
+    known = dict(zip(kbbench_hf.load("mini-stark", split="test")["query"], rankings, strict=False))
+    lost = 0
+
+    def answer(request: dict[str, Any]) -> object:
+        lists = [known[query]["ids"][lost:][: request["top_k"]] for query in request["queries"]]
+        return {"results": [[{"id": name} for name in each] for each in lists]}
+
+    def noted(name: str) -> Any:
+        run = json.loads((tmp_path / name / "run.json").read_text())
+        (warning,) = [each for each in run["warnings"] if each["code"] == "approximate_search"]
+        return warning["severity"], warning["message"]
+
+    with engine(answer) as (url, _):
+        how: dict[str, Any] = {"limit": 40, "top_k": 100, "show": False}
+        kbbench_hf.run("mini-stark", f"search:{url}(bm25)", out=tmp_path / "exact", **how)
+        lost = 3
+        result = kbbench_hf.run("mini-stark", f"search:{url}(bm25)", out=tmp_path / "lossy", **how)
+        with pytest.raises(UsageError, match="several exact searches"):
+            kbbench_hf.run("mini-stark", f"search:{url}(bm25,bm25)", out=tmp_path / "two", **how)
+    words = "The search returns 100.00% of the 10 nearest nodes of exact search by bm25, over 40 queries."
+    assert noted("exact") == ("note", words)
+    severity, message = noted("lossy")
+    tied = sum(len([score for score in row["scores"] if score == row["scores"][9]]) > 3 for row in rankings)
+    assert severity == "warning" and 70 <= float(message.split()[3].rstrip("%")) < 75 + tied
+    assert message in {each.message for each in result.warnings} and ours.scores != result.scores
+
+
 WRONG: dict[str, object] = {
     "expected a JSON object. Fix": [],
     "results = None to 1 queries; expected one list": {},
