@@ -234,9 +234,9 @@ def measure(n: int, steps: Sequence[str], folder: Path) -> Iterator[dict[str, An
     """Yield the measurements of all steps at one size."""
     if set(steps) - {"dense"}:
         child("--step", "tables", "--folder", folder, "--nodes", n)
-    if "dense" in steps:
-        child("--step", "vectors", "--folder", folder, "--nodes", n)
     for step in steps if "build" in steps or steps == ["dense"] else ["build", *steps]:
+        if step == "dense":
+            child("--step", "vectors", "--folder", folder, "--nodes", n)
         for line in child("--step", step, "--folder", folder, "--nodes", n).splitlines():
             found = json.loads(line)
             stored = next((path for name, path in DISK.items() if found["step"].startswith(name)), None)
@@ -298,7 +298,7 @@ def report(found: Sequence[dict[str, Any]]) -> None:
     table("wall", seconds, [], lambda *_: [])
     ends = [f"{limit / 1e9:.0f} GB hold" for limit in MACHINES]
     table("memory", size, [f"{AIM:,}", *ends], limits)
-    table("disk", size, [f"{AIM:,}", *ends], limits)
+    table("disk", size, [f"{AIM:,}"], lambda *known: limits(*known)[:1])
 
 
 def main() -> None:
