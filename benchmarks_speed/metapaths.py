@@ -1,4 +1,4 @@
-"""The published templates on knowledge bases of full size: seconds for one set of topics, and memory of the process.
+"""The published templates as plans on knowledge bases of full size: seconds for one set of topics, and peak memory.
 
 Topics are drawn as `kbbench synthesize` draws them, hubs less often; the slowest of all draws is what counts. The graph
 is built in a process of its own, and opened as a user's is.
@@ -22,9 +22,12 @@ from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
 from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.metapaths import Metapath
+from kbbench_hf.knowledge_base.plans import Plan, execute
 
 MADE = {"prime": prime, "mag": mag, "amazon": amazon}
 MOST_SECONDS, MOST_BYTES = 1.0, 2e9
+MOST_MEDIAN = {"prime": 0.005, "mag": 0.02, "amazon": 0.02}
+"""Seconds that half of the executions stay below."""
 
 
 def write(name: str, scale: float, folder: Path) -> None:
@@ -44,7 +47,7 @@ def write(name: str, scale: float, folder: Path) -> None:
 
 def measure(name: str, folder: Path, n_draws: int) -> None:
     """Print what each template takes, the slowest first, and what the process needed at most."""
-    kb, rng, slowest = KnowledgeBase.open(folder), Random(0), []
+    kb, rng, slowest, every = KnowledgeBase.open(folder), Random(0), [], []
     draws = TopicDraws(kb)
     for title, text in METAPATHS[name].items():
         path, spent, sizes = Metapath.parse(text), [], []
@@ -53,20 +56,26 @@ def measure(name: str, folder: Path, n_draws: int) -> None:
             found = draws.draw(path, rng)
             drawn = time.perf_counter()
             if found is not None:
-                sizes.append(len(path.answers(kb.graph, *found[0])))
+                rows = {topic: np.array([row]) for topic, row in zip(path.topics, found[0], strict=True)}
+                plan = Plan.of(path, path.topics)
+                starts = [None if walk.topic is None else rows[walk.topic] for walk in plan.walks]
+                sizes.append(len(execute(plan, kb, starts).rows))
                 spent.append((time.perf_counter() - drawn, drawn - start))
         if not spent:
             print(f"  {title}: no topics met")
             continue
+        every += [each for each, _ in spent]
         slowest.append((max(spent)[0], float(np.median([each for each, _ in spent])), max(sizes), title))
     for most, median, size, title in sorted(slowest, reverse=True)[:5]:
         print(f"  {most * 1e3:9.2f} ms at most, {median * 1e3:7.2f} ms median, up to {size:,} answers: {title}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     worst = max(each[0] for each in slowest)
-    verdict = "met" if worst < MOST_SECONDS and peak < MOST_BYTES else "MISSED"
+    half, most = float(np.median(every)), MOST_MEDIAN[name]
+    verdict = "met" if worst < MOST_SECONDS and half < most and peak < MOST_BYTES else "MISSED"
     print(
         f"{name}: {len(kb):,} nodes, {len(kb.edges):,} edges, {len(slowest)} of {len(METAPATHS[name])} templates; "
-        f"slowest {worst:.3f} s, peak memory {peak / 1e9:.2f} GB (targets 1 s, 2 GB): {verdict}",
+        f"median {half * 1e3:.2f} ms, slowest {worst:.3f} s, peak memory {peak / 1e9:.2f} GB "
+        f"(targets {most * 1e3:g} ms, 1 s, 2 GB): {verdict}",
         flush=True,
     )
 

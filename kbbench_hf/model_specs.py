@@ -225,7 +225,7 @@ def is_retriever(name: str) -> bool:
     >>> [is_retriever(name) for name in ("BM25", "dense:x", "BAAI/bge-m3", "google/flan-t5-base", "gpt-4o")]
     [True, True, True, False, False]
     """
-    kinds = r"(?:okapi[\s_-]?)?bm[\s_-]?25|graph[:-]|(?:dense|late|multi|vss|multi_vss|search)(?::|$)|\w+\("
+    kinds = r"(?:okapi[\s_-]?)?bm[\s_-]?25|graph[:-]|(?:dense|late|multi|vss|multi_vss|search|plan)(?::|$)|\w+\("
     return bool(re.match(kinds, name.lower()) or _EMBEDDER.search(name.lower()))
 
 

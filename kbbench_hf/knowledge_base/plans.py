@@ -49,11 +49,11 @@ Operator = Literal["=", "<=", ">="]
 
 MOST_EDGES = 5_000_000
 """Edges that one execution may follow: half a second."""
-MOST_HOPS, MOST_PATHS, MOST_ATTRIBUTES = 2, 4, 2
+MOST_HOPS, MOST_PATHS, MOST_ATTRIBUTES = 2, 3, 2
 """What the JSON schema of a plan allows; parsed plans may have more."""
 MOST_VALUES = 40
 """Values of a field that the JSON schema lists; other fields take any string."""
-LONGEST_NAME, LONGEST_TEXT = 120, 200
+LONGEST_NAME, LONGEST_TEXT = 120, 100
 LONGEST_VALUE = 60
 """Columns with longer texts are no fields."""
 _COMPARE = {"=": pc.equal, "<=": pc.less_equal, ">=": pc.greater_equal}

@@ -1,7 +1,7 @@
 """RetrieverContext: the inputs from which a retriever is built (knowledge base, candidates, cache, processes)."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.examples import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
@@ -24,6 +25,10 @@ PART = 50_000
 """Nodes whose texts are in memory together."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 """`progress(title, total, done=0)` opens a bar and yields the function that advances it."""
+
+
+Complete = Callable[[Mapping[str, Prompt], int], Mapping[str, Sequence[str]]]
+"""(prompts by key, number of samples) -> the responses to each prompt."""
 
 
 def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextManager[Callable[[int], None]]:
@@ -66,6 +71,8 @@ class RetrieverContext:
     """Builds the parts of a model made of others; `retrievers.retriever`."""
     embedder: Callable[..., Any] | None = None
     """Creates the embedders of served models; None where models are local."""
+    complete: Callable[[str, Path], Complete] | None = None
+    """Creates what samples responses of a served language model, from its name and the cache; None without a server."""
     training: Sequence[tuple[str, Sequence[str | int]]] | None = None
     """Training queries and the ids of their answers, for `knn`."""
     questions: Sequence[RunQuery] = ()

@@ -1,8 +1,8 @@
 """Plan ranker: a graph ranker whose queries get plans; the answers of a plan gain by how sure it is.
 
-`plan:rules` plans by rules, `plan:FOLDER` by a trained model. Both start from `graph:bm25`, or from another text
-ranker, as in `plan:rules(dense:MODEL)`. A plan without answers is relaxed step by step: without an attribute test,
-without a path, with another type at its end.
+`plan:rules` plans by rules, `plan:FOLDER` by a trained model, `plan:llm:MODEL` by a served language model. All start
+from `graph:bm25`, or from another text ranker, as in `plan:rules(dense:MODEL)`. A plan without answers is relaxed step
+by step: without an attribute test, without a path, with another type at its end.
 Where no plan is sure, the ranking is that of the graph ranker.
 """
 
@@ -17,7 +17,7 @@ from kbbench_hf import protocols
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.metapaths import MetapathWalk
 from kbbench_hf.knowledge_base.plans import Execution, Plan, PlanSchema, execute, write_walk
-from kbbench_hf.model_specs import Spec, parse
+from kbbench_hf.model_specs import Spec, parse, positive
 from kbbench_hf.protocols import PlanExplanation
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.graph_ranker import ranker
@@ -36,6 +36,8 @@ RELAXED = 0.5
 MOST_RELAXATIONS = 4
 MOST_LINKED = 20
 N_TYPES = 4
+SAMPLES = 5
+"""Plans that a language model writes for a query."""
 LEAST_TYPE = 0.02
 
 
@@ -53,21 +55,32 @@ class ExecutedPlan(NamedTuple):
 
 
 def build(spec: Spec, context: RetrieverContext) -> "PlanRanker":
-    """Build `plan:<source>`, or `plan:<source>(<text ranker>)@depth=`."""
-    graph = Spec("graph", parts=spec.parts or (parse("bm25"),), options=spec.options)
-    return ranker.build(graph, context, partial(PlanRanker, planner=_planner(spec, context)))  # type: ignore[return-value]
+    """Build `plan:<source>`, or `plan:<source>(<text ranker>)@depth=,samples=`."""
+    options = spec.read(depth=(positive, ranker.DEPTH), samples=(positive, SAMPLES))
+    graph = Spec("graph", parts=spec.parts or (parse("bm25"),), options={"depth": str(options["depth"])})
+    make = partial(PlanRanker, planner=_planner(spec, context, options["samples"]))
+    return ranker.build(graph, context, make)  # type: ignore[return-value]
 
 
-def _planner(spec: Spec, context: RetrieverContext) -> Planner:
+def _planner(spec: Spec, context: RetrieverContext, samples: int) -> Planner:
     """Return the planner that the source of a model's name says."""
     if spec.model == "rules":
         from kbbench_hf.retrieval.plan_rules import RulePlanner
 
         return RulePlanner(context.kb)
+    if spec.model.startswith("llm:"):
+        from kbbench_hf.retrieval.plan_llm import LLMPlanner
+
+        if context.complete is None:
+            raise UsageError(f"{str(spec)!r} needs the server of its model; expected --base-url URL. Add it.")
+        complete = context.complete(spec.model.removeprefix("llm:"), context.cache)
+        return LLMPlanner(context.kb, complete, samples)
     from kbbench_hf.retrieval import plan_generator
 
     if not spec.model:
-        raise UsageError(f"{str(spec)!r} names no planner; expected plan:rules, or plan:FOLDER of a trained one.")
+        raise UsageError(
+            f"{str(spec)!r} names no planner; expected plan:rules, plan:llm:MODEL, or plan:FOLDER of a trained one."
+        )
     return plan_generator.build(trained_folder(spec.model, PLAN, "plan"), context.kb)
 
 
@@ -102,18 +115,16 @@ class PlanRanker(GraphRanker):
 
     def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
         parsed = super()._parsed(queries)
-        self._execute_plans(queries, parsed)
-        return [
-            (linked._replace(planned=self._planned(self._executed[query])), text)
-            for query, (linked, text) in zip(queries, parsed, strict=True)
+        asked = [self._query(query, *each) for query, each in zip(queries, parsed, strict=True)]
+        plans = [
+            [self._execute(each, query.linked) for each in candidates]
+            for query, candidates in zip(asked, self._planner.plans(asked), strict=True)
         ]
-
-    def _execute_plans(self, queries: Sequence[str], parsed: Sequence[tuple[LinkedQuery, SparseScores]]) -> None:
-        """Plan the queries that have no plans yet, and execute these."""
-        new = {query: each for query, each in zip(queries, parsed, strict=True) if query not in self._executed}
-        planned = [self._query(query, *each) for query, each in new.items()]
-        for query, candidates in zip(planned, self._planner.plans(planned) if planned else (), strict=True):
-            self._executed[query.text] = [self._execute(each, query.linked) for each in candidates]
+        self._executed = dict(zip(queries, plans, strict=True))  # of these queries alone: `explain` needs them again
+        return [
+            (linked._replace(planned=self._planned(each)), text)
+            for each, (linked, text) in zip(plans, parsed, strict=True)
+        ]
 
     def _query(self, query: str, linked: LinkedQuery, text: SparseScores) -> PlanQuery:
         types = self.answer_types(linked, text)

@@ -17,7 +17,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
-from kbbench_hf.retrieval.context import RetrieverContext, RunQuery, candidate_rows
+from kbbench_hf.retrieval.context import Complete, RetrieverContext, RunQuery, candidate_rows
 from kbbench_hf.retrieval.node_texts import Forms, Text
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, NodeSearch, retriever
 from kbbench_hf.runners.process_group import shared_cache
@@ -97,6 +97,7 @@ def rank_nodes(
     training: Examples | None = None,
     cache: Path | None = None,
     embedder: Callable[..., Any] | None = None,
+    complete: Callable[[str, Path], Complete] | None = None,
     **how: Any,
 ) -> Retrieved:
     """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
@@ -104,7 +105,7 @@ def rank_nodes(
     Examples are rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
     `model` is spelled as in `model_specs`; only `knn` sees the `training` split. `about` (benchmark, config, split and
     dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`;
-    `embedder` creates the embedders of served models.
+    `embedder` creates the embedders of served models, `complete` what samples responses of a served planner.
     """
     spec = parse(model)
     general = _context(examples, kb, asking or Asking(), training, cache)
@@ -120,6 +121,7 @@ def rank_nodes(
             texts_read=site.texts,
             warnings=site.warnings,
             embedder=None if embedder is None else partial(embedder, warnings=site.warnings),
+            complete=complete,
         )
         return IdRetriever(retriever(spec, place), kb)
 

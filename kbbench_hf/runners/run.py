@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -38,6 +39,7 @@ from kbbench_hf.runners.run_options import (
     price_of,
     refuse_options,
     sampling_of,
+    served_completions,
     served_embedder,
     shard_of,
 )
@@ -291,6 +293,7 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
         from kbbench_hf.runners.retrieval_run import rank
 
         chosen["embedder"] = served_embedder(model, options, second_stage=second is not None)
+        chosen["complete"] = partial(served_completions, options) if options.get("base_url") else None
         folder, latency, rows = rank(task, model, out, **chosen)
     else:
         folder, latency, rows = _run_searcher(task, model, {**options, "out": out}, chosen)

@@ -1,20 +1,23 @@
 """Options of a run (`RunOptions`), grouped by kind of model, and the model, price and sampling that they name."""
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, cast
 
 from kbbench_hf.addresses import is_importable, plug_ins, plugged
-from kbbench_hf.benchmarks.base import PromptOptions
+from kbbench_hf.benchmarks.base import Prompt, PromptOptions
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.shards import COLLECT, Shard
 from kbbench_hf.model_specs import Spec, parse
 from kbbench_hf.protocols import LanguageModel
 
 if TYPE_CHECKING:
+    from kbbench_hf.retrieval.context import Complete
     from kbbench_hf.runners.cost import Price
     from kbbench_hf.runners.jobs import Sampling
 
@@ -246,6 +249,8 @@ EMBEDDING = frozenset("base_url api_key_env timeout bill_to extra_body concurren
 """Options for requests of a served embedding model."""
 SCORING = EMBEDDING | {"max_requests", "allow_other_server"}
 """Options for requests of a served cross-encoder."""
+PLAN_TEMPERATURE = 0.7
+"""The temperature of plans that are sampled several times, unless one is given."""
 EMBEDDERS = frozenset({"dense", "multi", "vss", "multi_vss", "knn"})
 """Retrievers whose model may be served."""
 LANGUAGE_MODEL = _in("prompt", "request", "demonstrations", "annotation")
@@ -337,7 +342,10 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
         raise UsageError("--retriever-base-url is for runs with --rerank or --agent. Write --base-url in its place.")
     if not own.get("base_url"):
         return None
-    if not any(spec.model and spec.name in EMBEDDERS for spec in parse(model).with_parts()):
+    parts = parse(model).with_parts()
+    if not any(spec.model and spec.name in EMBEDDERS for spec in parts):
+        if any(spec.name == "plan" and spec.model.startswith("llm:") for spec in parts):
+            return None
         raise UsageError(
             f"{model!r} has no embedding model that {own['base_url']} could serve; expected "
             f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, write dense:MODEL, or let a language "
@@ -348,6 +356,27 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
     chosen: dict[str, Any] = {name: own[name] for name in ("concurrency", "attempts") if name in own}
     create: Callable[..., Any] = partial(language_model, options=own)
     return partial(ServedEmbedder, endpoint=create, extra=own.get("extra_body"), **chosen)
+
+
+def served_completions(options: RunOptions, name: str, cache: Path) -> "Complete":
+    """Return what samples responses of a served language model; they are kept in the cache, by server and prompts."""
+    from kbbench_hf.runners.generate import generate
+
+    model = language_model(name, options)
+    limits: dict[str, Any] = {each: options[each] for each in ("concurrency", "attempts", "show") if each in options}
+
+    def complete(prompts: Mapping[str, Prompt], samples: int) -> dict[str, list[str]]:
+        asked = [options.get("base_url"), name, samples, [each.messages for each in prompts.values()]]
+        folder = cache / "plans" / sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32]
+        sampling = sampling_of({"temperature": PLAN_TEMPERATURE, "seed": 0, **options} if samples > 1 else options)
+        done = generate(prompts, model, folder, sampling=sampling, repeats=samples, structured=True, **limits)
+        responses: dict[str, list[str]] = {}
+        for record in done.records():
+            if record["error"] is None:
+                responses.setdefault(record["id"], []).append(record["response"])
+        return responses
+
+    return complete
 
 
 def _meant(name: str) -> str:

@@ -2,13 +2,17 @@
 
 import ast
 import csv
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
+from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.plans import Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -65,7 +69,7 @@ def test_the_answers_of_a_plan_are_first_and_a_plan_without_answers_is_relaxed(
 
 def test_a_planner_gets_linked_entities_and_probable_types() -> None:
     _, _, planner = ranked("metal", "Which metals does Galena give, but not in the Hollow Forge?")
-    (query,) = planner.queries  # ranking and explaining again plans once
+    query = planner.queries[0]
     assert query.starts == [("Galena", "raw_ore"), ("Hollow Forge", "workshop")]
     assert query.answer_types[0] == "metal"
 
@@ -130,6 +134,35 @@ def test_rules_are_at_least_the_graph_ranker_on_every_kind_of_question() -> None
     assert sum(hits["plan:rules"].values()) >= sum(hits["graph:bm25"].values()) + 5
 
 
-def test_an_unknown_source_of_plans_is_refused_with_what_there_is() -> None:
-    with pytest.raises(UsageError, match="plan:rules"):
-        retriever("plan:nowhere", RetrieverContext(small_kb(), Path()))
+def test_a_plan_ranker_without_a_planner_is_refused_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match="plan:rules, plan:llm:MODEL"):
+        retriever("plan(bm25)", RetrieverContext(small_kb(), Path()))
+
+
+def test_a_language_model_votes_on_plans_and_responses_that_break_the_schema_are_no_votes() -> None:
+    asked: dict[str, Prompt] = {}
+    right = Plan.parse('"Hollow Forge":workshop -[stores]-> raw_ore')
+    other = Plan.parse('"Hollow Forge":workshop -[smelts]-> raw_ore ; text "iron"')
+    unknown = Plan.parse('"Hollow Forge":workshop -[eats]-> raw_ore')
+
+    def complete(prompts: Mapping[str, Prompt], samples: int) -> dict[str, list[str]]:
+        asked.update(prompts)
+        return {query: [right.json, other.json, right.json, unknown.json, right.json[:40]] for query in prompts}
+
+    context = RetrieverContext(small_kb(), Path(), complete=lambda name, cache: complete if name == "org/m" else None)
+    ranker = retriever("plan:llm:org/m", context)
+    assert isinstance(ranker, PlanRanker)
+    query = "Which ores does the Hollow Forge keep?"
+    plans = ranker.explain(query, np.array([4])).plans or ()
+    assert [(plan.plan, plan.score) for plan in plans] == [(str(right), 0.4), (str(replace(other, text="")), 0.2)]
+    assert ranker.search([query, "Anything old?"], 1).ids[0, 0] == 4
+    assert [*asked] == [query]  # without an entity there is nothing to plan
+    follows = jsonschema.Draft202012Validator(asked[query].json_schema).is_valid
+    assert follows(json.loads(right.json))
+    assert not follows(json.loads(unknown.json))
+    assert "Hollow Forge (workshop)" in str(asked[query].messages)
+
+
+def test_a_served_planner_needs_its_server() -> None:
+    with pytest.raises(UsageError, match="--base-url URL"):
+        retriever("plan:llm:org/m", RetrieverContext(small_kb(), Path()))

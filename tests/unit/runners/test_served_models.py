@@ -21,6 +21,7 @@ from kbbench_hf.retrieval.embedders import embed
 from kbbench_hf.runners.served_models import ServedEmbedder
 from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.embeddings import EmbeddingServer, RerankServer, Rows
+from tests.servers.scripted import ScriptedServer
 from tests.unit.retrieval.hashing import HashingEmbedder
 
 TEXTS = [f"the {word} of the island" for word in "keeper lighthouse harbor weather captain storm".split()]
@@ -276,3 +277,31 @@ def test_what_a_cross_encoder_does_not_have_is_refused_before_anything_is_writte
         assert not out.exists() and not Path(f"{out}-base").exists()
         with pytest.raises(UsageError, match=r"gave no scores of 'm'.*Is the model a cross-encoder"):
             run("mini-stark", "bm25", rerank="cross:m", base_url=server.url, **how)
+
+
+def test_a_served_model_plans_each_query_once_with_the_schema_of_its_entities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plan = {"paths": [], "attributes": [], "text": ""}
+
+    def answer(payload: dict[str, Any]) -> str:
+        if "response_format" not in payload:  # a first request, which tells whether the server answers
+            return "yes"
+        schema = payload["response_format"]["json_schema"]["schema"]
+        (answer_type,) = schema.get("anyOf", [schema])[0]["properties"]["answer_type"]["enum"]
+        return json.dumps({"answer_type": answer_type, **plan})
+
+    with ScriptedServer(answer=answer) as server:
+        how: dict[str, Any] = {"limit": 6, "base_url": server.url, "show": False}
+        run("mini-stark", "plan:llm:m@samples=2", out=tmp_path / "a", **how)
+        n_sent = len(server.requests)
+        run("mini-stark", "plan:llm:m@samples=2", out=tmp_path / "b", **how)
+        assert len(server.requests) == n_sent > 2
+    assert (tmp_path / "a/predictions.jsonl").read_bytes() == (tmp_path / "b/predictions.jsonl").read_bytes()
+    lines = (tmp_path / "a/explanations.jsonl").read_text(encoding="utf-8").splitlines()
+    plans = [json.loads(line)["plans"] for line in lines]
+    assert {each["score"] for found in plans for each in found} == {1.0}
+    with pytest.raises(UsageError, match="expected --base-url URL"):
+        run("mini-stark", "plan:llm:m", out=tmp_path / "none", limit=2, show=False)
+    assert not (tmp_path / "none").exists()
