@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.score import read_explanations
 
-Stage = Literal["no entity", "linking", "plan", "execution", "fusion"]
-
 MOST_PLANS = 4
 """Plans of a query that are looked at; the others have low scores."""
 
@@ -41,7 +39,7 @@ MOST_PLANS = 4
 class Loss(NamedTuple):
     """A way to lose the gold."""
 
-    stage: Stage
+    stage: str
     what: str
     remedy: str
 
@@ -91,11 +89,6 @@ class PlannedQuery:
         return self._rows(self.row["answer_ids"])
 
     @cached_property
-    def first(self) -> Rows:
-        """The row of the first node; empty without a ranking."""
-        return self._rows(self.ranking[:1])
-
-    @cached_property
     def linked(self) -> Rows:
         """The rows of the linked entities, and of those from which the executed plan starts."""
         done = self.execution
@@ -105,24 +98,24 @@ class PlannedQuery:
     @cached_property
     def unlinked(self) -> list[str]:
         """The entities of the gold plan that are neither linked nor started from."""
-        if self.gold_execution is None:
-            return []
-        wanted = zip(self.gold_execution.plan.walks, self.gold_execution.walks, strict=True)
+        best = self.gold_execution
+        wanted = zip(best.plan.walks, best.walks, strict=True) if best else ()
         missing = (walk.topic for walk, rows in wanted if walk.topic and not np.isin(rows[0], self.linked).any())
         return list(dict.fromkeys(missing))
 
     @cached_property
     def loss(self) -> str | None:
         """The key in `LOSSES`; None where a gold node is first."""
-        if self.has_gold(self.first):
+        first = self._rows(self.ranking[:1])
+        if self.has_gold(first):
             return None
         if self.unlinked:
             return "unlinked"
         done, best = self.execution, self.gold_execution
         if done is not None and self.has_gold(done.rows):
-            if not np.isin(self.first, done.rows).any():
+            if not np.isin(first, done.rows).any():
                 return "outside"
-            return "within" if best is None or np.isin(self.first, best.rows).any() else "loose"
+            return "within" if best is None or np.isin(first, best.rows).any() else "loose"
         if best is None and not (len(self.linked) or done):
             return "no entity"
         if best is None and len(self.linked) and not self._is_near():
@@ -135,8 +128,8 @@ class PlannedQuery:
         n_cut = len(done.remarks) - sum(not len(rows[0]) for rows in done.walks)
         if n_cut:
             return "cut"
-        others = (self.execute(each).rows for each in self.plans[1:MOST_PLANS])
-        return "other plan" if any(map(self.has_gold, others)) else "other nodes"
+        others = self.plans[1:MOST_PLANS]
+        return "other plan" if any(self.has_gold(self.execute(each).rows) for each in others) else "other nodes"
 
     def execute(self, explained: Mapping[str, Any]) -> Execution:
         """Return the execution of one of the plans."""

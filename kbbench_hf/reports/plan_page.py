@@ -32,28 +32,19 @@ class PlanBox(NamedTuple):
     width: int = BOX
 
 
-class PlanArrow(NamedTuple):
-    """From the bottom of a box to the top of another, with a relation beside it."""
-
-    x: int
-    y: int
-    to: int
-    text: str = ""
-
-
 class PlanGraph(NamedTuple):
     """The drawing of an executed plan: paths from top to bottom, which meet in the answers."""
 
     boxes: list[PlanBox]
-    arrows: list[PlanArrow]
+    arrows: list[tuple[int, int, int, str]]
+    """Each from the bottom of a box (x, y) to the top of another (y), and a relation."""
     width: int
     height: int
 
 
 def draw_plan(query: PlannedQuery, done: Execution) -> PlanGraph:
     """Return the drawing of a plan: a column for each path, then its answers, attribute tests, text and ranking."""
-    boxes: list[PlanBox] = []
-    arrows: list[PlanArrow] = []
+    boxes, arrows = list[PlanBox](), list[tuple[int, int, int, str]]()
     columns, step = len(done.walks) * (BOX + GAP) - GAP, HEIGHT + ARROW
     width = max(columns, 2 * BOX + GAP)
     below = max((len(walk) for walk in done.walks), default=0) * step
@@ -62,11 +53,11 @@ def draw_plan(query: PlannedQuery, done: Execution) -> PlanGraph:
         boxes += [box._replace(x=x, y=place * step) for place, box in enumerate(_path(query, done, column))]
         for place, hop in enumerate(walk.hops, start=1):
             relation = f"{'not ' * hop.negated}{hop.relation} {'↑' if hop.direction == 'in' else '↓'}"
-            arrows.append(PlanArrow(x + BOX // 2, place * step - ARROW, place * step, relation))
-        arrows.append(PlanArrow(x + BOX // 2, boxes[-1].y + HEIGHT, below))
+            arrows.append((x + BOX // 2, place * step - ARROW, place * step, relation))
+        arrows.append((x + BOX // 2, boxes[-1].y + HEIGHT, below, ""))
     for place, box in enumerate(_answers(query, done)):
         boxes.append(box._replace(y=below + place * step, width=width))
-        arrows += [PlanArrow(width // 2, boxes[-1].y - ARROW, boxes[-1].y)] * (place > 0)
+        arrows += [(width // 2, boxes[-1].y - ARROW, boxes[-1].y, "")] * (place > 0)
     return PlanGraph(boxes, arrows, width, boxes[-1].y + HEIGHT)
 
 
@@ -119,7 +110,6 @@ def plan_section(query: PlannedQuery) -> Markup:
             loss=LOSSES[query.loss] if query.loss else None,
             unlinked=query.unlinked,
             picture=draw_plan(query, done) if done else None,
-            box=BOX,
             height=HEIGHT,
             remarks=done.remarks if done else (),
             plans=[(each, _found(query, query.execute(each).rows)) for each in query.plans[:MOST_PLANS]],
@@ -128,19 +118,16 @@ def plan_section(query: PlannedQuery) -> Markup:
     )
 
 
-def plan_totals(queries: Sequence[PlannedQuery]) -> dict[str, Any] | None:
-    """Return the chart of the stages at which gold was lost, and rows of the table of losses; None without plans."""
+def plan_totals(queries: Sequence[PlannedQuery]) -> dict[str, Any]:
+    """Return the chart of the stages at which gold was lost, and rows of the table of losses; empty without plans."""
     if not queries:
-        return None
+        return {}
     losses = [(query, replace(query).loss) for query in queries]  # copies, which let go of the executed plans
     stages = ["gold first", *dict.fromkeys(loss.stage for loss in LOSSES.values())]
-    by_stage = [[stage == (LOSSES[key].stage if key else stages[0]) for _, key in losses] for stage in stages]
-    shares = [estimate(each) for each in by_stage]
-    bars, scale = score_bars([(share.value, *share.ci95) for share in shares])
-    rows = [
-        [stage, number(share.value), interval(share.ci95), f"{sum(lost):,}"]
-        for stage, share, lost in zip(stages, shares, by_stage, strict=True)
-    ]
+    lost = [LOSSES[key].stage if key else stages[0] for _, key in losses]
+    shares = {stage: estimate([each == stage for each in lost]) for stage in stages}
+    bars, scale = score_bars([(each.value, *each.ci95) for each in shares.values()])
+    rows = [[name, number(of.value), interval(of.ci95), f"{lost.count(name):,}"] for name, of in shares.items()]
     ids = {key: [query.row["id"] for query, each in losses if each == key] for key in LOSSES}
     return {
         "n": len(queries),

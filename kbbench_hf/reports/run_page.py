@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -85,9 +85,7 @@ def run_page(folder: Path) -> str:
     run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
     bench = benchmark(result["benchmark"])
     answered = _answered(folder, result, bench)
-    plans = None if isinstance(answered, str) else plan_totals([*answered.planned.values()])
-    named = {each for *_, ids in (plans or {}).get("losses", ()) for each in ids}
-    examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered, named)
+    examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered)
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     return TEMPLATES.get_template("run.html.jinja").render(
@@ -107,7 +105,7 @@ def run_page(folder: Path) -> str:
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         base_tests=compare_with_base(folder, bench) if walks else None,
         slices=[_slice(name, keys, bench, result["config"]) for name, keys in slices.items()],
-        plans=plans,
+        plans=None if isinstance(answered, str) else answered.losses,
         errors=None if isinstance(answered, str) else _errors(bench, answered),
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
@@ -228,12 +226,16 @@ def _slice(name: str, keys: NamedScores, benchmark: Benchmark, config: str) -> d
 
 
 class _Answered(NamedTuple):
-    """The examples that were scored, the prediction for each, and its scores; the plans of queries by their ids."""
+    """The examples that were scored, the prediction for each, and its scores.
+
+    Of queries with plans, these by their ids, and the totals of their losses.
+    """
 
     examples: Examples
     answers: Sequence[Answer | None]
     scores: Sequence[Row]
     planned: Mapping[Id, PlannedQuery]
+    losses: Mapping[str, Any]
 
 
 def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answered | str:
@@ -249,7 +251,7 @@ def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answe
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)
     planned = read_planned(folder, examples.rows, predictions.answers, find_dataset(result["benchmark"]).path)
-    return _Answered(examples, predictions.answers, scores, planned)
+    return _Answered(examples, predictions.answers, scores, planned, plan_totals([*planned.values()]))
 
 
 def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | None:
@@ -265,14 +267,12 @@ def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | No
     }
 
 
-def _examples(
-    folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered, named: Collection[Id]
-) -> list[dict[str, Any]]:
-    """Return the worst examples, as many from the middle and the top, and the named ones, the worst first.
+def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, Any]]:
+    """Return the worst examples, as many from the middle and the top, and those of losses; the worst first.
 
     Metrics after the headline break ties.
     """
-    examples, answers, scores, planned = answered
+    examples, answers, scores, planned, losses = answered
     responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
     walks = {each.id: each for each in read_trajectories(folder)}
     kb = None
@@ -290,9 +290,8 @@ def _examples(
 
     order = sorted(range(len(scores)), key=goodness)
     shown, sample = [], {*sample_positions(order, N_EXAMPLES)}
-    for position in order:
-        if position not in sample and examples.rows[position]["id"] not in named:
-            continue
+    named = {each for *_, ids in losses.get("losses", ()) for each in ids}
+    for position in (each for each in order if each in sample or examples.rows[each]["id"] in named):
         row, answer, figure = examples.rows[position], answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(
@@ -341,8 +340,7 @@ def _fact(value: object) -> str:
 def reasons_of(folder: Path) -> dict[Id, Markup]:
     """Return the explanation below the example of each explained query of a run; empty without explanations."""
     template = TEMPLATES.get_template("reasons.html.jinja")
-    records = read_explanations(folder)
-    return {record["id"]: Markup(template.render(_record_context(record))) for record in records}  # noqa: S704
+    return {each["id"]: Markup(template.render(_record_context(each))) for each in read_explanations(folder)}  # noqa: S704
 
 
 def _record_context(record: Mapping[str, Any]) -> dict[str, Any]:
