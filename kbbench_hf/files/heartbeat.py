@@ -95,6 +95,8 @@ class Heartbeat:
         """Returns more fields of the report, or later values of these."""
         self._process = {"host": socket.gethostname(), "machine": machine(), "pid": (pid := os.getpid())}
         self._process["started"] = start_of(pid)
+        self.journal: dict[str, object] = {}
+        """The name and length of the journal that a claim is for."""
         self._n_beats = 0
         self._counts = deque([(time.monotonic(), 0)], RATE_BEATS)
         self._ended = threading.Event()
@@ -160,7 +162,8 @@ class Heartbeat:
         (since, before), now = self._counts[0], time.monotonic()
         report["rate_per_s"] = max(0, n_new - before) / max(now - since, 1e-9)
         self._counts.append((now, n_new))
-        return json.dumps({**self._process, "beats": self._n_beats, "report": report, **(more or {})}).encode() + b"\n"
+        fields = {**self._process, **self.journal, "beats": self._n_beats, "report": report, **(more or {})}
+        return json.dumps(fields).encode() + b"\n"
 
     def _run(self) -> None:
         while not self._ended.wait(BEAT_S):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kbbench_hf.errors import BusyError, KBBenchError
 from kbbench_hf.files.heartbeat import Heartbeat
-from kbbench_hf.files.shards import Claim, Shard, check_claims
+from kbbench_hf.files.shards import Claim, Shard, await_journals, check_claims
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -72,8 +72,11 @@ class Journal:
         if isinstance(shard, Shard):
             self._shard = shard.file_name()
             if shard.number:
-                self._lock = Claim(folder, shard)
+                self._lock = Claim(folder, shard, _shard_name(self._shard, "jsonl"))
                 self.heartbeat = self._lock.heartbeat
+                self._lock.await_journals()
+            else:
+                await_journals(folder)
         else:
             self._shard = str(shard or "")
             check_claims(folder, None)
@@ -93,7 +96,7 @@ class Journal:
             shards, key=lambda each: (int(each or 0), "") if (each or "0").isdigit() else (10**9, each)
         ):
             file, offset = self.folder / _shard_name(shard, "jsonl"), 0
-            with file.open("rb") as lines:
+            with suppress(FileNotFoundError), file.open("rb") as lines:  # some network disks list it before
                 for line in lines:
                     place = _Place(shard, offset, len(line))
                     offset += len(line)
@@ -130,6 +133,7 @@ class Journal:
             )
         self._note(record, _Place(self._shard, self._size, len(line)))
         self._size += len(line)
+        self.heartbeat.journal["size"] = self._size
 
     def __contains__(self, key: str) -> bool:
         """Whether the work of this key is done and need not be tried again."""

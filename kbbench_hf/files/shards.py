@@ -1,7 +1,8 @@
 """Shards of a run on several machines: the examples of each one, the claim of its process, and its end.
 
 Machines share the run folder and nothing else: no lock, no clock. A claim is a file that its process rewrites every few
-seconds. Another process watches by its own clock whether the file still changes.
+seconds. Another process watches by its own clock whether the file still changes. A claim names the journal of its
+process and its length: who goes on reads it as a whole, even if the disk shows it late.
 """
 
 import functools
@@ -10,6 +11,8 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -177,20 +180,26 @@ class Claim:
         BusyError: another process runs this shard, or one of a division into another number of shards.
     """
 
-    def __init__(self, folder: Path, shard: Shard) -> None:
-        check_claims(folder, shard)
-        self._folder, self._shard, self.lost = folder, shard, False
-        self._number = 1 + newest_claims(folder).get(shard, 0)
-        file = claim_file(folder, shard, self._number)
-        before = claim_file(folder, shard, self._number - 1)
-        self.heartbeat = Heartbeat(folder, file, before=before, is_claim=True)
-        try:
-            with file.open("xb") as sink:
+    def __init__(self, folder: Path, shard: Shard, journal: str = "") -> None:
+        self._folder, self._shard, self._number, self.lost = folder, shard, 0, False
+        while True:
+            newest = newest_claims(folder)
+            if self._number > newest.get(shard, 0):
+                newest[shard] = self._number
+            check_claims(folder, shard, newest)
+            self._number = 1 + newest.get(shard, 0)
+            before, file = (claim_file(folder, shard, number) for number in (self._number - 1, self._number))
+            self.heartbeat = Heartbeat(folder, file, before=before, is_claim=True)
+            self.heartbeat.journal = {"journal": journal, "size": 0}
+            with suppress(FileExistsError), file.open("xb") as sink:  # a listing may lack the newest claim
                 sink.write(self.heartbeat.content())
-        except FileExistsError:
-            raise _busy(folder, shard, file) from None
+                break
         self.heartbeat.on_beat = self._compare
         self.heartbeat.start()
+
+    def await_journals(self) -> None:
+        """Wait for the journals of earlier processes of this shard, also where their claims are not listed yet."""
+        await_journals(self._folder, {claim_file(self._folder, self._shard, n) for n in range(1, self._number)})
 
     def release(self) -> None:
         """Let the next process take the shard at once."""
@@ -206,10 +215,22 @@ class Claim:
         self.lost = newest_claims(self._folder).get(self._shard, 0) > self._number
 
 
-def check_claims(folder: Path, shard: Shard | None) -> None:
+def await_journals(folder: Path, claims: AbstractSet[Path] = frozenset()) -> None:
+    """Wait until the journals that the claims name show in their length; at most `STALE_S` seconds."""
+    until = time.monotonic() + STALE_S
+    while time.monotonic() < until:
+        sizes = {file.name: _size_of(file) for file in folder.glob("journal*.jsonl")}
+        holders = [read_report(file) for file in {*folder.glob("claim.*.json"), *claims}]
+        if all(each and sizes.get(each.get("journal", ""), 0) >= each.get("size", 0) for each in holders):
+            return
+        time.sleep(min(0.5, STALE_S / 10))
+
+
+def check_claims(folder: Path, shard: Shard | None, newest: dict[Shard, int] | None = None) -> None:
     """Raise BusyError where a process runs this shard, or one of another division; any, where `shard` is None."""
     watched: dict[Path, tuple[Shard, bytes]] = {}
-    for other, number in newest_claims(folder).items():
+    changed: set[Path] = set()
+    for other, number in (newest_claims(folder) if newest is None else newest).items():
         file = claim_file(folder, other, number)
         if shard is not None and other != shard and other.count == shard.count:
             continue
@@ -221,9 +242,14 @@ def check_claims(folder: Path, shard: Shard | None) -> None:
     until = time.monotonic() + STALE_S
     while watched and time.monotonic() < until:
         time.sleep(min(0.5, STALE_S / 10))
+        for journal in folder.glob("journal*.jsonl"):
+            _size_of(journal)  # what is looked at now shows as a whole when the watch ends
         for file, (other, before) in watched.items():
-            if bytes_of(file) != before and not read_report(file).get("released"):
-                raise _busy(folder, other, file)
+            if (content := bytes_of(file)) != before and not read_report(file).get("released"):
+                if file in changed:  # the last change of a process that is gone may show late; a second one may not
+                    raise _busy(folder, other, file)
+                changed.add(file)
+                watched[file] = other, content
 
 
 def _busy(folder: Path, shard: Shard, claim: Path) -> BusyError:
@@ -256,6 +282,13 @@ def claim_file(folder: Path, shard: Shard, number: int) -> Path:
 
 def _marker(folder: Path, shard: Shard) -> Path:
     return folder / f"shard.{shard.number}-of-{shard.count}.done"
+
+
+def _size_of(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _list_numbers(numbers: list[int]) -> str:

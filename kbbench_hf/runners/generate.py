@@ -142,8 +142,8 @@ def generate(
                 sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
                 journal.heartbeat.more = functools.partial(_report, sender, meter)
                 limit = sender.gate.timeouts
-            if collects:  # a server that answered the shards may be gone
-                name = identity.servers[0]["name"] if chat and identity.servers else identity.meet(model)
+            if collects:
+                name = identity.recall(model)
                 keys = _collect_keys(work, name, journal, context.n_characters if chat else {})
             elif chat:
                 keys, stopped = _run_requests(sender, work, journal, meter, identity, advance, canary, context, shard)

@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.journal import Record
+from kbbench_hf.files.shards import IncompleteError
 from kbbench_hf.files.writing import write_new, write_text
 from kbbench_hf.protocols import Completion, name_of
 
@@ -93,6 +94,18 @@ class Identity:
                     "Use the first one, name another folder (--out), or add --allow-other-server."
                 )
             self._write(now | ({"dialect": dialect} if dialect else {}))
+        return str(self.servers[0]["name"])
+
+    def recall(self, model: object) -> str:
+        """Return the model's name in the keys of a run that its shards answered; its server may be gone.
+
+        Raises:
+            IncompleteError: the disk does not show yet who answered.
+        """
+        if not hasattr(model, "complete") or getattr(model, "identity", None) is None:
+            return self.meet(model)
+        if not self.servers:
+            raise IncompleteError(self._file.parent, 1, 1, f"files {SERVERS}")
         return str(self.servers[0]["name"])
 
     def said_otherwise(self, changes: Mapping[str, object]) -> None:

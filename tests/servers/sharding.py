@@ -1,11 +1,14 @@
 """A run in shards, whose processes are killed at random, against the same run in one process."""
 
+import itertools
+import json
 import multiprocessing
 import os
 import random
 import signal
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -13,11 +16,19 @@ from typing import Any, NamedTuple
 
 import kbbench_hf
 from kbbench_hf.errors import BusyError
-from kbbench_hf.files.shards import ShardEnd
+from kbbench_hf.files import heartbeat, shards
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import UNCLAIMED, ShardEnd
+from tests.servers.late_disk import LateDisk
 from tests.servers.scripted import MODEL, ScriptedServer
 
 CONCURRENCY = 2
 BENCHMARK = "mini-text2kg"
+PRELOAD = [
+    "aiohttp", "kbbench_hf.benchmarks.text2kgbench.benchmark", "kbbench_hf.llm.endpoint", "kbbench_hf.parsing.triples",
+    "kbbench_hf.runners.chat_requests", "kbbench_hf.runners.run", "kbbench_hf.runners.llm_run", __name__,
+]  # fmt: skip
+"""What each process of a run imports."""
 SCORED = ("predictions.jsonl", "scores.jsonl", "result.json")
 
 
@@ -50,7 +61,7 @@ def run_shard(url: str, folder: Path, shard: str, options: dict[str, Any]) -> No
 def kill_shards(place: Path, n_shards: int, n_kills: int, latency_s: float, seed: int = 0, **options: Any) -> Outcome:
     """Run all shards at once, one of them started twice; kill `n_kills` at random, and start these again."""
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["tests.servers.sharding", "kbbench_hf.runners.llm_run"])
+    processes.set_forkserver_preload(PRELOAD)
     rng = random.Random(seed)
     with ScriptedServer(latency_s=latency_s, answer=lambda payload: '{"triples": []}') as server:
 
@@ -89,3 +100,114 @@ def kill_shards(place: Path, n_shards: int, n_kills: int, latency_s: float, seed
         run(server.url, place / "whole", **options, concurrency=64)
     same = [(place / "shards" / name).read_bytes() == (place / "whole" / name).read_bytes() for name in SCORED]
     return Outcome(kills, refused, n_sent - n_prompts, same)
+
+
+class LateOutcome(NamedTuple):
+    """What became of a run on a disk that shows changes late."""
+
+    lost: int
+    """Prompts without a response in the predictions."""
+    double: int
+    """Prompts whose response is in the journals twice."""
+    twice: int
+    """Requests beyond one for each prompt."""
+    stopped: list[int | None]
+    """Exit codes of the process that is stopped and of the one that is killed."""
+    third: list[int | None]
+    """Exit codes of the two starts of one shard."""
+    ended: list[int | None]
+    """Exit codes of the processes that go on with these shards, and of both joiners."""
+    same: list[bool]
+    """For each file of `SCORED`, whether it has the same bytes as that of one process; last, the joiners' results."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is lost or double but what was under way at the kill."""
+        refused = self.third[0] == 0 and self.third[1] in (0, BusyError.exit_code)
+        return (
+            not (self.lost or self.double or any(self.ended))
+            and self.twice <= CONCURRENCY
+            and refused
+            and all(self.same)
+        )
+
+
+TIMES: dict[str, Any] = {"STALE_S": 4.0, "LATE_S": (0.1, 0.4, 1.0)}
+"""A fifth of the times of `kbbench_hf.files.shards`."""
+BEAT_S = 0.3
+MOST_LATE_S = 1.0
+N_SHARDS = 3
+
+
+def run_on_machine(url: str, place: Path, machine: str, seed: int, options: dict[str, Any]) -> None:
+    """Run a shard, or collect, on a machine of its own that sees the disk late."""
+    for name, value in TIMES.items():
+        setattr(shards, name, value)
+    heartbeat.BEAT_S = BEAT_S
+    LateDisk(place / "disk", machine, MOST_LATE_S, seed).install()
+    try:
+        run(url, place / "disk/run", **options)
+    except ShardEnd:
+        return
+    except (BusyError, KeyboardInterrupt) as error:
+        sys.exit(getattr(error, "exit_code", 130))
+    (place / f"{machine}.json").write_bytes((place / "disk/run/result.json").read_bytes())
+
+
+def run_on_late_disk(place: Path, seed: int) -> LateOutcome:
+    """Run three shards on machines of their own, and collect them on two more at once.
+
+    The first shard is stopped after some responses and the second is killed; both go on at once on other machines. The
+    third is started twice.
+    """
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(PRELOAD)
+    rng, numbers, how = random.Random(seed), itertools.count(), {"limit": 24}
+    folder = place / "disk/run"
+    folder.parent.mkdir()
+    with ScriptedServer(latency_s=0.25, answer=lambda payload: '{"triples": []}') as server:
+
+        def start(**options: Any) -> BaseProcess:
+            number = next(numbers)
+            arguments = (server.url, place, f"machine-{number}", 1000 * seed + number, {**how, **options})
+            child = processes.Process(target=run_on_machine, args=arguments)
+            child.start()
+            return child
+
+        def n_responses(number: int) -> int:
+            return sum(file.read_bytes().count(b"\n") for file in folder.glob(f"journal.{number}-of-*.jsonl"))
+
+        names = [f"{number}/{N_SHARDS}" for number in range(1, N_SHARDS + 1)]
+        first, second, *third = (start(shard=name) for name in (*names, names[-1]))
+        after, until = rng.randint(1, 4), time.monotonic() + 60
+        for number, child, sent in ((1, first, signal.SIGTERM), (2, second, signal.SIGKILL)):
+            while n_responses(number) < after and time.monotonic() < until:
+                time.sleep(0.005)
+            if child.is_alive():
+                os.kill(child.pid or 0, sent)
+        for child in (first, second):
+            child.join()
+        others = [start(shard=name) for name in names[:2]]
+        for child in (*others, *third):
+            child.join()
+        joiners = [start(collect=True) for _ in range(2)]
+        for child in joiners:
+            child.join()
+        n_sent, n_prompts = len(server.times), len(server.attempts)
+        run(server.url, place / "whole", **how, concurrency=64)
+    keys: Counter[str] = Counter()
+    with Journal(folder, UNCLAIMED, observe=lambda record: keys.update([record["key"]])):
+        double = sum(n - 1 for n in keys.values())
+    answers = [json.loads(line) for line in (folder / SCORED[0]).read_text("utf-8").splitlines()]
+    return LateOutcome(
+        lost=24 - sum("response" in row for row in answers),
+        double=double,
+        twice=n_sent - n_prompts,
+        stopped=[first.exitcode, second.exitcode],
+        third=sorted((child.exitcode for child in third), key=str),
+        ended=[child.exitcode for child in (*others, *joiners)],
+        same=[
+            *((folder / name).read_bytes() == (place / "whole" / name).read_bytes() for name in SCORED),
+            len({file.read_bytes() for file in place.glob("machine-*.json")}) == 1,
+        ],
+    )

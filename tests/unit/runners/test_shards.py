@@ -1,5 +1,6 @@
 """Runs in shards: the same files as one process, each shard in one process, and nothing sent twice."""
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,13 @@ import pytest
 import kbbench_hf
 from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files import heartbeat, shards
-from kbbench_hf.files.shards import Claim, IncompleteError, Shard, ShardEnd
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import COLLECT, Claim, IncompleteError, Shard, ShardEnd
+from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.cost import BudgetSpentError
+from kbbench_hf.runners.model_identity import Identity
 from tests.servers.scripted import MODEL, ScriptedServer
-from tests.servers.sharding import CONCURRENCY, SCORED, kill_shards
+from tests.servers.sharding import CONCURRENCY, SCORED, kill_shards, run_on_late_disk
 
 
 class Generator:
@@ -103,12 +107,12 @@ def test_a_folder_whose_files_show_late_is_read_again(half: Path, monkeypatch: p
         found = sorted(glob(folder, pattern))
         if folder == half and pattern == "journal*.jsonl":
             listings.append(len(found))
-            found = found[: len(listings) - 1]  # one more file is seen each time
-        return iter(found)
+            found = found[: (len(listings) - 1) // 2]  # each reader lists twice, and the next one sees one file more
+        return iter([] if pattern.startswith("claim") else found)
 
     monkeypatch.setattr(Path, "glob", late)
     kbbench_hf.run("mini-text2kg", Generator(), out=half, collect=True, show=False)
-    assert len(listings) == 3 and files(half) == expected
+    assert len(listings) == 6 and files(half) == expected
 
 
 def test_what_is_collected_needs_no_server(tmp_path: Path) -> None:
@@ -156,6 +160,85 @@ def test_a_claim_of_another_machine_is_watched_by_ones_own_clock(
     Claim(tmp_path, Shard(1, 3)).release()
     hangs.set()
     first.release()
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short times, and a machine that no claim is of."""
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.05)
+    monkeypatch.setattr(shards, "STALE_S", 0.6)
+    machines = itertools.count()
+    monkeypatch.setattr(heartbeat, "machine", lambda: f"machine {next(machines)}")
+
+
+@pytest.mark.usefixtures("brief")
+def test_the_last_change_of_a_process_that_is_gone_may_show_late(tmp_path: Path) -> None:
+    first = Claim(tmp_path, Shard(1, 2))
+    first.heartbeat._ended.set()
+    (file,) = tmp_path.glob("claim.*.json")
+    change = threading.Timer(0.2, file.write_bytes, [first.heartbeat.content() + b" "])
+    change.start()
+    Claim(tmp_path, Shard(1, 2)).release()
+    change.join()
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_claim_that_is_not_listed_yet_is_watched_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Claim(tmp_path, Shard(1, 2))
+    monkeypatch.setattr(shards, "newest_claims", lambda folder: {})
+    with pytest.raises(BusyError):
+        Claim(tmp_path, Shard(1, 2))
+    first.release()
+    third = Claim(tmp_path, Shard(1, 2))
+    assert {each.name for each in tmp_path.glob("claim.*")} == {"claim.1-of-2.1.json", "claim.1-of-2.2.json"}
+    monkeypatch.undo()
+    third.release()
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize("shard", [Shard(1, 2), COLLECT])
+def test_a_journal_that_its_claim_names_is_read_as_a_whole_also_where_it_shows_late(
+    tmp_path: Path, shard: Shard
+) -> None:
+    with Journal(tmp_path, Shard(1, 2)) as journal:
+        for key in "ab":
+            journal.append({"key": key, "error": None})
+    (file,) = tmp_path.glob("journal.*.jsonl")
+    content, changes = file.read_bytes(), []
+    file.unlink()
+    for after, shown in ((0.15, content[:-3]), (0.3, content)):
+        changes.append(threading.Timer(after, file.write_bytes, [shown]))
+        changes[-1].start()
+    with Journal(tmp_path, shard) as journal:
+        assert "a" in journal and "b" in journal and not journal.n_damaged
+    for each in changes:
+        each.join()
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_claim_that_shows_late_names_a_journal_that_shows_later(tmp_path: Path) -> None:
+    report, journal = b'{"journal": "journal.a.jsonl", "size": 3}', tmp_path / "journal.a.jsonl"
+    claim = shards.claim_file(tmp_path, Shard(1, 2), 1)
+    changes = [threading.Timer(0.15, claim.write_bytes, [report]), threading.Timer(0.3, journal.write_bytes, [b"abc"])]
+    for each in changes:
+        each.start()
+    shards.await_journals(tmp_path, {claim})
+    assert journal.read_bytes() == b"abc"
+
+
+def test_servers_that_show_late_are_awaited_and_not_taken_for_others(tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError, match=r"1 of 1 files servers\.json are missing"):
+        Identity(tmp_path, shared=True, writes=False).recall(Endpoint("http://127.0.0.1:9", MODEL))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_disk_without_locks_that_shows_changes_late_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, seed: int
+) -> None:
+    assert (found := run_on_late_disk(tmp_path, seed)).good, found
 
 
 def test_tasks_of_a_slurm_array_are_shards() -> None:
