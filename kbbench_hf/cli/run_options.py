@@ -104,7 +104,7 @@ SLURM = Options(
         click.Option(["--array"], type=NAME, metavar="N", help="Number of shards; N%M runs M at once.  [default: 1]"),
         click.Option(["--partition"], type=NAME, help="Partition of the jobs."),
         click.Option(["--time"], type=NAME, help="Time limit of a task, such as 4:00:00; then it starts again."),
-        click.Option(["--slurm-args"], type=NAME, help="More options of sbatch: '--gres=gpu:1 --account=lab'."),
+        click.Option(["--slurm-args"], type=NAME, help="More options of sbatch: '-G 1 -A lab'."),
     ],
 )
 DEMONSTRATIONS = Options("prompts with demonstrations", _of_groups("demonstrations"))

@@ -260,7 +260,7 @@ _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)
 
 
 OWN_KINDS = frozenset(
-    "hf llm nli surface cross bm25 dense multi late vss multi_vss rrf weighted fuse graph qagnn knn search".split()
+    "hf llm nli surface cross bm25 dense multi late vss multi_vss rrf weighted fuse graph plan qagnn knn search".split()
 )
 """Kinds of our own models, the first word of their names; other packages cannot replace them."""
 
