@@ -8,7 +8,8 @@ depends further on the share of the query's words that names, types and relation
 The constants were tuned on two knowledge bases (food and stage; films, sports and space) and checked on others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -23,6 +24,7 @@ from kbbench_hf.retrieval.graph_ranker.entity_linking import LinkedEntities
 from kbbench_hf.retrieval.graph_ranker.propagation import Rows
 from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, SchemaLabels, words
 from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
+from kbbench_hf.text.words import WORD
 
 MOST_NAMES, MOST_TYPES, MOST_WALKS, MOST_CANDIDATES = 3, 8, 5, 10
 """Linked names, answer types, walks from one name to one type, and plans: the best of each."""
@@ -41,6 +43,16 @@ NO_PLAN = -4.0
 """The log-odds of what no plan says."""
 TEXT_LEAD = 2.0
 """A best text that is half of its score ahead of the next leaves nothing to plans, in a query for texts alone."""
+UNREAD = 0.2
+"""What is left of how sure plans are where the query has a word that no plan follows: too little to rank by them."""
+_NAME = "\N{BULLET}"
+"""Replaces a name, and a word of one."""
+_UNREAD = re.compile(
+    rf"\b(?:not(?! only)|no(?! \d)|never|none|neither|nor|without|except|\w+n t|cannot)\b"
+    rf"(?! (?:remember|recall|know|sure|certain|think|idea|matter|longer)\b)|{_NAME}(?: \w+){{0,3}} or\b"
+)
+"""Negations that are not read as exclusions, and alternatives of names: what plans say is then as likely wrong."""
+_SENTENCE_END = re.compile(r"[.!?;]\s|\n")
 
 
 class _Reached(NamedTuple):
@@ -104,7 +116,9 @@ class RulePlanner:
         names = {stem for name in mentions.strengths for stem in words(name)}
         stems = set(words(linked.parsed.keywords))
         explained = sum(stem in names or self._is_label(stem) for stem in stems) / max(len(stems), 1)
-        return explained * linked.entities.surest * max(0.0, 1 - TEXT_LEAD * linked.text_share * query.text_lead)
+        by_text = max(0.0, 1 - TEXT_LEAD * linked.text_share * query.text_lead)
+        unread = UNREAD if _has_unread(linked.parsed.included, mentions.named) else 1.0
+        return explained * linked.entities.surest * by_text * unread
 
     def _is_label(self, stem: str) -> bool:
         return bool(self._relations.forms(stem) or self._types.forms(stem))
@@ -204,6 +218,28 @@ def _without_function_words(label: str) -> str:
     """Return a label without words that queries are read without: all of "built by" is in "who built it"."""
     parts = label.replace("_", " ").split()
     return " ".join(part for part in parts if part.lower() not in FUNCTION) or label
+
+
+def _has_unread(included: str, names: Iterable[str]) -> bool:
+    """Say whether a sentence with a name has a negation that is no exclusion, or another name as an alternative.
+
+    >>> queries = "Who wrote Either/Or?", "Plays not starring Ann", "Films by Ann or Bo", "I do not know. Films by Ann?"
+    >>> [_has_unread(query, ["Either/Or", "Ann", "Bo"]) for query in queries]
+    [False, True, True, False]
+    """
+    spelled = sorted(map(_spaced, names), key=len, reverse=True)
+    stems = {stem for name in names for stem in words(name)}
+    for sentence in map(_spaced, _SENTENCE_END.split(included)):
+        for name in spelled:
+            sentence = sentence.replace(name, f" {_NAME} ")
+        masked = " ".join(_NAME if stems.intersection(words(word)) else word for word in sentence.split())
+        if _NAME in masked and _UNREAD.search(masked):
+            return True
+    return False
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(WORD.findall(text.lower()))} "
 
 
 def _meet(ends: Sequence[Rows], others: Rows) -> Rows:

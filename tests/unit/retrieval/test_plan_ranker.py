@@ -119,6 +119,29 @@ def test_rules_plan_what_a_query_mentions() -> None:
     assert ranker.explain("Find bricks that are baked.", np.array([0])).plans == []
 
 
+@pytest.mark.parametrize(
+    ("query", "is_sure"),
+    [
+        ("Which raw ores yield Lead?", True),
+        ("Which raw ores do not yield Lead, I wonder?", False),
+        ("Raw ores of no Lead", False),
+        ("No ore is like it. Which raw ore yields Lead?", True),
+        ("I do not know which raw ore yields Lead.", True),
+        ("Raw ores that yield Silver and Lead", True),
+        ("Raw ores that yield Silver or Lead", False),
+        ("Raw ores that yield neither Silver nor Lead", False),
+    ],
+)
+def test_rules_leave_the_ranking_where_they_do_not_follow_a_negation_or_an_alternative(
+    query: str, is_sure: bool
+) -> None:
+    plan, graph = (
+        retriever(model, RetrieverContext(small_kb(), Path())).search([query], 9).scores
+        for model in ("plan:rules", "graph:bm25")
+    )
+    assert (plan.tolist() != graph.tolist()) == is_sure
+
+
 def test_rules_are_at_least_the_graph_ranker_on_every_kind_of_question() -> None:
     kb = KnowledgeBase.from_tables(PUBLIC_WORKS / "nodes.csv", PUBLIC_WORKS / "edges.csv")
     with (PUBLIC_WORKS / "queries.csv").open(encoding="utf-8", newline="") as lines:
