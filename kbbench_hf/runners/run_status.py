@@ -118,7 +118,9 @@ class StatusReader:
     def read(self) -> WorkStatus:
         """Return the status now."""
         run = read_report(self.folder / RUN)
-        settings, summary = run.get("settings") or {}, run.get("summary") or {}
+        settings, summary = (
+            found if isinstance(found := run.get(key), dict) else {} for key in ("settings", "summary")
+        )
         is_annotation = self.folder.parent.name == "work"
         result = self.folder / ("result.json" if not is_annotation else f"../../{self.folder.name}.parquet")
         status = WorkStatus(str(self.folder), "stopped", annotations=[each.read() for each in self._annotations])
@@ -138,7 +140,8 @@ class StatusReader:
             tokens = [(each.prompt_tokens, each.completion_tokens) for each in self._journals.values()]
             price = Price(**prices[0])
             status.cost, status.currency = price.cost(*map(sum, zip(*tokens, strict=True))), price.currency
-        reasons = [status.note]
+        damage = f"{RUN} has no settings of a run" if (self.folder / RUN).is_file() and not settings else ""
+        reasons = [damage, status.note]
         if alive:
             status.state = next(state for state in ALIVE if state in {each.state for each in alive})
             left = [each.seconds_left for each in alive if each.n_done != each.n_total]
@@ -149,7 +152,7 @@ class StatusReader:
             is_open = summary.get("stopped") or set(summary.get("errors") or ()) - SETTLED
             if finished and not is_open:
                 status.state = FINISHED
-            elif not finished and status.n_done == status.n_total:
+            elif not finished and status.n_done == status.n_total is not None:
                 status.state = COMPLETE
             elif "killed" in {each.state for each in status.processes}:
                 status.state = "killed"

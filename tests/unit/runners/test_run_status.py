@@ -238,6 +238,14 @@ def test_copied_predictions_have_no_count(tmp_path: Path) -> None:
     assert (status_of(tmp_path).n_done, status_of(tmp_path).note) == (0, "")
 
 
+@pytest.mark.parametrize("content", [b'{"a": 1}', b"[1, 2]", b"{", b"\xff\x00", b'{"settings": 3, "summary": [4]}'])
+def test_a_damaged_run_file_is_named_and_is_no_complete_run(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    found = status_of(tmp_path)
+    assert (found.state, found.n_total) == ("stopped", None)
+    assert found.note == "run.json has no settings of a run; the folder has no journal"
+
+
 def test_conversations_are_counted_by_their_processes(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"settings": {"n_examples": 2, "agent": "a", "batch": 32}}')
     turn = {"attempts": 1, "prompt_tokens": 1, "completion_tokens": 1, "repeat": 0, "error": None}
