@@ -15,6 +15,8 @@ from kbbench_hf.files.shards import Shard, has_ended
 
 MOST_RESTARTS = 100
 """A task that its time limit stops so often is not started again: perhaps its model cannot load within the limit."""
+_OWN = {"array": "-a", "job-name": "-J", "wrap": "--wrap", "parsable": "--parsable"}
+"""Options of sbatch that are set here, and their short forms; other runs are told apart by the name of their jobs."""
 _ARRAY = re.compile(r"([1-9]\d{0,5})(%[1-9]\d*)?")
 _TASK = """\
 # 60 s before the time limit, this shell alone gets USR1: the command stops, and the task starts again.
@@ -55,8 +57,11 @@ class SlurmRun:
                 f"--array {self.array} is not a number of shards; expected N from 1, or N%M to run M at once. "
                 "Write --array 8."
             )
-        if re.search(r"(^|\s)(--(array|wrap|parsable)\b|-a)", self.options):
-            raise UsageError(f"--slurm-args {self.options!r} names the array, which --slurm does. Write --array N.")
+        for each in self._chosen():
+            name = next((own for own in _OWN if _is_option(each, own)), None)
+            if name is not None:
+                remedy = "Write --array N" if name == "array" else "Leave it out"
+                raise UsageError(f"--slurm-args has {each!r}, but --slurm itself sets --{name}. {remedy}.")
 
     @property
     def n_shards(self) -> int:
@@ -121,11 +126,14 @@ class SlurmRun:
             raise
         return jobs
 
-    def _script(self, log: str, body: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> str:
+    def _chosen(self) -> list[str]:
+        """Return the user's options of sbatch."""
         try:
-            chosen = shlex.split(self.options)
+            return shlex.split(self.options)
         except ValueError as error:
             raise UsageError(f"--slurm-args {self.options!r} cannot be read: {error}. Close the quotes.") from None
+
+    def _script(self, log: str, body: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> str:
         output = f"--output={str(self.logs).replace('%', '%%')}/{log}.log"
         # the user's options on one line, as a value may follow its option; of two equal options, the last holds
         lines = [
@@ -133,13 +141,19 @@ class SlurmRun:
             [f"--chdir={Path.cwd()}"],
             [output],
             *([each] for each in first),
-            chosen,
+            self._chosen(),
             last,
         ]
         header = [f"#SBATCH {shlex.join(line)}" for line in lines if line]
         if "\n" in "".join(header):
             raise UsageError(f"{output} or {self.options!r} has a line break; expected none. Name another folder.")
         return "\n".join(["#!/bin/bash", *header, body])
+
+
+def _is_option(argument: str, name: str) -> bool:
+    """Whether an argument of sbatch is this option; sbatch takes the beginning of a long one, too."""
+    long = argument.removeprefix("--").partition("=")[0] if argument.startswith("--") else ""
+    return argument.startswith(_OWN[name]) or (bool(long) and name.startswith(long))
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -156,7 +170,10 @@ def _submit(script: str) -> str:
         raise KBBenchError(
             f"sbatch refused the job: {words or done.returncode}. Change what it names; --dry-run prints the scripts."
         )
-    return done.stdout.strip().partition(";")[0]
+    job = done.stdout.strip().partition(";")[0]
+    if not job:
+        raise KBBenchError(f"sbatch printed no id of a job: {done.stderr.strip() or 'nothing'}. Leave out --test-only.")
+    return job
 
 
 def _call(*command: str, script: str = "") -> "subprocess.CompletedProcess[str]":

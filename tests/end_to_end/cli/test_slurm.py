@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import kbbench_hf
+from kbbench_hf.errors import UsageError
 from kbbench_hf.runners.refusal_scope import CANARY
 from kbbench_hf.runners.slurm import SlurmRun
 from tests.end_to_end.cli.conftest import Command
@@ -36,7 +37,7 @@ elif name == "sbatch":
     if str(job) == os.environ.get("REFUSED"):
         sys.exit("sbatch: error: Batch job submission failed: Invalid partition name specified")
     (folder / f"{{job}}.sh").write_text(script)
-    print(f"{{job}};cluster")
+    print(os.environ.get("ID", f"{{job}};cluster"))
     low, _, high = (re.findall("--array=([0-9-]+)", script) or ["0"])[0].partition("-")
     for task in range(int(low), int(high or low) + 1) if "TASKS" in os.environ else ():
         own = dict(SLURM_ARRAY_JOB_ID=str(job), SLURM_ARRAY_TASK_ID=str(task), SLURM_ARRAY_TASK_COUNT="9")
@@ -101,6 +102,10 @@ def test_what_slurm_refuses_or_has_in_the_queue_is_not_submitted_and_leaves_noth
         assert done.code == 1 and not done.out
         assert "sbatch refused the job: Batch job submission failed: Invalid partition name specified." in done.err
     assert (slurm / "calls").read_text().endswith("scancel 1\n")
+    monkeypatch.setenv("REFUSED", "")
+    monkeypatch.setenv("ID", "")  # as with --test-only
+    done = kbbench(*command)
+    assert done.code == 1 and not done.out and "sbatch printed no id of a job: nothing. " in done.err
     monkeypatch.setenv("QUEUED", "12_[3-4]")
     done = kbbench(*command)
     assert done.code == 75 and "shared has jobs in the queue: 12_[3-4]. " in done.err
@@ -112,6 +117,28 @@ def test_what_slurm_refuses_or_has_in_the_queue_is_not_submitted_and_leaves_noth
     assert (done.code, done.out.count("#!/bin/bash\n")) == (0, 2)
     assert (slurm / "calls").read_text() == before
     assert not [*in_tmp.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--job-name=zz", "sets --job-name. Leave it out"),
+        ("-t 1 --job-n zz", "sets --job-name. Leave it out"),
+        ("-Jzz", "sets --job-name. Leave it out"),
+        ("--arr 3", "sets --array. Write --array N"),
+        ("-a 3", "sets --array. Write --array N"),
+        ("--wrap=x", "sets --wrap. Leave it out"),
+        ("--parsable", "sets --parsable. Leave it out"),
+    ],
+)
+def test_an_option_that_slurm_sets_itself_is_refused(options: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        SlurmRun(["kbbench"], Path("shared"), "4", options)
+
+
+@pytest.mark.parametrize("options", ["--comment='x -a y --wrap'", "--partition=a -A -- --time 1", "-p array -N2"])
+def test_an_option_whose_value_looks_like_one_of_these_is_taken(options: str) -> None:
+    assert "--array=1-4" in SlurmRun(["kbbench"], Path("shared"), "4", options).array_script()
 
 
 @pytest.mark.parametrize(
