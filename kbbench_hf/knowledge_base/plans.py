@@ -22,6 +22,7 @@ model's output. `execute` gives the exact answers, with the nodes after each ste
 """
 
 import json
+import operator
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +57,11 @@ MOST_VALUES = 40
 LONGEST_NAME, LONGEST_TEXT = 120, 100
 LONGEST_VALUE = 60
 """Columns with longer texts are no fields."""
-_COMPARE = {"=": pc.equal, "<=": pc.less_equal, ">=": pc.greater_equal}
+_COMPARE: Mapping[str, tuple[Callable[..., pa.Array], Callable[..., bool]]] = {
+    "=": (pc.equal, operator.eq),
+    "<=": (pc.less_equal, operator.le),
+    ">=": (pc.greater_equal, operator.ge),
+}
 _BACK: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
@@ -72,14 +77,30 @@ class AttributeTest:
         return f"{_quoted(self.field)} {self.op} {json.dumps(self.value, ensure_ascii=False)}"
 
     def passing(self, kb: KnowledgeBase, rows: Rows) -> Rows:
-        """Return those of the rows that pass."""
+        """Return those of the rows that pass.
+
+        Raises:
+            UsageError: the nodes have no such field, or its values cannot be compared with the value.
+        """
+        if self.field not in kb.nodes.column_names:
+            raise unknown_name("field", self.field, {*kb.nodes.column_names} - {*NODE_COLUMNS, "details"})
         values = kb.nodes[self.field].chunk(0).take(arrow_numbers(rows))
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        # Integers beyond 64 bits are no Arrow scalars; "" is an absent value.
-        value = float(self.value) if isinstance(self.value, int) and abs(self.value) > 2**62 else self.value
-        met = pc.fill_null(_COMPARE[self.op](values, value), fill_value=False)
-        return rows[:0] if value == "" else rows[np.asarray(met, dtype=bool)]
+        try:
+            return rows[self._met(values)] if self.value != "" else rows[:0]  # "" is an absent value
+        except (pa.ArrowNotImplementedError, TypeError):
+            raise UsageError(
+                f"{str(self)!r} cannot be tested; expected a value of the type {values.type}, as the field has."
+            ) from None
+
+    def _met(self, values: pa.Array) -> NDArray[np.bool_]:
+        compare, compare_exactly = _COMPARE[self.op]
+        try:
+            return np.asarray(pc.fill_null(compare(values, self.value), fill_value=False), dtype=bool)
+        except (pa.ArrowInvalid, TypeError):  # no type of Arrow holds both; Python compares any two numbers
+            met = (each is not None and compare_exactly(each, self.value) for each in values.to_pylist())
+            return np.fromiter(met, dtype=bool, count=len(values))
 
 
 @dataclass(frozen=True)
@@ -137,10 +158,10 @@ class Plan:
     def _parse_json(cls, text: str) -> Self:
         try:
             parsed = msgspec.convert(json.loads(text), _JsonPlan)
+            tests = tuple(replace(each, value=_finite(each.value)) for each in parsed.attributes)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{text[:200]!r} is not a plan: {error}. Expected {_FORM}.") from None
         walks = tuple(_json_walk(f"paths[{number}]", path) for number, path in enumerate(parsed.paths))
-        tests = tuple(replace(each, value=_finite(each.value)) for each in parsed.attributes)
         return cls(parsed.answer_type, walks, tests, _utf8(parsed.text))
 
     @classmethod
@@ -162,6 +183,11 @@ class Plan:
         remainder = [spelled(each[4:].strip()) for each in tests if _TEXT.fullmatch(each)]
         attributes = [_parse_test(each, shown, spelled) for each in tests if not _TEXT.fullmatch(each)]
         if "[" not in chains and ">" not in chains and "<" not in chains:
+            if not (_PLACE.fullmatch(chains) or _UNQUOTED.fullmatch(chains)):
+                raise UsageError(
+                    f"{shown(chains)!r} is not an answer type; expected a type, in quotes if it has other signs, "
+                    f'or a path: "NAME":type -[relation]-> type.'
+                )
             return cls(spelled(chains), (), tuple(attributes), " ".join(remainder))
         try:
             path = Metapath.parse(chains)
@@ -238,9 +264,9 @@ def _parse_test(part: str, shown: Callable[[str], str], spelled: Callable[[str],
     test = _TEST.fullmatch(part)
     try:
         if test:
-            field, operator, value = test.groups()
+            field, sign, value = test.groups()
             test_value = _finite(json.loads(shown(value)))
-            return msgspec.convert({"field": spelled(field), "op": operator, "value": test_value}, AttributeTest)
+            return msgspec.convert({"field": spelled(field), "op": sign, "value": test_value}, AttributeTest)
     except (ValueError, TypeError):
         pass
     raise UsageError(f'{shown(part)!r} is not a test; expected field >= 30, field = "value" or text "words".')
@@ -261,6 +287,8 @@ def _finite(value: Value) -> Value:
     """Return a value within the numbers that JSON has: grammars of servers allow any exponent."""
     if isinstance(value, str):
         return _utf8(value)
+    if value != value:
+        raise ValueError("NaN is not a number")
     most = sys.float_info.max
     return value if -most <= value <= most else (most if value > 0 else -most)
 

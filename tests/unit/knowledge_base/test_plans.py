@@ -124,6 +124,13 @@ def test_a_costly_plan_is_cut_and_says_so(kb: KnowledgeBase) -> None:
         ('{"answer_type": "x", "paths": [{"start": "", "start_type": "t", "exclude": true, "hops": []}], "text": "", '
          '"attributes": []}', r"paths\[0\].start is empty"),
         ("{", "is not a plan: Expecting property name"),
+        ("lighthouse ; height = NaN", "'height = NaN' is not a test"),
+        ('{"answer_type": "x", "paths": [], "attributes": [{"field": "h", "op": "=", "value": NaN}], "text": ""}',
+         "is not a plan: NaN is not a number"),
+        ("", "'' is not an answer type; expected a type"),
+        ("any lighthouse", "'any lighthouse' is not an answer type"),
+        ("lighthouse & district", "is not an answer type"),
+        ('"Gull Light":lighthouse', '\'"Gull Light":lighthouse\' is not an answer type'),
     ],
 )  # fmt: skip
 def test_what_is_no_plan_is_refused_with_the_offending_part(text: str, message: str) -> None:
@@ -146,6 +153,38 @@ def test_what_is_no_plan_is_refused_with_the_offending_part(text: str, message: 
 def test_what_the_knowledge_base_lacks_is_named_with_what_it_has(kb: KnowledgeBase, line: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         PlanSchema.of(kb).check(Plan.parse(line))
+
+
+@pytest.mark.parametrize(
+    ("test", "passed"),
+    [
+        (f"depth >= {2**63}", []),
+        (f"depth <= {2**63}", [0, 1]),
+        (f"depth = {2**63 - 1}", [0]),
+        (f"depth = {2.0**63}", []),
+        ("depth >= 3.5", [0, 1]),
+        (f"height <= {2**53 + 1}", [2]),
+    ],
+)
+def test_numbers_beyond_those_of_a_column_are_compared_exactly(test: str, passed: list[int]) -> None:
+    numbers = {"depth": [2**63 - 1, 4, None], "height": [None, 2.0**53 + 2, 1.5]}
+    nodes = pa.table({"id": [0, 1, 2], "type": ["q"] * 3, "name": ["A", "B", "C"], "text": [""] * 3, **numbers})
+    edges = pa.table({"head": [0], "relation": ["r"], "tail": [1]})
+    assert execute(Plan.parse(f"q ; {test}"), KnowledgeBase.from_arrow(nodes, edges)).rows.tolist() == passed
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("lighthouse ; heigth <= 3", "Unknown field 'heigth'. Did you mean 'height'?"),
+        ('lighthouse ; height = "3"', "cannot be tested; expected a value of the type double"),
+        ('"harbour; old" ; kind <= 3', "cannot be tested; expected a value of the type large_string"),
+        (f'"harbour; old" ; kind >= {10**400}', "cannot be tested; expected a value of the type large_string"),
+    ],
+)
+def test_a_test_that_was_not_checked_is_refused_when_it_is_executed(kb: KnowledgeBase, line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        execute(Plan.parse(line), kb)
 
 
 def test_a_path_that_ends_in_another_type_is_refused(kb: KnowledgeBase) -> None:
