@@ -225,7 +225,7 @@ _PLACE = re.compile(r"(?:\0|\\x00)(\d+)(?:\0|\\x00)")
 _TEXT = re.compile(r"text\s*\0\d+\0")
 _NAMED = re.compile(r"(\0\d+\0)\s*:\s*(.+)")
 _TEST = re.compile(r"(.+?)\s*(<=|>=|=)\s*(.+)")
-_UNQUOTED = re.compile(r"(?!any |!|\^)[^\s\[\]\"&;:<>=\0][^\[\]\"&;:<>=\0]*(?<!\s)")
+_UNQUOTED = re.compile(r"(?!any |!|\^)(?:[^\s\[\]\"&;:<>=\0]|(?!^) (?!$))+")
 """A type, relation or field that needs no quotes."""
 
 
@@ -257,7 +257,10 @@ def _named_walk(walk: MetapathWalk, shown: Callable[[str], str], spelled: Callab
     if not named:
         start = shown(walk.topic)
         raise UsageError(f'{start!r} starts a path without a name; expected "NAME":{start}, or any {start}.')
-    return MetapathWalk(spelled(named[1]), spelled(named[2]), tuple(hops))
+    name, start_type = spelled(named[1]), spelled(named[2])
+    if not name:
+        raise UsageError(f'{shown(walk.topic)!r} has an empty name; expected "NAME":{start_type}, or any {start_type}.')
+    return MetapathWalk(name, start_type, tuple(hops))
 
 
 def _parse_test(part: str, shown: Callable[[str], str], spelled: Callable[[str], str]) -> AttributeTest:
@@ -505,7 +508,9 @@ class Execution:
 def execute(
     plan: Plan, kb: KnowledgeBase, starts: Sequence[Rows | None] | None = None, most_edges: int = MOST_EDGES
 ) -> Execution:
-    """Execute a plan: return all nodes that meet its walks and attribute tests; the entities it starts from are none.
+    """Execute a plan: return all nodes that meet its walks and attribute tests.
+
+    A node that a walk starts from is an answer only where another start of that walk, of the same name, leads to it.
 
     `starts` are the rows of the entity of each walk, for names that are not spelled as in the knowledge base; None for
     all nodes of the type. By default the nodes of exactly this name, or else of this name but for case.
@@ -535,8 +540,13 @@ def execute(
             rows.append(replace(hop, negated=hop.negated and place < len(walk.hops)).follow(graph, nodes))
         walks.append(tuple(rows))
     met, left = _met(kb, plan, walks)
-    own = [rows[0] for walk, rows in zip(plan.walks, walks, strict=True) if walk.topic is not None]
-    met = np.setdiff1d(met, np.concatenate(own), assume_unique=True) if own else met
+    own = [
+        row
+        for walk, rows in zip(plan.walks, walks, strict=True)
+        for row in (np.intersect1d(rows[0], met) if walk.topic is not None else ())
+        if not _is_reached_from_another(kb, walk, rows, row)
+    ]
+    met = np.setdiff1d(met, own, assume_unique=True)
     for test in plan.attributes:
         met = test.passing(kb, met)
         left.append(len(met))
@@ -578,6 +588,16 @@ def _affordable(kb: KnowledgeBase, nodes: Rows, hop: Hop, most_edges: int) -> tu
     edges = np.cumsum(side.indptr[keys + 1].astype(np.int64) - side.indptr[keys])
     n_nodes = int(np.searchsorted(edges, most_edges, side="right"))
     return nodes[:n_nodes], int(edges[n_nodes - 1]) if n_nodes else 0
+
+
+def _is_reached_from_another(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequence[Rows], row: int) -> bool:
+    """Return whether another of the starts of a walk leads to one of them; not by hops that are negated."""
+    if len(rows[0]) == 1:
+        return False
+    nodes = np.array([row])
+    for hop, before in zip(walk.hops[::-1], rows[-2::-1], strict=True):
+        nodes = np.intersect1d(kb.graph.neighbors_of(nodes, hop.relation, _BACK[hop.direction]).rows, before)
+    return bool((nodes != row).any())
 
 
 def _trace(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequence[Rows], row: int) -> Path | None:
