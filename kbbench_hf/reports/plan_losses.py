@@ -26,11 +26,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.knowledge_base.plans import Execution, Plan, Rows, execute
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.scoring.eval_task import RUN
-from kbbench_hf.scoring.score import read_explanations
+from kbbench_hf.scoring.score import EXPLANATIONS, read_explanations
 
 MOST_PLANS = 4
 """Plans of a query that are looked at; the others have low scores."""
@@ -132,9 +133,19 @@ class PlannedQuery:
         return "other plan" if any(self.has_gold(self.execute(each).rows) for each in others) else "other nodes"
 
     def execute(self, explained: Mapping[str, Any]) -> Execution:
-        """Return the execution of one of the plans."""
+        """Return the execution of one of the plans.
+
+        Raises:
+            DataError: it is not a plan of the knowledge base; the message names the query.
+        """
         starts = [each if each is None else np.sort(self._rows(each)) for each in explained["starts"]]
-        return execute(Plan.parse(explained["plan"]), self.kb, starts)
+        try:
+            return execute(Plan.parse(explained["plan"]), self.kb, starts)
+        except UsageError as error:
+            raise DataError(
+                f"{EXPLANATIONS}: query {self.row['id']!r} has the plan {explained['plan']!r}: {error} Expected the "
+                f"plans that the run wrote. Restore the file, or repeat the run."
+            ) from None
 
     def has_gold(self, rows: Rows) -> bool:
         """Return whether a gold node is among the rows."""

@@ -11,6 +11,7 @@ import pytest
 
 import kbbench_hf
 from kbbench_hf.benchmarks import find_dataset
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.plans import Plan, execute
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -242,6 +243,22 @@ def test_plans_are_not_executed_on_another_knowledge_base(run: Path) -> None:
     page = run_page(run)
     assert "planned query" not in page and "<svg class=plan" not in page
     assert "ranking explained" in page
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [("any play -[r]-> play", "Unknown (node type|relation)"), ("any play", "is not an answer type")],
+)
+def test_an_edited_plan_is_named_with_its_query_and_file(run: Path, plan: str, reason: str) -> None:
+    file = run / "explanations.jsonl"
+    records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    edited = next(each for each in records if each["plans"])
+    edited["plans"][0] |= {"plan": plan, "starts": [None]}
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in records), encoding="utf-8")
+    with pytest.raises(
+        DataError, match=f"explanations.jsonl: query {edited['id']!r} has the plan '{re.escape(plan)}': .*{reason}"
+    ):
+        run_page(run)
 
 
 def test_a_run_without_plans_has_no_totals(in_tmp: Path) -> None:
