@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.run_options import RunOptions
     from kbbench_hf.runners.run_summary import RunSummary
 
-MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b) or graph:BASE; trained
-ones: qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options choose the node text that it reads,
-as in bm25@text=compact,relations=no: text is official, compact, clean, named, name or text; relations is yes or no. A
-search engine: search:URL. Or a local language model: hf:MODEL, hf:FOLDER or hf:FILE.gguf. Or with
---base-url the name of a model behind an API; not needed if the API has only one; for a
+MODEL_HELP = """A retriever: bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(a,b), weighted(a,b), graph:BASE or
+plan:rules; trained ones: plan:DIR, qagnn:DIR or fuse:DIR; published ones: vss:MODEL and multi_vss:MODEL. Options
+choose the node text that it reads, as in bm25@text=compact,relations=no: text is official, compact, clean, named,
+name or text; relations is yes or no. A search engine: search:URL. Or a local language model: hf:MODEL, hf:FOLDER or
+hf:FILE.gguf. Or with --base-url the name of a model behind an API; not needed if the API has only one; for a
 retriever, its embedding model is behind the API."""
 
 

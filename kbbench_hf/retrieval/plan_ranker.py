@@ -8,7 +8,9 @@ Where no plan is sure, the ranking is that of the graph ranker.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +59,8 @@ class ExecutedPlan(NamedTuple):
 def build(spec: Spec, context: RetrieverContext) -> "PlanRanker":
     """Build `plan:<source>`, or `plan:<source>(<text ranker>)@depth=,samples=`."""
     options = spec.read(depth=(positive, ranker.DEPTH), samples=(positive, SAMPLES))
+    if len(spec.parts) > 1 or any(each.name == "plan" for part in spec.parts for each in part.with_parts()):
+        raise UsageError(f"{str(spec)!r} does not start from one text ranker; expected one, as in plan:rules(bm25).")
     graph = Spec("graph", parts=spec.parts or (parse("bm25"),), options={"depth": str(options["depth"])})
     make = partial(PlanRanker, planner=_planner(spec, context, options["samples"]))
     return ranker.build(graph, context, make)  # type: ignore[return-value]
@@ -80,6 +84,10 @@ def _planner(spec: Spec, context: RetrieverContext, samples: int) -> Planner:
     if not spec.model:
         raise UsageError(
             f"{str(spec)!r} names no planner; expected plan:rules, plan:llm:MODEL, or plan:FOLDER of a trained one."
+        )
+    if get_close_matches(spec.model.lower(), ["rules"], cutoff=0.8) and not Path(spec.model).exists():
+        raise UsageError(
+            f"Unknown planner {spec.model!r}; expected rules, llm:MODEL or a folder. Did you mean plan:rules?"
         )
     return plan_generator.build(trained_folder(spec.model, PLAN, "plan"), context.kb)
 
@@ -140,12 +148,14 @@ class PlanRanker(GraphRanker):
 
     def _execute(self, candidate: PlanCandidate, linked: LinkedQuery) -> ExecutedPlan:
         """Execute a plan, relaxed as far as it has no answers."""
-        plan, relaxations = candidate.plan, list[str]()
+        plan, relaxations, known = candidate.plan, list[str](), {candidate.plan}
         done = self._run(plan, linked)
         while not len(done.rows) and len(relaxations) < MOST_RELAXATIONS:
-            tried = [(self._run(each, linked), remark) for each, remark in self._relax(plan)]
-            if not tried:
+            new = [(each, remark) for each, remark in self._relax(plan) if each not in known]
+            if not new:  # types at the end would take turns
                 break
+            known.update(each for each, _ in new)
+            tried = [(self._run(each, linked), remark) for each, remark in new]
             done, remark = next((each for each in tried if len(each[0].rows)), tried[0])
             plan = done.plan
             relaxations.append(remark)

@@ -116,9 +116,11 @@ class RulePlanner:
         names = {stem for name in mentions.strengths for stem in words(name)}
         stems = set(words(linked.parsed.keywords))
         explained = sum(stem in names or self._is_label(stem) for stem in stems) / max(len(stems), 1)
-        by_text = max(0.0, 1 - TEXT_LEAD * linked.text_share * query.text_lead)
+        # Without a name all words are left to texts: those of labels ask for none.
+        text_share = linked.text_share if len(linked.entities.rows) else 1 - explained
+        by_text = max(0.0, 1 - TEXT_LEAD * text_share * query.text_lead)
         unread = UNREAD if _has_unread(linked.parsed.included, mentions.named) else 1.0
-        return explained * linked.entities.surest * by_text * unread
+        return explained * (linked.entities.surest or linked.excluded.surest) * by_text * unread
 
     def _is_label(self, stem: str) -> bool:
         return bool(self._relations.forms(stem) or self._types.forms(stem))
@@ -169,9 +171,11 @@ class RulePlanner:
             for name, rows in mentions.excluded.items()
             for reached in self._reached(name, rows, answer_type, mentions)[:1]
         ]
+        # Exclusions alone are a plan where the query mentions how they are related: not in "films other than Speed".
+        is_alone = not mentions.named and bool(exclusions) and min(each.odds for each in exclusions) > 0
         for chosen in product(*options):
             walks = [each.walk for each in chosen if each.walk is not None]
-            ends = [each.rows for each in chosen if each.walk is not None]
+            ends = [self._kb.of_type(answer_type)] if is_alone else [each.rows for each in chosen if each.walk]
             # Exclusions that leave nothing contradict the walks.
             if not len(_meet(ends, np.concatenate([mentions.rows, *(each.rows for each in exclusions)]))):
                 continue

@@ -3,6 +3,7 @@
 import ast
 import csv
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.cli.run import MODEL_HELP
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.plans import Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -21,7 +24,7 @@ from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.node_texts import render
 from kbbench_hf.retrieval.plan_ranker import PlanRanker
 from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
-from kbbench_hf.retrieval.retrievers import IdRetriever, retriever
+from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, retriever
 from tests.unit.retrieval.small_kb import small_kb
 
 PUBLIC_WORKS = Path(__file__).parent / "graph_ranker/knowledge_bases/public_works"
@@ -116,6 +119,8 @@ def test_rules_plan_what_a_query_mentions() -> None:
     assert plan("Which metals do the ores yield that the Hollow Forge smelts?") == two
     without = '"Galena":raw_ore -[^stores]-> workshop & "Salt Kiln":workshop'
     assert not plan("Which workshops store Galena, apart from the Salt Kiln?").startswith(without)
+    assert plan("Which raw ores are not smelted in the Salt Kiln?") == '"Salt Kiln":workshop -[!smelts]-> raw_ore'
+    assert ranker.explain("Find workshops other than the Salt Kiln.", np.array([0])).plans == []
     assert ranker.explain("Find bricks that are baked.", np.array([0])).plans == []
 
 
@@ -129,6 +134,7 @@ def test_rules_plan_what_a_query_mentions() -> None:
         ("I do not know which raw ore yields Lead.", True),
         ("Raw ores that yield Silver and Lead", True),
         ("Raw ores that yield Silver or Lead", False),
+        ("Which raw ores are not smelted in the Salt Kiln?", True),
         ("Raw ores that yield neither Silver nor Lead", False),
     ],
 )
@@ -157,9 +163,45 @@ def test_rules_are_at_least_the_graph_ranker_on_every_kind_of_question() -> None
     assert sum(hits["plan:rules"].values()) >= sum(hits["graph:bm25"].values()) + 5
 
 
-def test_a_plan_ranker_without_a_planner_is_refused_with_what_there_is() -> None:
-    with pytest.raises(UsageError, match="plan:rules, plan:llm:MODEL"):
-        retriever("plan(bm25)", RetrieverContext(small_kb(), Path()))
+def test_words_of_the_schema_are_none_of_texts_where_only_exclusions_are_named() -> None:
+    folder = PUBLIC_WORKS.parent / "food_and_stage"
+    kb = KnowledgeBase.from_tables(folder / "nodes.csv", folder / "edges.csv")
+    ranker = retriever("plan:rules", RetrieverContext(kb, Path()))
+    assert isinstance(ranker, PlanRanker)
+    best = (ranker.explain("Which dishes are not served at Coppermarket Oyster Bar?", np.array([0])).plans or ())[0]
+    assert best.plan == '"Coppermarket Oyster Bar":restaurant -[!^served at]-> dish'
+    assert best.score > 0.5
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("plan(bm25)", "plan:rules, plan:llm:MODEL"),
+        ("plan:RULES", r"Unknown planner 'RULES'.* Did you mean plan:rules\?"),
+        ("plan:rule", r"Did you mean plan:rules\?"),
+        ("plan:rules(bm25,bm25)", r"'plan:rules\(bm25,bm25\)' does not start from one .* plan:rules\(bm25\)"),
+        ("plan:rules(graph(plan:rules))", "does not start from one text ranker"),
+    ],
+)
+def test_a_plan_ranker_of_another_form_is_refused_with_what_there_is(model: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        retriever(model, RetrieverContext(small_kb(), Path()))
+
+
+def test_the_help_of_run_names_every_kind_of_retriever() -> None:
+    kinds = set(RETRIEVERS) - {"knn"}  # a control
+    assert {kind for kind in kinds if not re.search(rf"\b{kind}[:(,]", MODEL_HELP)} == set()
+
+
+def test_no_relaxation_is_taken_twice() -> None:
+    kb = KnowledgeBase.from_arrow(
+        pa.table({"id": [0, 1, 2, 3], "type": ["inn", "inn", "ale", "pie"], "name": ["Oak", "Elm", "Stout", "Leek"],
+                  "text": [""] * 4}),
+        pa.table({"head": [1, 1], "relation": ["sells", "sells"], "tail": [2, 3]}),
+    )  # fmt: skip
+    ranker = PlanRanker(kb, BM25(render(kb, "text")), planner=Written('"Oak":inn -[sells]-> ale'))
+    (plan,) = ranker.explain("What does the Oak sell?", np.array([2])).plans or ()
+    assert plan.relaxations == ["with the type pie"]
 
 
 def test_a_language_model_votes_on_plans_and_responses_that_break_the_schema_are_no_votes() -> None:
