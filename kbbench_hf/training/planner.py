@@ -162,6 +162,22 @@ def chained(one: PlanExample, number: int, simple: PlanExample, rng: Random) -> 
     return one._replace(tokens=(*one.tokens[:entity], *phrase, *one.tokens[entity + 1 :]), types=types, walks=walks)
 
 
+def with_plans_of_others(examples: Sequence[PlanExample], seed: int) -> list[PlanExample]:
+    """Return the questions, each with the plan of another from its own slots: a control that trains as many.
+
+    The other has slots of the same types, unless no other question has, so that the plan can be written.
+    """
+    order = Random(seed).sample(range(len(examples)), len(examples))
+    order.sort(key=lambda n: (examples[n].types, bool(examples[n].tests)))
+    shuffled = [*examples]
+    for own, other in zip(order, [*order[1:], *order[:1]], strict=True):
+        one, taken = examples[own], examples[other]
+        walks = tuple((sign, slot % len(one.types), start, hops) for sign, slot, start, hops in taken.walks)
+        tests = taken.tests if one.tests else ""
+        shuffled[own] = one._replace(answer_type=taken.answer_type, walks=walks, tests=tests)
+    return shuffled
+
+
 def _type_place(tokens: Sequence[str], node_type: str) -> int | None:
     """Return where a question names a type, in the singular or the plural."""
     wanted = [stem(word) for word in node_type.lower().replace("_", " ").split()]
@@ -298,11 +314,18 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
         PlanExample.of(finder.find(text), plan, data.kb) for text, plan in asked if plan and shape(plan) not in held
     ]
     examples = [example for example in found if example]
-    if not examples:
+    if not any(plans):
         raise DataError(
             f"No training question of {spec.benchmark} has a plan; expected a column `plan`. Make questions that have "
             "it: kbbench synthesize"
         )
+    if not examples:
+        raise DataError(
+            f"No training question of {spec.benchmark} names what its plan starts from ({len(found):,} plans); "
+            "expected the names of nodes, as the knowledge base has them. Correct the column `plan`."
+        )
+    if spec.shuffle:
+        examples = with_plans_of_others(examples, spec.seed)
     most_hops = max(walk.count(grammar.TO) for example in examples for *_, walk in example.walks)
     texts = [each.texts for each in augmented(examples, spec.epochs, spec.seed, most_hops)]
     set_seed(spec.seed)

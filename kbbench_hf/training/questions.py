@@ -32,12 +32,11 @@ class SplitQuestions:
     """The plan of each question; "" where the dataset has none."""
 
     def shuffle_answers(self, seed: int) -> "SplitQuestions":
-        """Return the questions with answers and plans permuted, so that none has its own: a control."""
+        """Return the questions with answers permuted, so that none has its own: a control."""
         order = np.random.default_rng(seed).permutation(len(self.texts))
         others = np.empty_like(order)
         others[order] = np.roll(order, 1)
-        answers, plans = ([each[other] for other in others] if each else [] for each in (self.answers, self.plans))
-        return replace(self, answers=answers, plans=plans)
+        return replace(self, answers=[self.answers[other] for other in others])
 
     def known_answers(self, questions: Rows, nodes: Rows) -> NDArray[np.bool_]:
         """Return whether each node answers each question, shape (questions, nodes).
