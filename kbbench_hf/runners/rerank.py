@@ -37,6 +37,8 @@ class Reranked:
     """Queries with several judged candidates that all have the same score: they keep the first ranking."""
     truncated: tuple[int, int, int] = (0, 0, 0)
     """Documents of which a cross-encoder reads only the beginning, all documents, and the characters that it reads."""
+    follows_query: bool = True
+    """Whether the scores of a cross-encoder follow the query in its probe."""
 
     @property
     def warnings(self) -> list[ScoreWarning]:
@@ -46,6 +48,13 @@ class Reranked:
             message = f"{self.n_tied:,} of {n:,} queries keep the first ranking: their candidates have the same score."
             remedy = "Read some replies; use another model, or a higher --depth."
             found.append(ScoreWarning(EQUAL, message, remedy, self.n_tied))
+        if not self.follows_query:
+            message = (
+                "The scores of the cross-encoder do not follow the query: in a probe, a sentence that answers a "
+                "question does not score above an unrelated one."
+            )
+            remedy = "Use a cross-encoder that was trained for re-ranking, whose higher scores are better."
+            found.append(ScoreWarning("scores_ignore_query", message, remedy))
         n_cut, n_documents, limit = self.truncated
         if n_cut:
             message = (
@@ -114,7 +123,7 @@ def rerank_run(
             again = Prompts({f"{key}, try {attempt}": write for key, write in open_ones.items()})
             more, _ = generate_judgements(again, model, folder, **options)
             replies |= {key.partition(", try ")[0]: text for key, text in more.responses().items()}
-    limit = _text_limit(folder, model, collects=how.get("shard") == COLLECT)
+    limit, follows_query = _probe_findings(folder, model, collects=how.get("shard") == COLLECT)
     end_shard(how.get("shard"), folder, generation.summary.n_open)
     scores: dict[str, float | None] = {}
     for key, text in replies.items():
@@ -135,15 +144,18 @@ def rerank_run(
         reranked.append({"id": row["id"], **scored})
     write_json_lines(folder / "predictions.jsonl", reranked)
     n_cut = 0 if limit is None else sum(length > limit for length in lengths.values())
-    return Reranked(generation, n_unread, by_schema, reranked, n_tied, (n_cut, len(lengths), limit or 0))
+    cut = n_cut, len(lengths), limit or 0
+    return Reranked(generation, n_unread, by_schema, reranked, n_tied, cut, follows_query)
 
 
-def _text_limit(folder: Path, model: LanguageModel, *, collects: bool) -> int | None:
-    """Return how many characters a cross-encoder reads of a document, as the run found; None for other models."""
+def _probe_findings(folder: Path, model: LanguageModel, *, collects: bool) -> tuple[int | None, bool]:
+    """Return how many characters a cross-encoder reads of a document (None for others), and if it follows the query."""
     file, limit = folder / "truncation.json", getattr(model, "text_limit", None)
+    facts = {"characters": limit, "follows_query": getattr(model, "follows_query", True)}
     if limit is not None and not collects:
-        write_new(file, json.dumps({"characters": limit}).encode())
-    return int(read_json(file)["characters"]) if file.is_file() else limit
+        write_new(file, json.dumps(facts).encode())
+    stored = read_json(file) if file.is_file() else facts
+    return stored["characters"], stored.get("follows_query", True)  # earlier versions did not store it
 
 
 def _scores(text: str, asking: RerankMethod) -> list[float] | None:

@@ -41,6 +41,8 @@ SAME = 1e-5
 QUESTION = "Which animal lives in the sea?"
 SENTENCES = ("The whale lives in the sea.", "The train leaves at noon.", "A sea is a large body of salt water.")
 """Their scores for `QUESTION` show whether the scores of a server follow the documents."""
+OTHER_QUESTION = "When does the train leave?"
+"""The second sentence answers it, the first one `QUESTION`: scores that ignore the query are wrong for one of them."""
 ROW_BYTES = 1024
 """The longest accepted score with its index, on average, besides a copy of the document."""
 
@@ -250,6 +252,8 @@ class CrossEncoderClient:
         self.base_url, self.model, self.timeout_s = endpoint.base_url, endpoint.model, endpoint.timeout_s
         self.text_limit = MOST_CHARACTERS
         """About how many characters of a document the server reads."""
+        self.follows_query = True
+        """Whether a sentence that answers a question scores above an unrelated one."""
         self._form = ("", "")
 
     async def __aenter__(self) -> Self:
@@ -300,21 +304,22 @@ class CrossEncoderClient:
         if max(abs(one - other) for one, other in zip(scores, turned, strict=True)) > (max(scores) - min(scores)) / 2:
             actual = f"the scores {scores} for texts, and {turned} for the same texts in another order"
             raise _unusable(self.base_url, actual, "scores that follow the texts by their index")
+        other = await self._score(OTHER_QUESTION, SENTENCES[:2])
+        self.follows_query = scores[0] > scores[1] and other[0] < other[1]
         await self._find_text_limit()
 
     async def _find_text_limit(self) -> None:
         """Set `text_limit` from the scores of beginnings of a long text whose end answers the query."""
         filler = " ".join(f"On day {n} the keeper wrote: wind {n % 12}, rain." for n in range(MOST_CHARACTERS // 30))
         text = f"{filler[: MOST_CHARACTERS - 30]} {SENTENCES[0]}"
-        ends = [int(len(text) * 0.8**step) for step in range(20)]
+        ends = [int(len(text) * 0.8**step) for step in range(30)]  # TEI takes 32 texts; the last has 37 characters
         try:
             whole, *parts = await self._score(QUESTION, [text[:end] for end in ends])
         except Failure:  # it refuses long texts, or is slow
             return
-        for end, score in zip(ends[1:], parts, strict=True):
-            if not math.isclose(score, whole, rel_tol=1e-4):
-                break
-            self.text_limit = end
+        equal = [math.isclose(score, whole, rel_tol=1e-4) for score in parts]
+        if not all(equal):  # scores that are all equal tell nothing
+            self.text_limit = ends[equal.index(False)] if equal[0] else self.text_limit
 
     async def complete(
         self, messages: Sequence[Message], max_tokens: int | None = None, *, schema: object = None, **parameters: object

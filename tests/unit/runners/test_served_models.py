@@ -170,7 +170,7 @@ def test_a_served_cross_encoder_orders_the_best_by_its_scores(address: str, form
         sent = {json.dumps(each): each for each in server.payloads if form in each}.values()
         n_sent = len(server.payloads)
         assert reranked(server, tmp_path / "a", extra_body={"raw_scores": True}) == found
-        assert len(server.payloads) - n_sent <= 5, "the probes; no document of the run is sent again"
+        assert len(server.payloads) - n_sent <= 6, "the probes; no document of the run is sent again"
     assert all(each["raw_scores"] and {"temperature", "max_tokens"}.isdisjoint(each) for each in sent)
     score = {(each["query"], text): overlap(each["query"], text) for each in sent for text in each[form]}
     base = [json.loads(line) for line in (tmp_path / "a-base" / "predictions.jsonl").read_text().splitlines()]
@@ -247,6 +247,33 @@ def test_a_refused_request_leaves_its_query_the_first_ranking_and_cut_documents_
     assert "about the first 432 characters" in noted["message"]
     n = sum(len(text) > 432 for text in documents)
     assert n > 0 and f"; {n} of {len(documents)} documents are longer" in noted["message"]
+
+
+@pytest.mark.parametrize(
+    ("score", "codes"),
+    [
+        (overlap, set()),
+        (lambda query, text: -overlap(query, text), {"scores_ignore_query"}),
+        (lambda query, text: float(len(text)), {"scores_ignore_query"}),
+        (lambda query, text: -float(len(text)), {"scores_ignore_query"}),
+        (lambda query, text: 0.5, {"scores_ignore_query", "equal_replies"}),
+    ],
+)
+def test_scores_that_do_not_follow_the_query_are_noted_and_equal_ones_are_no_sign_of_cut_documents(
+    score: Any, codes: set[str], tmp_path: Path
+) -> None:
+    with RerankServer(score=score) as server:
+        for _ in range(2):  # the second time, all scores are known
+            reranked(server, tmp_path / "a", depth=20)
+            noted = json.loads((tmp_path / "a" / "run.json").read_bytes())["warnings"]
+            probed = {"scores_ignore_query", "truncated_texts", "equal_replies"}
+            assert {each["code"] for each in noted} & probed == codes
+
+
+def test_a_server_that_reads_little_is_no_server_of_equal_scores(tmp_path: Path) -> None:
+    with RerankServer(score=overlap, most_characters=100) as server:
+        reranked(server, tmp_path / "a")
+    assert 90 <= json.loads((tmp_path / "a" / "truncation.json").read_bytes())["characters"] <= 125
 
 
 def test_shards_of_a_cross_encoder_make_the_run_of_one_process(tmp_path: Path) -> None:
