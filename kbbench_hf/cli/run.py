@@ -140,7 +140,7 @@ def _submit_shards(options: dict[str, Any], slurm: dict[str, Any], *, dry: bool,
         echo(f"Submitted {first}job {jobs[-1]}, which collects {out}. Logs: {run.logs}")
         echo("If shards do not end, the same command submits these again.")
     else:
-        echo(f"All {run.n_shards} shards of {out} have ended, and are collected. Nothing is submitted.")
+        echo(f"All shards of {out} have ended, and are collected. Nothing is submitted.")
 
 
 def _served_model(options: "RunOptions") -> str:

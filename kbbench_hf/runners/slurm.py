@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from kbbench_hf.errors import BusyError, KBBenchError, UsageError
-from kbbench_hf.files.shards import Shard, has_ended
+from kbbench_hf.files.shards import Shard, has_ended, newest_claims
 
 MOST_RESTARTS = 100
 """A task that its time limit stops so often is not started again: perhaps its model cannot load within the limit."""
@@ -81,9 +81,15 @@ class SlurmRun:
         return self.out.absolute() / "slurm"
 
     def open_shards(self) -> list[int]:
-        """Return the numbers of the shards that have not ended."""
-        shards = (Shard(number, self.n_shards) for number in range(1, self.n_shards + 1))
-        return [shard.number for shard in shards if not has_ended(self.out, shard)]
+        """Return the numbers of the shards that have not ended; none of a collected run, whatever its shards were."""
+        if (self.out / "result.json").is_file():
+            counts = {shard.count for shard in newest_claims(self.out)}
+            if not all(self._open_shards(n) for n in counts):
+                return []
+        return self._open_shards(self.n_shards)
+
+    def _open_shards(self, count: int) -> list[int]:
+        return [number for number in range(1, count + 1) if not has_ended(self.out, Shard(number, count))]
 
     def array_script(self) -> str:
         """Return the script of an array job: a task for each shard that has not ended."""
