@@ -151,7 +151,7 @@ def rerank_run(
 def _probe_findings(folder: Path, model: LanguageModel, *, collects: bool) -> tuple[int | None, bool]:
     """Return how many characters a cross-encoder reads of a document (None for others), and if it follows the query."""
     file, limit = folder / "truncation.json", getattr(model, "text_limit", None)
-    facts = {"characters": limit, "follows_query": getattr(model, "follows_query", True)}
+    facts: Row = {"characters": limit, "follows_query": getattr(model, "follows_query", True)}
     if limit is not None and not collects:
         write_new(file, json.dumps(facts).encode())
     stored = read_json(file) if file.is_file() else facts
