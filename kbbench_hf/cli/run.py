@@ -28,7 +28,7 @@ plan:rules; trained ones: plan:DIR, qagnn:DIR or fuse:DIR; published ones: vss:M
 choose the node text that it reads, as in bm25@text=compact,relations=no: text is official, compact, clean, named,
 name or text; relations is yes or no. A search engine: search:URL. Or a local language model: hf:MODEL, hf:FOLDER or
 hf:FILE.gguf. Or with --base-url the name of a model behind an API; not needed if the API has only one; for a
-retriever, its embedding model is behind the API."""
+retriever, its embedding model is there."""
 
 
 @click.command(cls=RunCommand)

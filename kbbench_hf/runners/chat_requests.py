@@ -136,7 +136,8 @@ class RequestSender:
         if not self._stopping.is_set():
             if (left := self._waits_until - now) > _LONG_S:
                 return f"waiting: rate limit, {left:,.0f} s more"
-            if self._silent_since is None or (silent := now - self._silent_since) <= _LONG_S:
+            since = self._silent_since  # read once: another thread reports this
+            if since is None or (silent := now - since) <= _LONG_S:
                 return ""
             ends = f"; the run stops after {self._most_silent_s:,.0f} s" if math.isfinite(self._timeout_s) else ""
             return f"waiting: no response yet after {silent:,.0f} s (timeouts: {self._n_silent}){ends}"

@@ -122,6 +122,7 @@ def generate(
             used.add(outcome)
 
     with _interruptible(), Journal(folder, rank if shard is None else shard, observe=observe) as journal:
+        journal.heartbeat.abilities = (PAUSE, CONCURRENCY) if chat else (PAUSE,)
         if not collects:
             journal.heartbeat.start()
         budget = Budget(max_requests, max_cost, price, used.n_requests, used.cost or 0.0, shard)
@@ -140,7 +141,6 @@ def generate(
         with progress(title, n_jobs, show=show and writes, heartbeat=journal.heartbeat, counts=True) as advance:
             if chat:
                 sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
-                journal.heartbeat.more = functools.partial(_report, sender, meter)
                 limit = sender.gate.timeouts
             if collects:
                 name = identity.recall(model)
@@ -326,6 +326,7 @@ async def _generate_by_chat(
         if hasattr(sender.model, "__aenter__"):
             await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], sender.model))
         meter.pace = sender.pace
+        journal.heartbeat.more = functools.partial(_report, sender, meter)
         stack.enter_context(_steered(sender, journal.heartbeat))
         await stack.enter_async_context(showing(meter, advance, functools.partial(_status, sender, journal.heartbeat)))
         await sender.recognize()
@@ -354,8 +355,7 @@ def _report(sender: "RequestSender", meter: Meter) -> dict[str, object]:
     """Return what the heartbeat tells of requests to a server."""
     price = None if meter.price is None else asdict(meter.price)
     counts = {"n_done": meter.n_done, "under_way": sender.n_open, "concurrency": sender.gate.most}
-    now = {"note": sender.status(), "paused": sender.gate.is_paused}
-    return {**counts, **now, "price": price, "abilities": (PAUSE, CONCURRENCY)}
+    return {**counts, "note": sender.status(), "paused": sender.gate.is_paused, "price": price}
 
 
 @contextmanager

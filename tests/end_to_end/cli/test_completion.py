@@ -21,7 +21,7 @@ OFFERED = {
     "kbbench score a.jsonl --benchmark no-such --mode ": "",
     "kbbench run mini-sk": "mini-ska",
     "kbbench run mini-text2kg --prompt ": "current as_written short",
-    "kbbench run mini-text2kg --par": "--parser",
+    "kbbench run mini-text2kg --par": "--parser --partition",
     "kbbench build stark-prime --configs qu": "queries",
     "kbbench publish leader": "leaderboard",
     "kbbench list my-": "my-kb",

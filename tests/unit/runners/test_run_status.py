@@ -113,7 +113,7 @@ def test_a_run_is_paused_resumed_and_given_another_concurrency(
         write_control(folder, paused=True)
         until(lambda: status_of(folder).state == "paused" and not status_of(folder).under_way)
         n = len(server.times)
-        time.sleep(0.3)
+        time.sleep(1.2)  # longer than the bar takes to show why nothing is sent
         until(lambda: status_of(folder).n_done == n - 1)  # one is the canary
         assert len(server.times) == n
         assert server.peak == 2
