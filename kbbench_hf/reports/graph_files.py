@@ -53,8 +53,8 @@ def write_graph_files(benchmark: str, out: Path) -> list[str]:
                 (folder / part / name).mkdir(parents=True)
             for split, examples in splits.items():
                 rows = examples.rows
-                asked = ({"query_id": r["id"], "query": r["query"], "corpus_dir": f"corpus/{name}"} for r in rows)
-                write_json_lines(folder / "public" / name / f"{split}.jsonl", asked)
+                queries = ({"query_id": r["id"], "query": r["query"], "corpus_dir": f"corpus/{name}"} for r in rows)
+                write_json_lines(folder / "public" / name / f"{split}.jsonl", queries)
                 gold = ({"query_id": row["id"], "answer_ids": list(row["answer_ids"])} for row in rows)
                 write_json_lines(folder / "private" / name / f"{split}.jsonl", gold)
             lines += [f"public/{name}: queries of {', '.join(splits)}", f"private/{name}: their gold answers"]

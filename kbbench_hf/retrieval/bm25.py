@@ -128,9 +128,9 @@ def _count_words(texts: Iterable[str]) -> _WordCounts:
     texts = iter(texts)
     lengths, sizes, parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
     while some := list(islice(texts, PART)):  # bm25s counts text by text, which takes twice the time
-        found = [list(map(numbers.__getitem__, _terms(text))) for text in some]
-        owners = np.repeat(np.arange(len(some)), list(map(len, found)))
-        words = np.fromiter(chain.from_iterable(found), np.int64, len(owners))
+        of_texts = [list(map(numbers.__getitem__, _terms(text))) for text in some]
+        owners = np.repeat(np.arange(len(some)), list(map(len, of_texts)))
+        words = np.fromiter(chain.from_iterable(of_texts), np.int64, len(owners))
         owners, words = owners[words >= n_stop], words[words >= n_stop] - n_stop
         pairs, times = np.unique(owners * len(numbers) + words, return_counts=True)
         lengths.append(np.bincount(owners, minlength=len(some)))

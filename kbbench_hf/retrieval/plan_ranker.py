@@ -123,14 +123,14 @@ class PlanRanker(GraphRanker):
 
     def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
         parsed = super()._parsed(queries)
-        asked = [self._query(query, *each) for query, each in zip(queries, parsed, strict=True)]
+        to_plan = [self._query(query, *each) for query, each in zip(queries, parsed, strict=True)]
         plans = [
             [self._execute(each, query.linked) for each in candidates]
-            for query, candidates in zip(asked, self._planner.plans(asked), strict=True)
+            for query, candidates in zip(to_plan, self._planner.plans(to_plan), strict=True)
         ]
         self._executed = dict(zip(queries, plans, strict=True))  # of these queries alone: `explain` needs them again
         return [
-            (linked._replace(planned=self._planned(each)), text)
+            (linked._replace(planned=self._score_answers(each)), text)
             for each, (linked, text) in zip(plans, parsed, strict=True)
         ]
 
@@ -194,7 +194,7 @@ class PlanRanker(GraphRanker):
                     to_other = replace(walk, hops=(*before, replace(last, node_type=hop.node_type)))
                     yield Plan(hop.node_type, (to_other,), (), plan.text), f"with the type {hop.node_type}"
 
-    def _planned(self, plans: Sequence[ExecutedPlan]) -> SparseScores:
+    def _score_answers(self, plans: Sequence[ExecutedPlan]) -> SparseScores:
         """Return the scores of the answers of all plans; none where these are not sure."""
         rows = np.concatenate([np.zeros(0, np.int64), *(each.execution.rows for each in plans)])
         scores = np.repeat([each.score for each in plans], [len(each.execution.rows) for each in plans])

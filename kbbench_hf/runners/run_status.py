@@ -174,8 +174,8 @@ class StatusReader:
             batch = settings.get("batch", 32)
             status.n_done = sum(min(batch, settings["n_examples"] - int(str(key))) for key in done)
         elif any(each.has_turns for each in counts):  # which conversations have ended, their processes alone know
-            told = [each.n_done for each in status.processes if each.n_done is not None]
-            status.n_done = status.n_total if finished else sum(told) if told else None
+            reported = [each.n_done for each in status.processes if each.n_done is not None]
+            status.n_done = status.n_total if finished else sum(reported) if reported else None
         n_damaged = sum(each.n_damaged for each in counts)
         status.note = f"{n_damaged:,} damaged lines" if n_damaged else ""
         if not counts and not status.processes:  # predictions that were copied

@@ -85,10 +85,10 @@ class PlanExample(NamedTuple):
     @classmethod
     def of(cls, query: SlottedQuery, plan: Plan, kb: KnowledgeBase) -> "PlanExample | None":
         """Return the example of a question; None where its plan needs what has no slot."""
-        named = [set(zip(kb.names(rows), kb.types(rows), strict=True)) for rows in query.entities]
+        names = [set(zip(kb.names(rows), kb.types(rows), strict=True)) for rows in query.entities]
         walks = []
         for walk in plan.walks:
-            slot = next((n for n, each in enumerate(named) if (walk.topic, walk.start_type) in each), None)
+            slot = next((n for n, each in enumerate(names) if (walk.topic, walk.start_type) in each), None)
             if slot is None or any(hop.negated for hop in walk.hops[:-1]):
                 return None
             hops = (
@@ -115,12 +115,14 @@ class PlanExample(NamedTuple):
         """What the model reads, and what it writes; slots are numbered in the order of the question."""
         order = sorted(range(len(self.types)), key=lambda n: self.tokens.index(ENTITY[n]))
         new = {ENTITY[old]: ENTITY[n] for n, old in enumerate(order)}
-        asked = grammar.prompt(" ".join(new.get(each, each) for each in self.tokens), [self.types[n] for n in order])
+        model_input = grammar.prompt(
+            " ".join(new.get(each, each) for each in self.tokens), [self.types[n] for n in order]
+        )
         walks = sorted((w[0] == grammar.NOT, order.index(w[1]), *w[2:], w[0]) for w in self.walks)
         spelled = "".join(f"{sign}{ENTITY[slot]}{start}{hops}" for _, slot, start, hops, sign in walks)
-        return asked, f"{self.answer_type}{spelled}{self.tests}{grammar.END}"
+        return model_input, f"{self.answer_type}{spelled}{self.tests}{grammar.END}"
 
-    def renumbered(self, start: int) -> "PlanExample":
+    def renumber_slots(self, start: int) -> "PlanExample":
         """Return the example with its slots numbered from `start` on."""
         new = {ENTITY[n]: ENTITY[n + start] for n in range(len(self.types))}
         walks = tuple((sign, slot + start, first, hops) for sign, slot, first, hops in self.walks)
@@ -132,7 +134,7 @@ class PlanExample(NamedTuple):
         return len(self.types) == len(self.walks) == 1 and not self.tests and self.walks[0][0] == grammar.WALK
 
 
-def joined(one: PlanExample, simple: PlanExample) -> PlanExample | None:
+def join_examples(one: PlanExample, simple: PlanExample) -> PlanExample | None:
     """Return a question that asks for what two ask for; None where they do not begin alike, up to the type."""
     pairs = zip(one.tokens, simple.tokens, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -140,12 +142,12 @@ def joined(one: PlanExample, simple: PlanExample) -> PlanExample | None:
     starts = one.tokens[:shared]
     if is_same or one.tests or ENTITY[0] in starts or _type_place(starts, one.answer_type) is None:
         return None
-    other = simple.renumbered(len(one.types))
+    other = simple.renumber_slots(len(one.types))
     tokens = (*_without_mark(one.tokens), "and", *other.tokens[shared:])
     return one._replace(tokens=tokens, types=one.types + other.types, walks=one.walks + other.walks)
 
 
-def chained(one: PlanExample, number: int, simple: PlanExample, rng: Random) -> PlanExample | None:
+def chain_examples(one: PlanExample, number: int, simple: PlanExample, rng: Random) -> PlanExample | None:
     """Return a question in which what a simple one asks for takes the place of a walk's entity; None if it has none."""
     sign, slot, start, hops = one.walks[number]
     ((_, _, first, before),) = simple.walks
@@ -162,7 +164,7 @@ def chained(one: PlanExample, number: int, simple: PlanExample, rng: Random) -> 
     return one._replace(tokens=(*one.tokens[:entity], *phrase, *one.tokens[entity + 1 :]), types=types, walks=walks)
 
 
-def with_plans_of_others(examples: Sequence[PlanExample], seed: int) -> list[PlanExample]:
+def shuffle_plans(examples: Sequence[PlanExample], seed: int) -> list[PlanExample]:
     """Return the questions, each with the plan of another from its own slots: a control that trains as many.
 
     The other has slots of the same types, unless no other question has, so that the plan can be written.
@@ -189,7 +191,7 @@ def _without_mark(tokens: tuple[str, ...]) -> tuple[str, ...]:
     return (*tokens[:-1], *filter(None, [tokens[-1].rstrip("?.")]))
 
 
-def augmented(examples: Sequence[PlanExample], epochs: int, seed: int, most_hops: int) -> Iterator[PlanExample]:
+def augment_examples(examples: Sequence[PlanExample], epochs: int, seed: int, most_hops: int) -> Iterator[PlanExample]:
     """Yield the examples of all epochs, in the order of training."""
     rng = Random(seed)
     simple: dict[str, list[PlanExample]] = defaultdict(list)
@@ -199,35 +201,35 @@ def augmented(examples: Sequence[PlanExample], epochs: int, seed: int, most_hops
     for _ in range(epochs):
         for example in rng.sample(examples, len(examples)):
             for _ in range(rng.choice(COMPOSED)):
-                example = _composed(example, simple, most_hops, rng)
+                example = _compose(example, simple, most_hops, rng)
             if rng.random() < WITH_NOISE:
                 tokens = (each for each in example.tokens if each.startswith("<") or rng.random() >= MISSING)
                 example = example._replace(tokens=tuple(tokens))
             yield example
 
 
-def _composed(one: PlanExample, simple: dict[str, list[PlanExample]], most_hops: int, rng: Random) -> PlanExample:
+def _compose(one: PlanExample, simple: dict[str, list[PlanExample]], most_hops: int, rng: Random) -> PlanExample:
     """Return an example made of this one and a simple one; itself where no other fits."""
     number, made = rng.randrange(len(one.walks)), None
     _, _, start, hops = one.walks[number]
     if rng.random() < JOINED and len(one.walks) < grammar.MOST_WALKS and len(one.types) < grammar.MOST_SLOTS:
         tried = rng.sample(own, min(MOST_TRIED, len(own))) if (own := simple[one.answer_type]) else []
-        made = next(filter(None, (joined(one, each) for each in tried)), None)
+        made = next(filter(None, (join_examples(one, each) for each in tried)), None)
     elif simple[start] and hops.count(grammar.TO) < most_hops:
         other = rng.choice(simple[start])
         if (hops + other.walks[0][3]).count(grammar.TO) <= most_hops:
-            made = chained(one, number, other, rng)
+            made = chain_examples(one, number, other, rng)
     return made or one
 
 
-def shape(plan: Plan) -> str:
+def plan_shape(plan: Plan) -> str:
     """Return the shape of a plan: its walks without names, tests and texts."""
     return " & ".join(sorted(str(Plan(plan.answer_type, (replace(walk, topic=""),))) for walk in plan.walks))
 
 
-def shape_of(plan: str) -> str:
+def parse_shape(plan: str) -> str:
     """Return the shape of a plan as a dataset has it; "" for none."""
-    return shape(Plan.parse(plan)) if plan else ""
+    return plan_shape(Plan.parse(plan)) if plan else ""
 
 
 def held_out_shapes(plans: Sequence[Plan], share: float, seed: int) -> set[str]:
@@ -237,8 +239,8 @@ def held_out_shapes(plans: Sequence[Plan], share: float, seed: int) -> set[str]:
     >>> held_out_shapes(plans, 1.0, 0)
     set()
     """
-    hops = {shape(plan): {hop for walk in plan.walks for hop in walk.hops} for plan in plans}
-    several = sorted(shape(plan) for plan in plans if sum(len(walk.hops) for walk in plan.walks) > 1)
+    hops = {plan_shape(plan): {hop for walk in plan.walks for hop in walk.hops} for plan in plans}
+    several = sorted(plan_shape(plan) for plan in plans if sum(len(walk.hops) for walk in plan.walks) > 1)
     order = sorted(dict.fromkeys(several), key=lambda each: crc32(f"{seed}/{each}".encode()))
     held: set[str] = set()
     for each in order:
@@ -255,7 +257,7 @@ def new_model(texts: Sequence[str]) -> tuple[Any, Any]:
 
     own = Tokenizer(models.BPE(unk_token=grammar.PAD))
     own.normalizer, own.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    special = [*grammar.SIGNS, *ENTITY, *VALUE]
+    special = grammar.SPECIAL
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
     own.train_from_iterator(texts, trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, eos_token=grammar.END, pad_token=grammar.PAD)
@@ -282,7 +284,7 @@ def load_base(base: str, texts: Sequence[str]) -> tuple[Any, Any]:
         tokenizer, model = AutoTokenizer.from_pretrained(base), AutoModelForCausalLM.from_pretrained(base)
     except (OSError, ValueError) as error:
         raise unloadable(base, error) from error
-    signs = [*grammar.SIGNS, *ENTITY, *VALUE]
+    signs = grammar.SPECIAL
     tokenizer.add_special_tokens({"eos_token": grammar.END, "pad_token": grammar.PAD})
     tokenizer.add_tokens(signs, special_tokens=True)
     model.resize_token_embeddings(len(tokenizer))
@@ -308,12 +310,14 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
         raise UsageError(f"{group().size} processes; expected one for --method plan. Leave torchrun out.")
     finder = SlotFinder(data.kb)
     plans = [Plan.parse(plan) if plan else None for plan in data.train.plans]
-    held = held_out_shapes([plan for plan in plans if plan], spec.held_out, spec.seed)
-    asked = zip(data.train.texts, plans, strict=True)
-    found = [
-        PlanExample.of(finder.find(text), plan, data.kb) for text, plan in asked if plan and shape(plan) not in held
+    held_out = held_out_shapes([plan for plan in plans if plan], spec.held_out, spec.seed)
+    pairs = zip(data.train.texts, plans, strict=True)
+    possible = [
+        PlanExample.of(finder.find(text), plan, data.kb)
+        for text, plan in pairs
+        if plan and plan_shape(plan) not in held_out
     ]
-    examples = [example for example in found if example]
+    examples = [example for example in possible if example]
     if not any(plans):
         raise DataError(
             f"No training question of {spec.benchmark} has a plan; expected a column `plan`. Make questions that have "
@@ -321,13 +325,13 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
         )
     if not examples:
         raise DataError(
-            f"No training question of {spec.benchmark} names what its plan starts from ({len(found):,} plans); "
+            f"No training question of {spec.benchmark} names what its plan starts from ({len(possible):,} plans); "
             "expected the names of nodes, as the knowledge base has them. Correct the column `plan`."
         )
     if spec.shuffle:
-        examples = with_plans_of_others(examples, spec.seed)
+        examples = shuffle_plans(examples, spec.seed)
     most_hops = max(walk.count(grammar.TO) for example in examples for *_, walk in example.walks)
-    texts = [each.texts for each in augmented(examples, spec.epochs, spec.seed, most_hops)]
+    texts = [each.texts for each in augment_examples(examples, spec.epochs, spec.seed, most_hops)]
     set_seed(spec.seed)
     model, tokenizer = load_base(spec.base, [text for example in examples for text in example.texts])
     encode = grammar.encoder(tokenizer)
@@ -349,21 +353,21 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
     model = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    settings = {"max_hops": most_hops, "held_out": sorted(held), "n_examples": len(examples)}
+    settings = {"max_hops": most_hops, "held_out": sorted(held_out), "n_examples": len(examples)}
     write_text(folder / PLAN, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
     generator = PlanGenerator(model, tokenizer, data.kb, most_hops, finder)
-    return bar.log(trainer.state, [])._replace(exact_match=exact_match(generator, data.validation, held))
+    return bar.log(trainer.state, [])._replace(exact_match=exact_match(generator, data.validation, held_out))
 
 
 def exact_match(generator: PlanGenerator, questions: SplitQuestions, held_out: Collection[str]) -> dict[str, float]:
     """Return the share of questions whose best plan is the gold plan: of all, of trained shapes, and of others."""
-    asked = [pair for pair in zip(questions.texts, questions.plans, strict=True) if pair[1]][:MOST_EVALUATED]
-    written = generator.plans_of([generator.finder.find(text) for text, _ in asked])
+    pairs = [pair for pair in zip(questions.texts, questions.plans, strict=True) if pair[1]][:MOST_EVALUATED]
+    candidates = generator.plans_of([generator.finder.find(text) for text, _ in pairs])
     right: dict[str, list[bool]] = defaultdict(list)
-    for (_, gold), plans in zip(asked, written, strict=True):
+    for (_, gold), plans in zip(pairs, candidates, strict=True):
         is_right = bool(plans) and _canonical(plans[0].plan) == _canonical(Plan.parse(gold))
         right["all"].append(is_right)
-        right["shape not in training" if shape_of(gold) in held_out else "shape in training"].append(is_right)
+        right["shape not in training" if parse_shape(gold) in held_out else "shape in training"].append(is_right)
     return {part: sum(each) / len(each) for part, each in right.items()}
 
 
@@ -375,8 +379,8 @@ class GoldPlans:
 
     def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
         """Return the plan of each query."""
-        found = (self.plan_of.get(query.text) for query in queries)
-        return [[PlanCandidate(plan, 1.0)] if plan else [] for plan in found]
+        plans = (self.plan_of.get(query.text) for query in queries)
+        return [[PlanCandidate(plan, 1.0)] if plan else [] for plan in plans]
 
 
 class GoldSlots(SlotFinder):
@@ -389,12 +393,12 @@ class GoldSlots(SlotFinder):
     def mentions(self, query: str) -> list[tuple[int, int, Rows]]:
         """Return the mentions that the plan starts from."""
         wanted = {(walk.topic, walk.start_type) for walk in self.plan_of[query].walks}
-        kept = []
+        gold_mentions = []
         for start, stop, rows in super().mentions(query):
             names = zip(self.kb.names(rows), self.kb.types(rows), strict=True)
             if any(own := [each in wanted for each in names]):
-                kept.append((start, stop, rows[np.array(own)]))
-        return kept
+                gold_mentions.append((start, stop, rows[np.array(own)]))
+        return gold_mentions
 
 
 def rank_oracles(folder: Path, data: TrainingData) -> dict[str, Scores]:
@@ -412,8 +416,8 @@ def rank_oracles(folder: Path, data: TrainingData) -> dict[str, Scores]:
     results = {}
     for name, planner in oracles.items():
         ranker = build_graph(parse(UNPLANNED), context, partial(PlanRanker, planner=planner))
-        found = ranker.search(questions.texts, MOST_RANKED).ids
-        places = [np.flatnonzero(np.isin(row, own)) for row, own in zip(found, questions.answers, strict=True)]
+        rankings = ranker.search(questions.texts, MOST_RANKED).ids
+        places = [np.flatnonzero(np.isin(row, own)) for row, own in zip(rankings, questions.answers, strict=True)]
         results[name] = np.array([1 / (1 + each[0]) if len(each) else 0.0 for each in places])
     return results
 

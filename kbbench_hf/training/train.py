@@ -175,10 +175,10 @@ def _train_and_evaluate(
 
 def _scores_by_shape(folder: Path, data: TrainingData, result: Result) -> dict[str, dict[str, Estimate]]:
     """Return the scores of the questions whose shape of plan was, and was not, in training."""
-    from kbbench_hf.training.planner import shape_of
+    from kbbench_hf.training.planner import parse_shape
 
     held = read_json(folder / PLAN)["held_out"]
-    unseen = np.array([shape_of(plan) in held for plan in data.validation.plans], bool)
+    unseen = np.array([parse_shape(plan) in held for plan in data.validation.plans], bool)
     parts = {"shape in training": ~unseen, "shape not in training": unseen}
     return {
         name: {metric: estimate(values[own]) for metric, values in result.values.items()}

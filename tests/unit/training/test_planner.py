@@ -19,7 +19,15 @@ from kbbench_hf.retrieval.plan_generator import PlanGrammar, SlotFinder, Slotted
 from kbbench_hf.runners import ranking
 from kbbench_hf.training import planner
 from kbbench_hf.training.controls import controls
-from kbbench_hf.training.planner import PlanExample, augmented, chained, held_out_shapes, joined, new_model, shape_of
+from kbbench_hf.training.planner import (
+    PlanExample,
+    augment_examples,
+    chain_examples,
+    held_out_shapes,
+    join_examples,
+    new_model,
+    parse_shape,
+)
 from kbbench_hf.training.questions import load_training_data
 from kbbench_hf.training.train import train
 from tests.unit.training.worlds import build_world, weights
@@ -103,7 +111,7 @@ def test_every_plan_that_can_be_written_is_valid(there: KnowledgeBase) -> None:
         starts = [(walk.topic, walk.start_type) for walk in state.plan.walks]
         assert {*starts} <= names and len({*starts}) == len(starts)
         assert set(state.plan.text.split("; ")) <= {"", "old kites", "7"}
-        shapes.add(planner.shape(state.plan))
+        shapes.add(planner.plan_shape(state.plan))
     assert len(shapes) > 50
     assert grammar.start(SlottedQuery("no entity", (), ())) == ()
 
@@ -112,18 +120,18 @@ def test_questions_are_joined_and_chained_with_their_plans(there: KnowledgeBase)
     one = example(there, "Which people live in Elm Row?", '"Elm Row":street -[^lives in]-> person')
     other = example(there, "Which people are in Kite Society?", '"Kite Society":club -[^member of]-> person')
     club = example(there, "Find the clubs that meet in Ash Row.", '"Ash Row":street -[^meets in]-> club')
-    both = joined(one, other)
+    both = join_examples(one, other)
     assert both is not None
     asked, plan = both.texts
     assert asked.startswith("which people live in <e1> and are in <e2> ?<types><e1>street<e2>club")
     assert plan.count("<walk>") == 2
-    made = chained(other, 0, club, Random(0))
+    made = chain_examples(other, 0, club, Random(0))
     assert made is not None
     asked, plan = made.texts
     assert asked.startswith("which people are in the clubs that meet in <e1> ?<types><e1>street<plan>")
     assert plan == "person<walk><e1>street<in>meets in<to>club<in>member of<to>person<end>"
-    assert joined(one, club) is None is chained(other, 0, one, Random(0))
-    again = [list(augmented([one, other, club], 5, 3, 2)) for _ in range(2)]
+    assert join_examples(one, club) is None is chain_examples(other, 0, one, Random(0))
+    again = [list(augment_examples([one, other, club], 5, 3, 2)) for _ in range(2)]
     assert again[0] == again[1] and len(again[0]) == 15
 
 
@@ -131,7 +139,7 @@ def test_a_control_trains_every_question_with_the_plan_of_another(there: Knowled
     rows = load_training_data("town-questions").train
     own = [example(there, question, plan) for question, plan in zip(rows.texts, rows.plans, strict=True)]
     for seed in range(3):
-        others = planner.with_plans_of_others(own, seed)
+        others = planner.shuffle_plans(own, seed)
         assert [each.tokens for each in others] == [each.tokens for each in own]
         assert all(slot < len(each.types) for each in others for _, slot, *_ in each.walks)
         starts = [start in each.types[slot] for each in others for _, slot, start, _ in each.walks]
@@ -142,7 +150,7 @@ def test_a_control_trains_every_question_with_the_plan_of_another(there: Knowled
 def test_shapes_are_held_out_only_where_their_hops_are_in_others(there: KnowledgeBase) -> None:
     plans = [Plan.parse(plan) for plan in load_training_data("town-questions").train.plans]
     held = held_out_shapes(plans, 1.0, 0)
-    left = {hop for plan in plans if planner.shape(plan) not in held for walk in plan.walks for hop in walk.hops}
+    left = {hop for plan in plans if planner.plan_shape(plan) not in held for walk in plan.walks for hop in walk.hops}
     assert held and left == {hop for plan in plans for walk in plan.walks for hop in walk.hops}
     assert all(shape.count("-[") > 1 for shape in held)
     assert held_out_shapes(plans, 0.5, 0) != held_out_shapes(plans, 0.5, 1) and held_out_shapes(plans, 0, 0) == set()
@@ -161,7 +169,7 @@ def test_a_planner_learns_plans_and_ranks_by_its_folder_beside_controls(there: K
     assert exact["all"] > 0.6
     assert {"shape in training", "shape not in training"} < exact.keys() | done.facts["validation"].keys()
     held = read_json(tmp_path / "m/plan.json")["held_out"]
-    assert held and not {*held} - {shape_of(plan) for plan in load_training_data("town-questions").train.plans}
+    assert held and not {*held} - {parse_shape(plan) for plan in load_training_data("town-questions").train.plans}
     assert "Plan exact match: " in (tmp_path / "m/README.md").read_text()
     found = done.facts["validation"]
     assert found["all"]["hit_at_1"]["value"] > found["without plans, graph:bm25"]["hit_at_1"]["value"]
