@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kbbench_hf.errors import BusyError, KBBenchError
-from kbbench_hf.files.heartbeat import Heartbeat
+from kbbench_hf.files.heartbeat import PAUSE, Heartbeat
 from kbbench_hf.files.shards import Claim, Shard, await_journals, check_claims
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Journal:
     or altered are left out and counted in `n_damaged`.
 
     `shard` is the rank of this process in a group, whose file is locked, or a `Shard`, which needs no lock: each start
-    has a new file, made with its first record.
+    has a new file, made with its first record. `abilities` are what `kbbench status` may ask of this process.
 
     Raises:
         BusyError: another live process writes this shard; the message has its process id. A dead one's lock or claim is
@@ -58,7 +58,13 @@ class Journal:
     (True, ['42'])
     """
 
-    def __init__(self, folder: Path, shard: int | Shard = 0, observe: Callable[[Record], object] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        shard: int | Shard = 0,
+        observe: Callable[[Record], object] | None = None,
+        abilities: tuple[str, ...] = (PAUSE,),
+    ) -> None:
         self.folder = folder
         self.n_damaged = 0
         self._done: dict[str, _Place] = {}
@@ -72,7 +78,7 @@ class Journal:
         if isinstance(shard, Shard):
             self._shard = shard.file_name()
             if shard.number:
-                self._lock = Claim(folder, shard, _shard_name(self._shard, "jsonl"))
+                self._lock = Claim(folder, shard, _shard_name(self._shard, "jsonl"), abilities)
                 self.heartbeat = self._lock.heartbeat
                 self._lock.await_journals()
             else:
@@ -84,6 +90,7 @@ class Journal:
             self.heartbeat = Heartbeat(folder, folder / f"progress{self._shard and '.'}{self._shard}.json")
             self._file = (folder / _shard_name(self._shard, "jsonl")).open("a+b", buffering=0)
             self._size = _drop_torn_tail(self._file)
+        self.heartbeat.abilities = abilities
         self.reload(observe)
 
     def reload(self, observe: Callable[[Record], object] | None = None) -> None:

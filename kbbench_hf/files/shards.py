@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
 from kbbench_hf.errors import BusyError, KBBenchError, UsageError
-from kbbench_hf.files.heartbeat import Heartbeat, bytes_of, is_alive, read_report
+from kbbench_hf.files.heartbeat import PAUSE, Heartbeat, bytes_of, is_alive, read_report
 
 STALE_S = 20.0
 """A claim that has not changed for so long is taken over; NFS caches attributes for some seconds."""
@@ -180,7 +180,7 @@ class Claim:
         BusyError: another process runs this shard, or one of a division into another number of shards.
     """
 
-    def __init__(self, folder: Path, shard: Shard, journal: str = "") -> None:
+    def __init__(self, folder: Path, shard: Shard, journal: str = "", abilities: tuple[str, ...] = (PAUSE,)) -> None:
         self._folder, self._shard, self._number, self.lost = folder, shard, 0, False
         while True:
             newest = newest_claims(folder)
@@ -190,7 +190,7 @@ class Claim:
             self._number = 1 + newest.get(shard, 0)
             before, file = (claim_file(folder, shard, number) for number in (self._number - 1, self._number))
             self.heartbeat = Heartbeat(folder, file, before=before, is_claim=True)
-            self.heartbeat.journal = {"journal": journal, "size": 0}
+            self.heartbeat.journal, self.heartbeat.abilities = {"journal": journal, "size": 0}, abilities
             with suppress(FileExistsError), file.open("xb") as sink:  # a listing may lack the newest claim
                 sink.write(self.heartbeat.content())
                 break

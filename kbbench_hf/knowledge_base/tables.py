@@ -193,7 +193,7 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
             f"{n_empty} nodes have no id, the first in row {pc.index(empty, True).as_py() + 1}; expected an id for "
             "each. Fill in the column 'id'."
         )
-    if pc.count_distinct(ids).as_py() < len(ids):
+    if len(pc.unique(ids)) < len(ids):
         counts = pc.value_counts(ids)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
         raise DataError(
@@ -256,11 +256,43 @@ def _rows_of_ends(column: pa.ChunkedArray, ids: pa.Array) -> tuple[NDArray[np.in
         values = _as_ids(without_zeros(named))
     if values.type != ids.type:
         values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
-    if is_dense(ids) and not values.null_count:
-        numbers = numpy_numbers(values)
-        return np.where((numbers >= 0) & (numbers < len(ids)), numbers, -1), values
-    rows = pc.index_in(values, value_set=ids)
-    return numpy_numbers(pc.fill_null(rows, -1) if rows.null_count else rows).astype(np.int64), values
+    if (by_number := _rows_by_number(values, ids)) is not None:
+        return by_number, values
+    found = pc.index_in(values, value_set=ids)
+    return numpy_numbers(pc.fill_null(found, -1) if found.null_count else found).astype(np.int64), values
+
+
+def _rows_by_number(values: pa.Array, ids: pa.Array) -> NDArray[np.int64] | None:
+    """Return what `_rows_of_ends` does for ids that are numbers after one prefix, as `Q42`; None where it cannot.
+
+    An array by number takes one access to memory for a lookup; a hash table of texts takes several, which all wait.
+    """
+    if not pa.types.is_int64(ids.type) and len(ids):
+        first, last = pc.min_max(ids).as_py().values()
+        n_equal = next((n for n, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) == 2), len(first))
+        prefix = first[:n_equal].rstrip("0123456789")
+        values, ids = (_without_prefix(each, prefix) for each in (values, ids))
+    if not (len(ids) and pa.types.is_int64(ids.type) and pa.types.is_int64(values.type)) or values.null_count:
+        return None
+    numbers, known = numpy_numbers(values), numpy_numbers(ids)
+    low, high = int(known.min()), int(known.max())
+    if high - low >= 4 * len(known) or high > 1 << 60:
+        return None
+    rows = np.full(high - low + 2, -1, np.int64)  # the last one for numbers beyond
+    rows[known - low] = np.arange(len(known))
+    found: NDArray[np.int64] = rows[np.clip(numbers, low - 1, high + 1) - low]  # which is the place -1, too
+    return found
+
+
+def _without_prefix(texts: pa.Array, prefix: str) -> pa.Array:
+    """Return the canonical numbers after a prefix that all texts have; the texts where one has none."""
+    if pc.all(pc.starts_with(texts, prefix)).as_py():
+        rest = pc.utf8_slice_codeunits(texts, len(prefix))
+        with suppress(pa.ArrowInvalid):
+            numbers = rest.cast(pa.int64())
+            if numbers.cast(rest.type).equals(rest):
+                return numbers
+    return texts
 
 
 def without_zeros(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -86,8 +86,7 @@ class AgentSessions:
         self._attempts: dict[int, AgentSession] = {}
         self._open: dict[str, AgentSession] = {}
         self._next = 0
-        self._journal = Journal(folder, observe=self._remember)
-        self._journal.heartbeat.abilities = ()  # its agents come when they like
+        self._journal = Journal(folder, observe=self._remember, abilities=())  # its agents come when they like
         self._journal.heartbeat.more = lambda: {"under_way": len(self._open)}
         self._journal.heartbeat.start()
         if self._attempts:

