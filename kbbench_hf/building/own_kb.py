@@ -23,8 +23,8 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 from kbbench_hf.files.datasets import RELEVANCE, write_dataset
 from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
+from kbbench_hf.files.table_files import DETAILS, read_table
 from kbbench_hf.files.trec import read_qrels
-from kbbench_hf.files.user_tables import DETAILS, read_table
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import (
     EDGE_COLUMNS,

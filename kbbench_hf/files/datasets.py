@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -274,17 +275,16 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
     infos, configs = [], []
     for position, (config, splits) in enumerate(tables.items()):
         files = {split: folder / "data" / config / f"{split}.parquet" for split in splits}
-        sizes = [
-            {"name": name, "num_bytes": table.nbytes, "num_examples": len(table)} for name, table in splits.items()
-        ]
-        info = {
-            "config_name": config,
-            "features": _features(next(iter(splits.values())).schema),
-            "splits": sizes,
-            "download_size": sum(file.stat().st_size for file in files.values()),
-            "dataset_size": sum(table.nbytes for table in splits.values()),
-        }
-        infos.append(info)
+        sizes = [{"name": name, "num_bytes": of.nbytes, "num_examples": len(of)} for name, of in splits.items()]
+        infos.append(
+            {
+                "config_name": config,
+                "features": _features(next(iter(splits.values())).schema),
+                "splits": sizes,
+                "download_size": sum(file.stat().st_size for file in files.values()),
+                "dataset_size": sum(table.nbytes for table in splits.values()),
+            }
+        )
         data_files = [{"split": split, "path": file.relative_to(folder).as_posix()} for split, file in files.items()]
         default = {"default": True} if position == 0 else {}
         configs.append({"config_name": config, "data_files": data_files, **default, "version": card_version(revision)})
@@ -316,9 +316,8 @@ def canary(title: str) -> str:
 def _facts_section(tables: Tables, data: Row) -> str:
     """Return the section of a card on size, splits, license and contamination."""
     n_rows = sum(len(each) for splits in tables.values() for each in splits.values())
-    splits = [
-        f"`{name}` {', '.join(f'{split} {len(each):,}' for split, each in of.items())}" for name, of in tables.items()
-    ]
+    sizes = {name: ", ".join(f"{split} {len(each):,}" for split, each in of.items()) for name, of in tables.items()}
+    splits = [f"`{name}` {of}" for name, of in sizes.items()]
     listed = "; ".join(splits[:MOST_LISTED] + ["others: see the metadata"] * (len(splits) > MOST_LISTED))
     license_of = data.get("license_name") or data.get("license") or "not stated"
     return (
@@ -358,11 +357,8 @@ def _feature(kind: "pa.DataType") -> Row:
     return {"dtype": _DTYPES[str(kind)]}
 
 
-_DTYPES = {
-    **{name: name for name in ("string", "large_string", "bool", "int32", "int64")},
-    "float": "float32",
-    "double": "float64",
-}
+_DTYPES = {name: name for name in ("string", "large_string", "bool", "int32", "int64")}
+_DTYPES |= {"float": "float32", "double": "float64"}
 """Arrow's name of a type -> that of `datasets`."""
 
 
@@ -383,10 +379,8 @@ def size_category(rows: int) -> str:
     ('n<1K', '1K<n<10K', '10M<n<100M')
     """
     bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
-    reached = min(max(len(str(rows)) - 3, 0), len(bounds))
-    if reached in (0, len(bounds)):
-        return f"n<{bounds[0]}" if reached == 0 else f"n>{bounds[-1]}"
-    return f"{bounds[reached - 1]}<n<{bounds[reached]}"
+    categories = [f"n<{bounds[0]}", *(f"{low}<n<{high}" for low, high in pairwise(bounds)), f"n>{bounds[-1]}"]
+    return categories[min(max(len(str(rows)) - 3, 0), len(bounds))]
 
 
 def _write_parquet(file: Path, table: "pa.Table") -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, tool_outputs, trec
+from kbbench_hf.files import STDIN, harness, json_documents, json_lines, shown_name, tables, trec
 from kbbench_hf.files.packing import OpenedFile, as_utf8, open_unpacked
 from kbbench_hf.files.rows import ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered, until_unreadable
 
@@ -25,7 +25,7 @@ BINARY = (
     FileFormat(lambda head: head.startswith((b"ARROW1", b"\xff\xff\xff\xff")), tables.parse_arrow),
 )
 TEXT = (
-    FileFormat(tool_outputs.is_webnlg, tool_outputs.parse_webnlg),
+    FileFormat(harness.is_webnlg, harness.parse_webnlg),
     FileFormat(json_lines.is_json_lines, json_lines.parse_json_lines),
     FileFormat(json_documents.is_json, json_documents.parse_json),
     FileFormat(trec.is_trec_run, trec.parse_trec_run),
@@ -38,9 +38,7 @@ _OTHER_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".eval", ".ru
 UNSUPPORTED = {
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
-    b"\x80\x03": "a pickle, which could run any program",
-    b"\x80\x04": "a pickle, which could run any program",
-    b"\x80\x05": "a pickle, which could run any program",
+    **dict.fromkeys((b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a pickle, which could run any program"),
     b"\x93NUMPY": "a NumPy array, which has no ids",
     b"\x89HDF": "HDF5",
     b"%PDF": "a PDF",
@@ -82,7 +80,7 @@ def _parse(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
             raise Unreadable(f"cannot be read: {error}; it was cut off or damaged", "Write it again.") from None
     else:
         name = next((name for start, name in UNSUPPORTED.items() if opened.head.startswith(start)), None)
-        if name and not tool_outputs.is_webnlg(opened.head):
+        if name and not harness.is_webnlg(opened.head):
             raise Unreadable(f"this is {name}", "Send JSON Lines, JSON, csv, Parquet or a TREC run.")
         encoding = as_utf8(opened)
         if not opened.head.strip():
@@ -100,10 +98,8 @@ def _parse_upload(opened: OpenedFile) -> ParsedFile:
     if is_text:
         as_utf8(opened)
     if not is_text or (opened.head.strip() and not json_lines.is_json_lines(opened.head)):
-        raise Unreadable(
-            "no JSON Lines; nothing else is read here",
-            "Write them with: kbbench validate FILE --benchmark NAME --out answers.jsonl",
-        )
+        remedy = "Write them with: kbbench validate FILE --benchmark NAME --out answers.jsonl"
+        raise Unreadable("no JSON Lines; nothing else is read here", remedy)
     return ParsedFile("JSON Lines", json_lines.read_lines(opened, json_lines.MAX_LINE_BYTES))
 
 
@@ -112,11 +108,11 @@ def _detect_tool(parsed: ParsedFile, settings: ReadSettings) -> ParsedFile:
     if parsed.fields or parsed.cells is not None or not (first := next(parsed.lines, None)):
         return parsed
     start, value = [first], first.value
-    tool = None if settings.whole_rows else tool_outputs.detect_tool(value)
+    tool = None if settings.whole_rows else harness.detect_tool(value)
     if not settings.whole_rows and parsed.columns is None and harness.is_lm_eval(value):
         return harness.parse_lm_eval(chain(start, parsed.lines))
     if tool:
-        return tool_outputs.parse_tool_output(tool, chain(start, parsed.lines))
+        return harness.parse_tool_output(tool, chain(start, parsed.lines))
     if parsed.columns is None and parsed.format == "JSON Lines":
         if second := next(parsed.lines, None):
             start.append(second)
@@ -164,12 +160,11 @@ def _folder_files(folder: Path) -> list[Path]:
         )
     for endings in (("*.jsonl", "*.jsonl.gz"), ("*.parquet", "data/*.parquet")):
         if group := sorted(file for ending in endings for file in folder.glob(ending)):
-            if others := sorted(
-                file.name for file in folder.glob("*") if file.suffix in _OTHER_SUFFIXES and file not in group
-            ):
+            others = [file for file in folder.glob("*") if file.suffix in _OTHER_SUFFIXES and file not in group]
+            if others:
                 raise UsageError(
-                    f"{folder} holds {group[0].name} and {others[0]}, files of two formats: do both hold predictions? "
-                    "Expected one format. Name the files.",
+                    f"{folder} holds {group[0].name} and {min(others).name}, files of two formats: do both hold "
+                    "predictions? Expected one format. Name the files."
                 )
             return group
     raise UsageError(f"{folder} holds no .jsonl file; expected predictions in JSON Lines. Name the file.")

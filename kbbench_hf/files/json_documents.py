@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import cast
 
-from kbbench_hf.files import harness, tool_outputs
+from kbbench_hf.files import harness
 from kbbench_hf.files.json_lines import python_remedy, unique_keys
 from kbbench_hf.files.packing import OpenedFile, decoded
 from kbbench_hf.files.rows import LONG_NUMBER, KeyedAnswer, ParsedFile, ParsedRow, ReadSettings, Unreadable, numbered
@@ -39,12 +39,9 @@ def parse_document(
 ) -> ParsedFile:
     """Return the rows of a file that is one object: a log, one row, columns, a list under a key, id -> answer."""
     harness.refuse_summary(document)
-    if harness.is_inspect_log(document):
-        return harness.parse_inspect_log(document)
-    if predictions := harness.parse_mteb(document, any_splits=settings.whole_rows):
-        return predictions
-    if tool_output := tool_outputs.parse_tool_document(document):
-        return tool_output
+    log = harness.parse_inspect_log(document) or harness.parse_mteb(document, any_splits=settings.whole_rows)
+    if log := log or harness.parse_tool_document(document):
+        return log
     if settings.id_field in document and not isinstance(document[settings.id_field], list | dict):
         return ParsedFile("one JSON object", iter([ParsedRow(1, document)]))
     if settings.id_field in document:
@@ -66,9 +63,8 @@ def _transposed(columns: dict[str, object]) -> Iterator[ParsedRow]:
     listed: dict[str, dict[object, object]] = {}
     for name, column in columns.items():
         if not isinstance(column, list | dict):
-            raise Unreadable(
-                f"{name!r} is {type(column).__name__}, where other columns are lists", "Write one object per example."
-            )
+            message = f"{name!r} is {type(column).__name__}, where other columns are lists"
+            raise Unreadable(message, "Write one object per example.")
         listed[name] = column if isinstance(column, dict) else dict(enumerate(column))
     keys = list(next(iter(listed.values())))
     if any(list(column) != keys for column in listed.values()):
@@ -147,11 +143,8 @@ class JsonText:
             yield ParsedRow(number, value)
             position = self.skip_space(end)
             if self.text.startswith(",", position):
-                raise Unreadable(
-                    "not JSON: a comma between objects outside an array",
-                    "Remove the commas, or put all of it in [ ].",
-                    self.line(position),
-                )
+                remedy = "Remove the commas, or put all of it in [ ]."
+                raise Unreadable("not JSON: a comma between objects outside an array", remedy, self.line(position))
 
     def member_lines(self, start: int) -> list[int]:
         """Return the line of each member of the object at a position, which was parsed before."""

@@ -44,8 +44,7 @@ def read_lines(opened: OpenedFile, longest: int) -> Iterator[ParsedRow]:
     """Yield the value, or the problem, of every line that is not blank."""
     n_blank = 0
     for number in count(1):
-        text = opened.stream.readline(longest + 1)
-        if not text:
+        if not (text := opened.stream.readline(longest + 1)):
             return
         if len(text) > longest:
             raise Unreadable(f"longer than {longest:,} bytes; one example is one line", line=number)
@@ -79,10 +78,8 @@ def parse(text: bytes) -> object:
     except json.JSONDecodeError as error:
         rest = error.doc[error.pos :].strip()
         if error.msg == "Extra data" and rest == ",":
-            raise Unreadable(
-                "not JSON: a comma after the object",
-                "JSON Lines have no comma between lines: remove it, or put all of them in [ ] as one array.",
-            ) from None
+            remedy = "JSON Lines have no comma between lines: remove it, or put all of them in [ ] as one array."
+            raise Unreadable("not JSON: a comma after the object", remedy) from None
         raise Unreadable(f"not JSON: {error.msg} at column {error.colno}", python_remedy(error.doc)) from None
     except ValueError:
         raise Unreadable(LONG_NUMBER) from None

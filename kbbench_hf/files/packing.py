@@ -131,9 +131,8 @@ def _open_archive(opened: OpenedFile, source: Path | io.BytesIO) -> OpenedFile:
     try:
         archive = ZipFile(source)
     except _BROKEN as error:
-        raise Unreadable(
-            f"a zip file that cannot be opened: {error}; it was cut off or damaged", "Copy it again."
-        ) from None
+        message = f"a zip file that cannot be opened: {error}; it was cut off or damaged"
+        raise Unreadable(message, "Copy it again.") from None
     names = [each for each in archive.namelist() if not each.endswith("/") and not each.startswith("__MACOSX/")]
     if any(name in ("xl/workbook.xml", "content.xml", "xl/workbook.bin") for name in names):
         raise Unreadable("a spreadsheet (a workbook, which may hold formulas)", "Save the sheet as CSV UTF-8.")
@@ -239,12 +238,8 @@ def decoded(text: bytes, line: int) -> str:
         number = line + text.count(b"\n", 0, error.start)
         start = text.rfind(b"\n", 0, error.start) + 1
         shown = text[start : start + 160].partition(b"\n")[0].decode("utf-8", "replace").strip()
-        raise Unreadable(
-            f"not UTF-8: byte {text[error.start]:#04x}; which 8-bit code this is cannot be known",
-            SAVE_AS_UTF8,
-            number,
-            shown,
-        ) from None
+        message = f"not UTF-8: byte {text[error.start]:#04x}; which 8-bit code this is cannot be known"
+        raise Unreadable(message, SAVE_AS_UTF8, number, shown) from None
 
 
 def text_lines(opened: OpenedFile) -> Iterator[str]:
@@ -253,9 +248,7 @@ def text_lines(opened: OpenedFile) -> Iterator[str]:
     Raises:
         Unreadable: it is not UTF-8, or a line is too long.
     """
-    number = 0
-    while line := opened.stream.readline(OWN_LINE_BYTES + 1):
-        number += 1
+    for number, line in enumerate(iter(lambda: opened.stream.readline(OWN_LINE_BYTES + 1), b""), start=1):
         if len(line) > OWN_LINE_BYTES:
             raise Unreadable(f"longer than {OWN_LINE_BYTES:,} bytes; one example is one line", line=number)
         yield decoded(line, number)

@@ -32,9 +32,8 @@ SAMPLES = "_samples.jsonl"
 """End of the name of a file of samples of Every Eval Ever; its record has the same name with `.json`."""
 _LOG_FILES = ("samples_*.jsonl", "*.eval", "details_*.parquet", "*_predictions.json", f"*{SAMPLES}")
 """The files of a log folder: the first pattern that matches counts."""
-_LM_EVAL_KEYS = frozenset(
-    "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
-)
+_LM_EVAL_KEYS = "doc_id doc target arguments resps filtered_resps filter metrics".split()
+_LM_EVAL_KEYS += ["doc_hash", "prompt_hash", "target_hash"]
 _RANKINGS = Unreadable("rankings have no scores per query", "Add the relevant candidates: --qrels FILE.")
 
 
@@ -62,11 +61,8 @@ def shown_example(scored: ScoredRow) -> dict[str, Any]:
     question, gold = scored.content, scored.row.get("target")
     text = question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, default=str)
     golds = [(str(each), "") for each in (gold if isinstance(gold, list) else [gold])]
-    return {
-        "id": scored.example,
-        "question": None if question is None else [(text, False)],
-        "gold": None if gold is None else golds,
-    }
+    shown = None if question is None else [(text, False)]
+    return {"id": scored.example, "question": shown, "gold": None if gold is None else golds}
 
 
 def field_of(row: Row, path: str) -> object:
@@ -175,13 +171,10 @@ def _inspect(rows: Iterable[Row]) -> Iterator[ScoredRow]:
         scores: dict[str, object] = {}
         for name, score in ({} if "error" in row else row["scores"] or {}).items():
             value = score.get("value") if isinstance(score, dict) else score
-            parts = (
-                value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {"": value}
-            )
-            for key, part in parts.items():
-                scores[f"{name}.{key}" if key != "" else name] = (
-                    LETTERS.get(part, part) if isinstance(part, str) else part
-                )
+            named = dict(enumerate(value)) if isinstance(value, list) else value
+            for key, part in (named if isinstance(named, dict) else {"": value}).items():
+                path = f"{name}.{key}" if key != "" else name
+                scores[path] = LETTERS.get(part, part) if isinstance(part, str) else part
         yield ScoredRow(row["id"], scores, row, row["input"], row.get("response"), repeat=row.get("epoch"))
 
 

@@ -101,24 +101,16 @@ def _delimited_rows(
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise Unreadable(
-                f"no table: {error}", "Put quotes around cells that hold quotes, twice each.", number
-            ) from None
+            remedy = "Put quotes around cells that hold quotes, twice each."
+            raise Unreadable(f"no table: {error}", remedy, number) from None
         if cells is None:
             return
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(columns):
-            yield ParsedRow(
-                number,
-                Problem(
-                    name,
-                    number,
-                    f"{len(cells)} cells; the header has {len(columns)}",
-                    f"Put quotes around cells that hold {delimiter!r}.",
-                    delimiter.join(cells)[:160],
-                ),
-            )
+            message, shown = f"{len(cells)} cells; the header has {len(columns)}", delimiter.join(cells)[:160]
+            remedy = f"Put quotes around cells that hold {delimiter!r}."
+            yield ParsedRow(number, Problem(name, number, message, remedy, shown))
             continue
         yield ParsedRow(number, {column: cell or None for column, cell in zip(columns, cells, strict=True) if column})
 
@@ -140,10 +132,8 @@ def delimiter_of(head: list[str], id_field: str) -> str:
             fitting = sum(len(row) == len(columns) for row in rows[1:])
             wide[delimiter] = (id_field in columns, fitting == len(rows) - 1, columns)
     if not wide:
-        shown = head[0].strip()[:160]
-        raise Unreadable(
-            "not recognized: neither JSON nor a TREC run, nor a table of two columns or more", line=1, shown=shown
-        )
+        message = "not recognized: neither JSON nor a TREC run, nor a table of two columns or more"
+        raise Unreadable(message, line=1, shown=head[0].strip()[:160])
     best = max(each[:2] for each in wide.values())
     chosen = [delimiter for delimiter, each in wide.items() if each[:2] == best]
     if "\t" in chosen and not best[0] and all("\t" in line for line in head if line.strip()):
@@ -168,9 +158,8 @@ def parse_arrow(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     content = opened.read()
     open_it = pa.ipc.open_file if content.startswith(b"ARROW1") else pa.ipc.open_stream
     table = open_it(io.BytesIO(content)).read_all()
-    return ParsedFile(
-        "Arrow", _batch_rows(table.to_batches()), columns=table.column_names, empty="its table has no rows"
-    )
+    rows = _batch_rows(table.to_batches())
+    return ParsedFile("Arrow", rows, columns=table.column_names, empty="its table has no rows")
 
 
 def is_saved_dataset(folder: Path) -> bool:

@@ -130,12 +130,9 @@ class TrecRun:
         """Add one candidate; return the problem where the query has it already."""
         of_query = self._queries.setdefault(query, {})
         if candidate in of_query:
-            return Problem(
-                self._file,
-                line,
-                f"candidate {candidate} occurs twice for query {query}, first at line {of_query[candidate][2]}",
-                "A run has each candidate once per query: remove one of the two.",
-            )
+            message = f"candidate {candidate} occurs twice for query {query}, first at line {of_query[candidate][2]}"
+            remedy = "A run has each candidate once per query: remove one of the two."
+            return Problem(self._file, line, message, remedy)
         of_query[candidate] = (rank, score, line)
         return None
 
@@ -145,20 +142,16 @@ class TrecRun:
         Raises:
             Unreadable: scores and ranks give two orders, and neither is clearly right.
         """
-        by_rank = self._settings.scores == "rank" or any(
-            score is None for of_query in self._queries.values() for _, score, _ in of_query.values()
-        )
+        scores = (score for of_query in self._queries.values() for _, score, _ in of_query.values())
+        by_rank = self._settings.scores == "rank" or None in scores
         if not by_rank and self._settings.scores is None:
             self._check_order(parsed)
         for query, of_query in self._queries.items():
             line = next(iter(of_query.values()))[2]
             ranks = {rank for rank, _, _ in of_query.values()}
             if by_rank and (None in ranks or len(ranks) < len(of_query)):
-                raise Unreadable(
-                    f"query {query} has no rank of its own for each candidate",
-                    "Order the run by its scores: --scores similarity, or --scores distance.",
-                    line,
-                )
+                remedy = "Order the run by its scores: --scores similarity, or --scores distance."
+                raise Unreadable(f"query {query} has no rank of its own for each candidate", remedy, line)
             if by_rank:
                 ids: object = sorted(of_query, key=lambda candidate: of_query[candidate][0] or 0)
             else:
@@ -177,25 +170,17 @@ class TrecRun:
         falling, rising = orders[True, False], orders[False, True]
         other, level = orders[False, False], orders[True, True]
         if rising and not falling:
-            raise Unreadable(
-                "the scores rise with the rank: are they distances, or is the rank column upside down?",
-                "Choose the order: --scores distance (the lowest score is best) or --scores similarity.",
-            )
+            message = "the scores rise with the rank: are they distances, or is the rank column upside down?"
+            remedy = "Choose the order: --scores distance (the lowest score is best) or --scores similarity."
+            raise Unreadable(message, remedy)
         if level and not falling + other:
-            raise Unreadable(
-                "all scores of a query are equal (tied), while the ranks differ",
-                "Choose the order: --scores rank (by the rank column) or --scores similarity (ties by candidate).",
-            )
+            remedy = "Choose the order: --scores rank (by the rank column) or --scores similarity (ties by candidate)."
+            raise Unreadable("all scores of a query are equal (tied), while the ranks differ", remedy)
         if rising + other:
-            parsed.notes.append(
-                Note(
-                    "ranks_disagree",
-                    f"In {rising + other:,} of {len(self._queries):,} queries the rank column and the scores give two "
-                    "orders; the run was ordered by score, as trec_eval does.",
-                    "If the rank column is right: --scores rank.",
-                    rising + other,
-                )
-            )
+            message = f"In {rising + other:,} of {len(self._queries):,} queries the rank column and the scores give "
+            message += "two orders; the run was ordered by score, as trec_eval does."
+            remedy = "If the rank column is right: --scores rank."
+            parsed.notes.append(Note("ranks_disagree", message, remedy, rising + other))
 
 
 _WHOLE = re.compile(r"-?\d{1,9}(\.0+)?")

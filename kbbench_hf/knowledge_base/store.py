@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.arrow import arrow_numbers, numpy_numbers
-from kbbench_hf.files.user_tables import DETAILS, read_table
+from kbbench_hf.files.table_files import DETAILS, read_table
 from kbbench_hf.knowledge_base import files, tables
 from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows, official_graph
 

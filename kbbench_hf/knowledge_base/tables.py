@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers, numpy_numbers
-from kbbench_hf.files.user_tables import require_columns, text_column
+from kbbench_hf.files.table_files import require_columns, text_column
 from kbbench_hf.knowledge_base.graph import Graph
 
 NODE_COLUMNS = ("id", "type", "name", "text")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbbench_hf.llm.error_messages import ErrorMessage, parse_error
 from kbbench_hf.llm.failures import Refusal, RefusalKind
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import lazy_pattern
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _PATTERNS = {name: lazy_pattern("|".join(parts)) for name, parts in _TABLE["patterns"].items()}

@@ -13,7 +13,7 @@ from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.lenient_json import CutList, CutObject, Value, normalize_key, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.text.dates import MONTH, WEEKDAYS
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import ignoring_case, lazy_pattern
 
 LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
 """The word lists of answers, each as a group."""
@@ -24,11 +24,6 @@ def _names(file: str) -> str:
     """Return an expression for the names of a data file, which has bars and line ends between them."""
     text = (files("kbbench_hf.parsing") / "data" / file).read_text(encoding="utf-8")
     return "|".join(map(re.escape, text.strip().replace("\n", "|").split("|")))
-
-
-def ignoring_case(expression: str) -> "re.Pattern[str]":
-    """Return a pattern that is compiled at first use and ignores case."""
-    return lazy_pattern(expression, re.IGNORECASE)
 
 
 _JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
@@ -186,11 +181,8 @@ def _of_names(items: list[str], separators: list[str], several: bool) -> list[st
     if set(separators) == {"&"}:
         return None if several else [line]
     behind = ["," in item for item in items]
-    if (
-        items[-1].endswith(("?", "!"))
-        or "and" in separators[:-1]
-        or (any(behind) and not all(behind) and set(separators) == {"comma"})
-    ):
+    some_behind = any(behind) and not all(behind) and set(separators) == {"comma"}
+    if items[-1].endswith(("?", "!")) or "and" in separators[:-1] or some_behind:
         return None
     if several or "oxford" in separators:
         return items
@@ -209,35 +201,31 @@ def _unquoted(item: str) -> str:
     return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
 
 
+_ABBREVIATION = re.compile(
+    r"(?:[A-Z]\.[A-Z]|\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs))\.$",
+)
+"""The end of what is no sentence, though a point and a capital follow."""
+_KEEPS_POINT = re.compile(r"\b(?:[A-Z]|Inc|Ltd|Corp|Co|Jr|Sr|Bros|St|Dr|Mr|Mrs|No|vs|etc)\.$|\.\w+\.$")
+_AROUND = {*_QUOTES - {"《》"}, "''", "‘’"}
+
+
 def clean_answer(text: str) -> str | None:
     """Return an answer without the marks and the remarks around it; None where it is too long, or breaks off."""
     bold = re.match(r"\*\*([^*\n]+)\*\*\s+[-–—(]", text.strip())
     answer = bold[1] if bold else REMARK.split(text.strip(), maxsplit=1)[0]
     sentences = re.split(r"(?<=[\w)\"'’*][.!。！])\s+(?=[A-Z(])", answer)
-    if (
-        len(sentences) > 1
-        and (answer[len(sentences[0]) :].lstrip().startswith("(") or len(answer[len(sentences[0]) :].split()) > 2)
-        and not re.search(r"[A-Z]\.[A-Z]\.$", sentences[0])
-        and (len(last := sentences[0].rstrip(".").split()[-1]) > 3 or last.isdigit())
-        and not re.search(r"\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs)\.$", sentences[0])
-    ):
-        answer = sentences[0]
+    if len(sentences) > 1 and not _ABBREVIATION.search(sentences[0]):
+        last, rest = sentences[0].rstrip(".").split()[-1], answer[len(sentences[0]) :].lstrip()
+        if (rest.startswith("(") or len(rest.split()) > 2) and (len(last) > 3 or last.isdigit()):
+            answer = sentences[0]
     if answer.rstrip("\"'”’*_ ").endswith(("...", "…")):
         return None
     for _ in range(3):
         answer = answer.strip().strip("*_`").strip()
-        if (
-            len(answer) > 1
-            and answer[0] + answer[-1] in {'""', "''", "“”", "‘’", "«»", "「」"}
-            and answer.count(answer[0]) == (2 if answer[0] == answer[-1] else 1)
-        ):
+        marks = answer[:1] + answer[-1:]
+        if len(answer) > 1 and marks in _AROUND and answer.count(marks[0]) == (2 if marks[0] == marks[1] else 1):
             answer = answer[1:-1]
-        if answer.endswith(("。", "．", "!")) or (
-            answer.endswith(".")
-            and not re.search(
-                r"(?:\b[A-Z]|\b(?:Inc|Ltd|Corp|Co|Jr|Sr|Bros|St|Dr|Mr|Mrs|No|vs|etc))\.$|\.\w+\.$", answer
-            )
-        ):
+        if answer.endswith(("。", "．", "!")) or (answer.endswith(".") and not _KEEPS_POINT.search(answer)):
             answer = answer[:-1]
     return answer if answer and len(answer) <= 200 else None
 
@@ -249,10 +237,8 @@ _KEYS = _WORDS["keys"].split("|")
 _HOLDERS = "arguments parameters input args data output result response content final properties".split()
 _NAMES = "name answer label text value title entity answertext".split()
 _PLACEHOLDER = re.compile(rf"\W*(?:{_WORDS['placeholder']})?\W*", re.IGNORECASE)
-_ASIDES = frozenset(
-    "score confidence probability source sources evidence reason reasoning explanation id row rows index type rank "
-    "note".split()
-)
+_ASIDES = "score confidence probability source sources evidence reason reasoning explanation id row rows".split()
+_ASIDES += "index type rank note".split()
 """Members beside an answer that are none."""
 
 
@@ -288,19 +274,12 @@ def _texts(value: Value, question: str, split: Split) -> Iterator[str]:
     """Yield the answers of a member: a text, a number, an entity's name, or those of a list; no empty ones."""
     if isinstance(value, bool):
         yield "yes" if value else "no"
-    elif isinstance(value, str):
-        if value.strip():
-            yield value.strip()
+    elif isinstance(value, str) and value.strip():
+        yield value.strip()
     elif isinstance(value, list):
-        if (
-            len(value) == 1
-            and isinstance(value[0], str)
-            and re.fullmatch(r"[\d\s.,;&]+(?:and\b[\d\s.,]+)?", value[0].strip())
-        ):
-            yield from split(value[0].strip(), False)
-            return
-        for each in value:
-            yield from _texts(each, question, split)
+        alone = value[0].strip() if len(value) == 1 and isinstance(value[0], str) else ""
+        are_numbers = re.fullmatch(r"[\d\s.,;&]+(?:and\b[\d\s.,]+)?", alone)
+        yield from split(alone, False) if are_numbers else (t for each in value for t in _texts(each, question, split))
     elif isinstance(value, dict) and value:
         yield from _texts(_member(value, question), question, split)
 
@@ -326,6 +305,5 @@ def _member(value: dict[str, Value], question: str) -> Value:
 
 def _asks_for(question: str, key: str) -> bool:
     noun = re.escape(key.replace("_", " ").casefold().removesuffix("s"))
-    return bool(
-        re.search(rf"\b(?:which|what|how many|how much|whose)\s+(?:\w+\s+)?{noun}(?:e?s)?\b", question.casefold())
-    )
+    asking = rf"\b(?:which|what|how many|how much|whose)\s+(?:\w+\s+)?{noun}(?:e?s)?\b"
+    return re.search(asking, question.casefold()) is not None

@@ -13,14 +13,13 @@ from kbbench_hf.parsing.answer_lists import (
     TAKEN_BACK,
     Split,
     clean_answer,
-    ignoring_case,
     json_answers,
     split_answers,
 )
 from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.wrappers import BESIDE
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import ignoring_case, lazy_pattern
 
 _LABEL = ignoring_case(
     rf"(?:^|(?<=[\n.!?:,，]))[ \t>#*_\-–•]{{0,8}}{LISTS['before_label']}{LISTS['label']}"
@@ -98,16 +97,11 @@ def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple
         lists = list(dict.fromkeys(tuple(answers) for _, answers in values))
         if len(lists) > 1 and not _in_a_row(version):
             return None
-        return list(dict.fromkeys(answer for answers in lists for answer in answers)) if len(lists) > 1 else list(
-            lists[0]
-        ), "json"
+        merged = [answer for each in lists for answer in each]
+        return list(dict.fromkeys(merged)) if len(lists) > 1 else merged, "json"
     text = _without_repeated_heading(version.text)
-    for rule, read in (
-        ("labelled", _parse_labeled),
-        ("list", _parse_list),
-        ("marked", _parse_bold),
-        ("alone", _parse_bare),
-    ):
+    rules = {"labelled": _parse_labeled, "list": _parse_list, "marked": _parse_bold, "alone": _parse_bare}
+    for rule, read in rules.items():
         if (answers := read(text, split)) is not None:
             return answers, rule
     return ([], "none, in words") if says_unanswerable(text) else None
@@ -192,9 +186,8 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
         raise ParseError(f"{line[:80]!r} is not certain")
     if correction := NOT_BUT.match(line):
         line = line[correction.end() :]
-    if _NOT_GIVEN.match(line):
-        return []
-    if (len(line.split()) > 2 and _denies_answer(line)) or _NO_ANSWER.fullmatch(line):
+    denies = len(line.split()) > 2 and _denies_answer(line)
+    if denies or _NOT_GIVEN.match(line) or _NO_ANSWER.fullmatch(line):
         return []
     if re.match(r"not\b", line):
         raise ParseError(f"{line[:80]!r} says what is not the answer")
@@ -251,9 +244,8 @@ def _parse_list(text: str, split: Split) -> list[str] | None:
     if not all(items):
         return _parse_lines(lines) if len(lines) > 1 else None
     answers = _clean_items([item[1] for item in items if item])
-    if len(answers) < len(lines) or any(
-        len(answer.split()) > _LONGEST_BARE or _ROLE.fullmatch(answer) for answer in answers
-    ):
+    is_text = any(len(answer.split()) > _LONGEST_BARE or _ROLE.fullmatch(answer) for answer in answers)
+    if len(answers) < len(lines) or is_text:
         return None
     return answers if len(answers) > 1 else split(answers[0], False)
 
@@ -315,8 +307,5 @@ def says_unanswerable(text: str) -> bool:
     >>> says_unanswerable("Die Tabelle enthält die Angaben nicht."), says_unanswerable("I can't help with that.")
     (True, False)
     """
-    sentences = re.split(r"(?<=[.!?;。！？])\s*|\n+", text)
-    return any(
-        cues.UNANSWERABLE.search(each) and not cues.REFUSAL.search(each) and not cues.COMPLETE.search(each)
-        for each in sentences
-    )
+    sentences = filter(cues.UNANSWERABLE.search, re.split(r"(?<=[.!?;。！？])\s*|\n+", text))
+    return any(not cues.REFUSAL.search(each) and not cues.COMPLETE.search(each) for each in sentences)

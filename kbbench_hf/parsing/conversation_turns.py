@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import lazy_pattern
 
 _ASSISTANT = r"assistant|chatbot|model|bot|gpt|ai|falcon"
 _OTHER = r"user|human|system|developer|tool|ipython|observation|environment|prompter|context|documents?|function"

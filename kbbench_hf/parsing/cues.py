@@ -8,7 +8,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import lazy_pattern
 
 
 @cache

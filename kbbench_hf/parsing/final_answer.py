@@ -150,9 +150,7 @@ def _cut_inputs(response: str, source: str) -> str:
             break
     for match in starts:
         before = response[: match.start()]
-        if before.strip() and (
-            extract_json(before) or _CALL_START.search(before) or (len(before.strip()) > 0 and _has_items(before))
-        ):
+        if before.strip() and (extract_json(before) or _CALL_START.search(before) or _has_items(before)):
             return before
     return response
 
@@ -185,9 +183,8 @@ def _blank_rejected(response: str, values: list[JsonSpan], judged: bool, announc
     for start, end in spans:
         if _is_rejected(shadow, start, end):
             blank[start:end] = b"\x01" * (end - start)
-    return "".join(
-        " " if gone and character != "\n" else character for character, gone in zip(response, blank, strict=True)
-    )
+    characters = zip(response, blank, strict=True)
+    return "".join(" " if gone and character != "\n" else character for character, gone in characters)
 
 
 def _blank_under_headings(shadow: str, blank: bytearray, judged: bool, announced: bool) -> None:
@@ -242,9 +239,7 @@ def _counts_under(heading: str, judged: bool) -> bool:
         return True
     if cues.REJECTED.search(heading):
         return judged
-    if cues.DRAFT.search(heading):
-        return False
-    if cues.REPEATED.search(heading):
+    if cues.DRAFT.search(heading) or cues.REPEATED.search(heading):
         return False
     return judged or not cues.GIVEN.search(heading) or bool(_ANSWERS.search(heading))
 
@@ -288,9 +283,9 @@ def _is_rejected(shadow: str, start: int, end: int) -> bool:
 
 def _answers_after(before: str) -> bool:
     """Whether the words right before a value announce it as the answer."""
-    return bool(
-        re.search(r"\b(?:answer|output|triples?|result|verdict|score) (?:is|are|would be):?\s*$", before, re.IGNORECASE)
-    ) and not re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
+    announces = r"\b(?:answer|output|triples?|result|verdict|score) (?:is|are|would be):?\s*$"
+    supposed = re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
+    return not supposed and re.search(announces, before, re.IGNORECASE) is not None
 
 
 def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]:

@@ -8,10 +8,9 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from kbbench_hf.parsing.lenient_json import Value, normalize_key, normalize_members
-from kbbench_hf.parsing.line_triples import node_name, predicate, term_name
+from kbbench_hf.parsing.lenient_json import Bare, Value, normalize_key, normalize_members
+from kbbench_hf.parsing.line_triples import assign_roles, node_name, predicate, term_name
 from kbbench_hf.parsing.parsed_reply import ParseError, Triple
-from kbbench_hf.parsing.triple_parts import assign_roles
 
 _NODE = r"\(((?:[^()\"']|\"[^\"]*\"|'(?:[^'\\]|\\.)*')*)\)"
 _NODES = re.compile(_NODE)
@@ -176,9 +175,8 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
         if normalize_key(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
             continue
         pair = [_resolved(name, names, source) for name in (subject, obj)]
-        if all(_is_id(name, source) for name in pair) or any(
-            _is_id(name, "") and not _occurs(name, source) for name in pair
-        ):
+        is_sure = any(_is_id(name, "") and not _occurs(name, source) for name in pair)
+        if is_sure or all(_is_id(name, source) for name in pair):
             return None
         resolved.append((pair[0], names.get(relation, relation), pair[1]))
     return resolved
@@ -220,17 +218,13 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
                     yield inner, name
             yield from _named_nodes(each, source, normalize_key(inner), depth + 1)
     elif isinstance(value, list):
+        lists_nodes = _NODE_LISTS.search(key)
         for position, each in enumerate(value):
-            if isinstance(each, dict) and _NODE_LISTS.search(key):
+            if isinstance(each, dict) and lists_nodes:
                 members = normalize_members(each)
                 if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, source)):
                     yield str(position), name  # links refer to the place in the list
-            elif (
-                isinstance(each, list)
-                and _NODE_LISTS.search(key)
-                and len(each) == 2
-                and all(isinstance(member, str) for member in each)
-            ):
+            elif isinstance(each, list) and lists_nodes and {*map(type, each)} <= {str, Bare} and len(each) == 2:
                 yield str(each[0]), str(each[1])
             yield from _named_nodes(each, source, key, depth + 1)
 

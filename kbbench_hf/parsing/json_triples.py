@@ -13,21 +13,22 @@ from kbbench_hf.parsing.lenient_json import (
     normalize_key,
     normalize_members,
 )
-from kbbench_hf.parsing.line_triples import parse_line
-from kbbench_hf.parsing.parsed_reply import ParseError, Triple
-from kbbench_hf.parsing.triple_parts import (
+from kbbench_hf.parsing.line_triples import (
     assign_roles,
     is_denied,
     is_placeholder,
     is_relation,
     normalize_relation,
     order_parts,
+    parse_line,
 )
+from kbbench_hf.parsing.parsed_reply import ParseError, Triple
 
 _NAMES = "name text mention label title value entity id surface canonicalname string".split()
 _HOLDER = re.compile(word_lists("triples")["holder"])
 _ASIDE = re.compile(word_lists("triples")["aside"])
 """Members that hold no answer."""
+_NO_TRIPLES = re.compile(r"\W*(?:none|n/?a|nil|null|empty|no (?:triples|relations))?\W*", re.IGNORECASE)
 _LAST = re.compile(r"final|corrected|revised")
 _MOST_NESTED = 8
 _WANTS_OBJECT = re.compile(
@@ -77,14 +78,10 @@ class _TripleParser:
             rest = [each for each in value if not isinstance(each, str)]
             value = [texts, *rest] if texts == value[:3] else [*rest, texts]
         for each in value:
-            if isinstance(each, str):
-                listed = parse_line(each, self.relations)
-                triples = None if listed is None else [listed]
-            else:
-                triples = self.read(each, depth + 1)
-            if triples is not None:
-                readable = True
-                results += triples
+            listed = parse_line(each, self.relations) if isinstance(each, str) else None
+            triples = [listed] if listed else None if isinstance(each, str) else self.read(each, depth + 1)
+            readable = readable or triples is not None
+            results += triples or []
         return results if results or (readable and all(each in ([], {}) for each in value)) else None
 
     def _strings(self, value: list[Value]) -> list[Triple] | None:
@@ -156,8 +153,7 @@ class _TripleParser:
         members = {key: each for key, each in named.items() if not _ASIDE.search(key)}
         holders = [key for key in members if _HOLDER.fullmatch(key)]
         for keys in ([key for key in members if _LAST.search(key)], holders):
-            results = [each for key in keys if (each := self._member(members[key], depth)) is not None]
-            if results:
+            if results := [each for key in keys if (each := self._member(members[key], depth)) is not None]:
                 return [triple for each in results for triple in each]
         if any(members[key] is None for key in holders):
             return []
@@ -172,32 +168,23 @@ class _TripleParser:
             if inner:
                 return self.read(inner[0].value, depth + 1)
             triple = parse_line(value, self.relations)
-            if triple is None and re.fullmatch(
-                r"\W*(?:none|n/?a|nil|null|empty|no (?:triples|relations))?\W*", value, re.IGNORECASE
-            ):
-                return []
-            return None if triple is None else [triple]
+            return [triple] if triple else [] if _NO_TRIPLES.fullmatch(value) else None
         if isinstance(value, dict) and 0 not in assign_roles(list(value)) and (grouped := self._grouped(value)):
             return grouped
         return self.read(value, depth + 1)
 
     def _grouped(self, value: Mapping[str, Value]) -> list[Triple] | None:
         """Return the triples of `{subject: {relation: object}}`, or of `{relation: [[subject, object]]}`."""
-        if not value or any(
-            _HOLDER.fullmatch(normalize_key(key)) or _ASIDE.search(normalize_key(key)) for key in value
-        ):
+        if not value or any(_HOLDER.fullmatch(key) or _ASIDE.search(key) for key in map(normalize_key, value)):
             return None
         results: list[Triple] = []
         by_relation = bool(self.relations) and all(is_relation(key, self.relations) for key in value)
         for key, member in value.items():
             if by_relation and isinstance(member, list) and member and not isinstance(member[0], list):
                 member = [member]
-            rows = (
-                [each for each in member if isinstance(each, list) and len(each) == 2]
-                if isinstance(member, list)
-                else []
-            )
-            if rows and isinstance(member, list) and len(rows) == len(member):
+            listed = member if isinstance(member, list) else []
+            rows = [each for each in listed if isinstance(each, list) and len(each) == 2]
+            if rows and len(rows) == len(listed):
                 pairs = [[_names(one), _names(other)] for one, other in rows]
                 if not all(len(names) == 1 for pair in pairs for names in pair):
                     return None

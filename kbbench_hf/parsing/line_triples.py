@@ -1,20 +1,12 @@
-"""Triple in one line that is not JSON: arrows, edges of Cypher, RDF, tuples, calls, labels."""
+"""Triple in one line that is not JSON (arrows, Cypher, RDF, tuples, calls, labels), and the parts of triples."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kbbench_hf.parsing.cues import word_lists
+from kbbench_hf.parsing.lenient_json import normalize_key
 from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import (
-    is_denied,
-    is_part_of_name,
-    is_placeholder,
-    is_relation,
-    normalize_relation,
-    order_parts,
-    role_of,
-    strip_marks,
-)
+from kbbench_hf.text.quantities import THOUSANDS
 
 MARKER = re.compile(
     r"^[\s>]*(?:[-–—*•·▪+]\s+|#{1,6}\s+)*(?:\(\d{1,3}\)\s*|\d{1,3}[.):\]]\s*|\([a-z]\)\s+|[a-z][.)]\s+)?(?:[-–—*•·▪+]\s+)?(?:[*_]{0,2}(?:triple|triplet|fact|"
@@ -33,15 +25,15 @@ _DASHED_EDGE = re.compile(r"^(.+?)\s+-{2,3}\s*([^-<>\[\]]+?)\s*-{1,3}>\s*(.+)$")
 _RELATION_FIRST = re.compile(rf"^([^:|]{{1,80}}?)\s*[:：]\s*([^|]+?)\s*{_ARROW}\s*(.+)$")
 _CALL = re.compile(r"^([\w/'’-]{1,60}(?: [\w/'’-]{1,40}){0,3})\s?\((.+)\)$")
 _BRACKETED = re.compile(r"^(?:\((.+)\)|（(.+)）|<([^<>]+)>|⟨(.+)⟩|〈(.+)〉|\[(.+)\]|\{(.+)\})$")
-_SEPARATORS: tuple[tuple[str, "re.Pattern[str]", bool], ...] = (
-    ("pipes", re.compile(r"\s*[|｜¦]\s*"), False),
-    ("tabs", re.compile(r"\t+"), False),
-    ("colons", re.compile(r"\s*::\s*"), False),
-    ("semicolons", re.compile(r"\s*[;；]\s*"), True),
-    ("dashes", re.compile(r"\s+[—–]+\s+|\s+-{2,}\s+"), True),
-    ("hyphens", re.compile(r"\s+-\s+"), True),
+_SEPARATORS = (
+    (re.compile(r"\s*[|｜¦]\s*"), False),
+    (re.compile(r"\t+"), False),
+    (re.compile(r"\s*::\s*"), False),
+    (re.compile(r"\s*[;；]\s*"), True),
+    (re.compile(r"\s+[—–]+\s+|\s+-{2,}\s+"), True),
+    (re.compile(r"\s+-\s+"), True),
 )
-"""Name, separator, and whether it also occurs in prose: then every line must be a triple."""
+"""Separator, and whether it also occurs in prose: then every line must be a triple."""
 _LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(?=[(<\[{⟨（])", re.IGNORECASE)
 _MARK = re.compile(r"[^\w .,'’]")
 """What no written triple is without: names and sentences of unmarked words need no further look."""
@@ -65,9 +57,7 @@ def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True)
     >>> parse_line("director(Up, Pete)"), parse_line("director: Up -> Pete")
     (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
     """
-    if not _MARK.search(text):
-        return None
-    if _DENIED_LINE.search(text):
+    if not _MARK.search(text) or _DENIED_LINE.search(text):
         return None
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
@@ -172,7 +162,7 @@ def predicate(term: str) -> str:
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
     if re.search(_LEFT, line):
         return None
-    if (whole := _BRACKETED.fullmatch(line)) and _is_balanced(inner := next(filter(None, whole.groups()))):
+    if (inner := _inside_brackets(line)) and _is_balanced(inner):
         line = inner
     if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
         parts = [strip_marks(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in edge.groups()]
@@ -197,10 +187,8 @@ def _pair_and_relation(parts: list[str]) -> Triple | None:
 
 def _separated(line: str, relations: Collection[str]) -> Triple | None:
     inner = line.strip("|｜ ") if line.count("|") > 2 else line
-    match = _BRACKETED.fullmatch(inner)
-    if match is not None:
-        inner = next(each for each in match.groups() if each is not None)
-    for _, pattern, weak in _SEPARATORS:
+    inner = _inside_brackets(inner) or inner
+    for pattern, weak in _SEPARATORS:
         parts = _parts(pattern, inner)
         if len(parts) == 3:
             has_inner = all(
@@ -218,12 +206,14 @@ _INNER = re.compile(r"\w\s?[:：]\s|\w\s/\s\w|^[(（<\[].*[,，;；|].*[)）>\]]
 
 
 def _bracketed(line: str, relations: Collection[str]) -> Triple | None:
+    inner = _inside_brackets(line)
+    return order_parts([strip_marks(part) for part in _top_level(inner)], relations) if inner else None
+
+
+def _inside_brackets(line: str) -> str:
+    """Return the text in the brackets that a line begins and ends with; "" where it has none."""
     match = _BRACKETED.fullmatch(line)
-    if match is None:
-        return None
-    inner = next(each for each in match.groups() if each is not None)
-    parts = [strip_marks(part) for part in _top_level(inner)]
-    return order_parts(parts, relations)
+    return next(filter(None, match.groups())) if match else ""
 
 
 def _top_level(text: str) -> Iterator[str]:
@@ -317,27 +307,144 @@ def parse_labels(text: str, relations: Collection[str]) -> Iterator[Triple]:
             values.append((_DENIED_ROLE, "denied"))
         if label[1] and (role := role_of(label[1])) is not None:
             value = re.sub(r"\s+#\s.*$", "", value).strip()
-            values.append(
-                (
-                    role,
-                    strip_marks(
-                        re.sub(r"(?:\s*[/\-*]*>|[\s,;，；、|(\[{)\]}*\-•]+)$", "", value)
-                        if "(" not in value
-                        else value.rstrip(" ,;，；、|*-•")
-                    ),
-                )
-            )
+            ending = r"(?:\s*[/\-*]*>|[\s,;，；、|(\[{)\]}*\-•]+)$"
+            value = value.rstrip(" ,;，；、|*-•") if "(" in value else re.sub(ending, "", value)
+            values.append((role, strip_marks(value)))
     yield from in_cycles(values)
 
 
 def in_cycles(values: Iterable[tuple[int, str]]) -> Iterator[Triple]:
     """Yield a triple for each run of values in which no role comes twice."""
-    current: dict[int, str] = {}
+    cycles: list[dict[int, str]] = [{}]
     for role, value in values:
-        if role in current:
-            if current.keys() == {0, 1, 2} and all(current.values()):
-                yield current[0], current[1], current[2]
-            current = {}
-        current[role] = value
-    if current.keys() == {0, 1, 2} and all(current.values()):
-        yield current[0], current[1], current[2]
+        if role in cycles[-1]:
+            cycles.append({})
+        cycles[-1][role] = value
+    for parts in cycles:
+        if parts.keys() == {0, 1, 2} and all(parts.values()):
+            yield parts[0], parts[1], parts[2]
+
+
+_LISTS = {name: re.compile(rf"(?:{rows})", re.IGNORECASE) for name, rows in word_lists("triples").items()}
+_ROLES = tuple(_LISTS[role] for role in ("subject", "relation", "object"))
+_PLACEHOLDER = re.compile(rf"\W*{_LISTS['placeholder'].pattern}\W*", re.IGNORECASE)
+_QUOTES = "\"'`“”„‘’«»"
+_CONFIDENCE = re.compile(r"(?:(?:confidence|score|prob\w*)\s*[:=]\s*)?(?:0?\.\d+|[01](?:\.0+)?|\d{1,3}\s?%)", re.I)
+_PART_OF_NAME = re.compile(rf"{THOUSANDS}|[,，](?=_)")
+"""A comma inside a number or a name written with underscores."""
+_FLAG = re.compile(
+    rf"(?:is|was)?(?:(?P<holds>{_LISTS['holds'].pattern})|{_LISTS['denied'].pattern})(?:bytext|intext|bysentence)?"
+)
+"""The name of a member which says whether a triple holds."""
+_LIST = re.compile(r"""[\[{(]\s*["'“\[{]""")
+
+
+def role_of(name: str) -> int | None:
+    """Return 0, 1 or 2 for the name of a subject, a relation or an object; None for any other name.
+
+    >>> role_of("Predicate"), role_of("tail"), role_of("evidence")
+    (1, 2, None)
+    """
+    key = normalize_key(name)
+    return next((position for position, names in enumerate(_ROLES) if names.fullmatch(key)), None)
+
+
+def assign_roles(names: Sequence[str]) -> dict[int, str]:
+    """Return role -> the name that has it, the most telling one of several."""
+    name_of_role: dict[int, str] = {}
+    for name in sorted(names, key=lambda name: _LISTS["least_telling"].fullmatch(normalize_key(name)) is not None):
+        if (role := role_of(name)) is not None:
+            name_of_role.setdefault(role, name)
+    return name_of_role
+
+
+def normalize_relation(relation: str) -> str:
+    """Return a relation normalized: without case, blanks, underscores and hyphens.
+
+    >>> normalize_relation("cast member") == normalize_relation("Cast_Member")
+    True
+    """
+    return re.sub(r"[\s_-]+", "", relation.casefold())
+
+
+def is_relation(name: str, relations: Collection[str]) -> bool:
+    """Whether a name is one of the known relations, which are normalized."""
+    return normalize_relation(name) in relations
+
+
+def is_placeholder(triple: Sequence[str]) -> bool:
+    """Whether a triple only shows the format: its names say what belongs in their places.
+
+    >>> is_placeholder(["subject", "relation", "object"]), is_placeholder(["Subject matter", "is", "object"])
+    (True, False)
+    """
+    return bool(_PLACEHOLDER.fullmatch(triple[0]) and _PLACEHOLDER.fullmatch(triple[2]))
+
+
+def is_denied(name: str, value: object) -> bool:
+    """Whether a member of a triple says that the triple does not hold: `valid: false`, `negated: true`.
+
+    >>> is_denied("is_valid", False), is_denied("negated", "yes"), is_denied("status", "accepted")
+    (True, True, False)
+    """
+    match = _FLAG.fullmatch(normalize_key(name))
+    if match is None or not isinstance(value, str | bool | int | float | None):
+        return False
+    says_no = _LISTS["no"].fullmatch(str(value).strip(" .[]()")) is not None
+    return says_no if match["holds"] else not says_no and str(value).strip() != ""
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Return the parts between commas, but not commas inside a number (`1,234,567`) or before an underscore."""
+    return [part.replace("\ue001", ",") for part in _PART_OF_NAME.sub("\ue001", text).split(",")]
+
+
+def is_part_of_name(text: str, comma: int) -> bool:
+    """Whether a comma is inside a number or before an underscore."""
+    return _PART_OF_NAME.match(text, comma) is not None
+
+
+def order_parts(parts: Sequence[str], relations: Collection[str] = ()) -> Triple | None:
+    """Return three parts as a triple: subject first, unless another part alone is a known relation; None if incomplete.
+
+    More than three parts are a triple where one in the middle is a known relation: names may hold commas.
+
+    >>> order_parts(["director", "Up", "Pete"], {"director"}), order_parts(["Up", "director", "Pete"])
+    (('Up', 'director', 'Pete'), ('Up', 'director', 'Pete'))
+    >>> order_parts(["Leiden", "Holland", "country", "NL"], {"country"})
+    ('Leiden, Holland', 'country', 'NL')
+    """
+    parts = [part.strip() for part in parts]
+    if len(parts) == 4 and _CONFIDENCE.fullmatch(parts[3]):
+        parts.pop()
+    if not all(parts):
+        return None
+    if len(parts) > 3:
+        known = [position for position in range(1, len(parts) - 1) if is_relation(parts[position], relations)]
+        if len(known) != 1:
+            return None
+        parts = [", ".join(parts[: known[0]]), parts[known[0]], ", ".join(parts[known[0] + 1 :])]
+    if len(parts) != 3 or is_placeholder(parts) or any(_LIST.match(part) for part in parts):
+        return None
+    first, second, third = parts
+    if relations and not is_relation(second, relations) and is_relation(first, relations):
+        return second, first, third
+    return first, second, third
+
+
+def strip_marks(text: str) -> str:
+    """Return a name without the marks around it, and without the language or type of a literal."""
+    part = re.sub(r'^("[^"]*")(?:\^\^\S+|@[A-Za-z]{2,3}(?:-\w+)*)$', r"\1", text.strip())
+    for _ in range(3):
+        before = part
+        for mark in ("**", "__", "*", "`"):
+            inner = part[len(mark) : -len(mark)]
+            if inner and part == f"{mark}{inner}{mark}" and mark not in inner:
+                part = inner.strip()
+        if len(part) > 2 and part[0] == "_" == part[-1] and "_" not in part[1:-1]:
+            part = part[1:-1].strip()
+        if len(part) > 1 and {part[0], part[-1]} <= set(_QUOTES) and not {part[0], part[-1]} & set(part[1:-1]):
+            part = part[1:-1].strip()
+        if part == before:
+            break
+    return part

@@ -8,7 +8,7 @@ from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
 from kbbench_hf.parsing.lenient_json import Value, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import ignoring_case
 
 _LISTS = {name: f"(?:{rows})" for name, rows in word_lists("scores").items()}
 _DIGITS, _NAME, _WHOLE = _LISTS["digits"], _LISTS["name"], _LISTS["whole"]
@@ -24,28 +24,24 @@ _LINK = (
 )
 
 
-def _pattern(expression: str) -> "re.Pattern[str]":
-    return lazy_pattern(expression, re.IGNORECASE)
-
-
-_SCALE = _pattern(_LISTS["scale"])
+_SCALE = ignoring_case(_LISTS["scale"])
 """Where the bounds of the scale are given."""
-_WHOLE_SCORE = _pattern(
+_WHOLE_SCORE = ignoring_case(
     rf"(?<!\w)(?:{_WHOLE}[\s*_-]*(?:{_NAME}|impression|fit|match|result|value)?|{_NAME}\s*{_WHOLE}){_LINK}"
 )
-_NAMED_SCORE = _pattern(rf"(?<![A-Za-z]){_NAME}(?![A-Za-z_-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}")
-_CONCLUDED = _pattern(rf"{_LISTS['concluded']}[*_\"'`(\[]{{0,4}}(?=[-−]?[\d.,])")
-_NOT_MEANT = _pattern(rf"{_LISTS['not_meant']}$")
+_NAMED_SCORE = ignoring_case(rf"(?<![A-Za-z]){_NAME}(?![A-Za-z_-]|\s+(?:for|on|of (?:the|each|its))\b){_LINK}")
+_CONCLUDED = ignoring_case(rf"{_LISTS['concluded']}[*_\"'`(\[]{{0,4}}(?=[-−]?[\d.,])")
+_NOT_MEANT = ignoring_case(rf"{_LISTS['not_meant']}$")
 """Before a number: it is not the score, or that of another case."""
-_OTHER = _pattern(_LISTS["other"])
+_OTHER = ignoring_case(_LISTS["other"])
 """Before a number: it is a confidence, a part of the whole, or no score at all."""
-_TURNED_DOWN = _pattern(_LISTS["turned_down"])
+_TURNED_DOWN = ignoring_case(_LISTS["turned_down"])
 """A number that the reply turns down: "0.9 would be too high"."""
-_AND_ANOTHER = _pattern(
+_AND_ANOTHER = ignoring_case(
     rf"\s*(?:[,;/&\n]|and\b|or\b)[\s,;]*(?:maybe\s|perhaps\s|possibly\s)?{_DIGITS}(?![.)]?\s*[A-Za-z%/])(?![.)]\s)"
 )
 """A second number right behind the first one."""
-_LAST_SENTENCE = _pattern(rf"(?<=[.!?:\n])(?<!\.\.)\s+{_NUMBER.pattern}[\s.\"')\]]*$")
+_LAST_SENTENCE = ignoring_case(rf"(?<=[.!?:\n])(?<!\.\.)\s+{_NUMBER.pattern}[\s.\"')\]]*$")
 """A number that is the last sentence."""
 _KEYS = word_lists("scores")["keys"].split("|")
 _HOLDERS = "arguments parameters input output result response answer data evaluation final".split()
@@ -89,12 +85,8 @@ def _find_score(version: AnswerVersion) -> tuple[float, str] | None:
     text = re.sub(rf"({_DIGITS})\s*[(（]\s*out of\s*({_DIGITS})\s*[)）]", r"\1/\2", version.text, flags=re.IGNORECASE)
     text = _TURNED_DOWN.sub(" ", _SCALE.sub(" ", text))
     text = re.sub(r"[*_`]", " ", text)
-    for rule, scores in (
-        ("overall", _scores_after(_WHOLE_SCORE, text)),
-        ("labelled", _scores_after(_NAMED_SCORE, text)),
-        ("concluded", _scores_after(_CONCLUDED, text)),
-    ):
-        if scores:
+    for rule, names in (("overall", _WHOLE_SCORE), ("labelled", _NAMED_SCORE), ("concluded", _CONCLUDED)):
+        if scores := _scores_after(names, text):
             return (scores[0], rule) if len(set(scores)) == 1 else None
     start = text.strip(" \n\t\"'([{#>-–•“”≈~;,:")
     opening = None if text.strip().startswith(("-", "−", "–")) else _NUMBER.match(start)
@@ -107,14 +99,10 @@ def _find_score(version: AnswerVersion) -> tuple[float, str] | None:
     if (last := _LAST_SENTENCE.search(text)) and not _OTHER.search(text, max(0, last.start() - 100), last.start() + 1):
         return _to_score(last), "last"
     alone = [match for match in _NUMBER.finditer(text) if not match["total"] or len(text.split()) < 5]
-    if (
-        len(alone) == 1
-        and len(text.split()) <= 12
-        and not _is_other(text, alone[0].start())
-        and not re.search(r"\d", text[: alone[0].start()] + text[alone[0].end() :])
-    ):
-        return _to_score(alone[0]), "only"
-    return None
+    if len(alone) != 1 or len(text.split()) > 12 or _is_other(text, alone[0].start()):
+        return None
+    rest = text[: alone[0].start()] + text[alone[0].end() :]
+    return None if re.search(r"\d", rest) else (_to_score(alone[0]), "only")
 
 
 _ONLY_IF = re.compile(r"\s*,?\s*(?:only )?(?:if|would|when|requires?|unless|wenn|falls|si)\b", re.IGNORECASE)
@@ -128,9 +116,8 @@ def _scores_after(names: "re.Pattern[str]", text: str) -> list[float]:
         number = _NUMBER.match(text, match.end())
         if number is None or _ONLY_IF.match(text, number.end()) or _is_supposed(text, match.start(), match.end()):
             continue
-        if _NOT_MEANT.search(text, max(0, match.start() - 150), match.start()):
-            continue
-        if names is not _CONCLUDED and _is_other(text, match.start()):
+        is_meant = not _NOT_MEANT.search(text, max(0, match.start() - 150), match.start())
+        if not is_meant or (names is not _CONCLUDED and _is_other(text, match.start())):
             continue
         scores += [_to_score(number), -1.0] if _AND_ANOTHER.match(text, number.end()) else [_to_score(number)]
     return scores
@@ -143,16 +130,16 @@ def _is_other(text: str, position: int) -> bool:
     return bool(_NOT_MEANT.search(sentence) or _OTHER.search(sentence))
 
 
+_SUPPOSED = ignoring_case(
+    r"\bif\b[^,]*,|\bhad\b.*\bwould\b|\bwere\b.*\bwould\b|\bperfect\b|\bwould (?:get|have|need|score|"
+    r"receive|earn|deserve)\b(?<!i would)|\bwenn\b|\bfalls\b"
+)
+_DENIED = ignoring_case(r"\bnot\b(?:\s+\w+){0,5}\s*$|n['’]t\b(?:\s+\w+){0,3}\s*$")
+
+
 def _is_supposed(text: str, start: int, end: int) -> bool:
     sentence = re.split(r"[.!?;\n]\s*", text[max(0, start - 200) : end])[-1]
-    return bool(
-        re.search(
-            r"\bif\b[^,]*,|\bhad\b.*\bwould\b|\bwere\b.*\bwould\b|\bperfect\b|\bwould (?:get|have|need|score|"
-            r"receive|earn|deserve)\b(?<!i would)|\bwenn\b|\bfalls\b",
-            sentence,
-            re.IGNORECASE,
-        )
-    ) or bool(re.search(r"\bnot\b(?:\s+\w+){0,5}\s*$|n['’]t\b(?:\s+\w+){0,3}\s*$", text[start:end], re.IGNORECASE))
+    return bool(_SUPPOSED.search(sentence) or _DENIED.search(text[start:end]))
 
 
 def _to_score(match: "re.Match[str]") -> float:

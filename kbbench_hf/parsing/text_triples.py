@@ -11,22 +11,20 @@ from kbbench_hf.parsing.line_triples import (
     ARROWS,
     LABEL,
     MARKER,
+    assign_roles,
     bare_line,
     in_cycles,
-    parse_labels,
-    parse_line,
-)
-from kbbench_hf.parsing.parsed_reply import Triple
-from kbbench_hf.parsing.triple_parts import (
-    assign_roles,
     is_denied,
     is_placeholder,
     is_relation,
     order_parts,
+    parse_labels,
+    parse_line,
     role_of,
     split_at_commas,
     strip_marks,
 )
+from kbbench_hf.parsing.parsed_reply import Triple
 
 
 def parse_text_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
@@ -97,12 +95,8 @@ def _items(line: str, relations: Collection[str]) -> list[str]:
 def _item(part: str, relations: Collection[str]) -> str:
     """Return a part of a line where it is a triple, else ""; three names with commas need brackets to be read later."""
     bare = MARKER.sub("", part, count=1).strip()
-    if (
-        len(names := split_at_commas(bare)) == 3
-        and is_relation(names[1], relations)
-        and order_parts(names)
-        and names[0][0] not in "([{<"
-    ):
+    names = split_at_commas(bare)
+    if len(names) == 3 and is_relation(names[1], relations) and order_parts(names) and names[0][0] not in "([{<":
         return f"({bare})"
     return part if ("=" in part or not _PLAIN_CALL.match(part)) and parse_line(part, relations) is not None else ""
 
@@ -123,11 +117,8 @@ def _groups(line: str, relations: Collection[str]) -> list[str]:
 
 def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     """Return the triples of lines; where the separator also occurs in prose, all items must be triples."""
-    lines = [
-        line
-        for line in _RULED_TABLE.sub("", text).splitlines()
-        if line.strip() and not line.rstrip().endswith((":", "："))
-    ]
+    lines = _RULED_TABLE.sub("", text).splitlines()
+    lines = [line for line in lines if line.strip() and not line.rstrip().endswith((":", "："))]
     results = [triple for line in lines if _strong(line) and (triple := parse_line(line, relations)) is not None]
     if results:
         return results, "lines"
@@ -158,11 +149,8 @@ def _commas(line: str) -> Triple | None:
     if not marker or not re.search(r"\d", marker[0]):
         return None
     match = re.fullmatch(r"([^,(]+),([^,(]+),(.+)", bare_line(line))
-    return (
-        (match[1].strip(), match[2].strip(), match[3].strip())
-        if match and all(each.strip() for each in match.groups())
-        else None
-    )
+    parts = [each.strip() for each in match.groups()] if match else []
+    return (parts[0], parts[1], parts[2]) if parts and all(parts) else None
 
 
 def _xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
@@ -197,20 +185,10 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
             parts = [strip_marks(cells[columns[role]]) for role in range(3)]
             parts[0] = subject = parts[0] or subject  # a blank cell below a subject stands for it
             denied = any(position < len(cells) and is_denied(name, cells[position]) for position, name in flags.items())
-            if (
-                all(parts)
-                and not denied
-                and not any(map(_EMPTY.fullmatch, parts))
-                and (triple := order_parts(parts)) is not None
-            ):
+            if (triple := order_parts(parts)) and not denied and not any(map(_EMPTY.fullmatch, parts)):
                 yield triple
-        elif (
-            ruled
-            and len(cells) == 3
-            and is_relation(cells[1], relations)
-            and (triple := order_parts(list(map(strip_marks, cells)), relations)) is not None
-        ):
-            yield triple
+        elif ruled and len(cells) == 3 and is_relation(cells[1], relations):
+            yield from filter(None, [order_parts([*map(strip_marks, cells)], relations)])
 
 
 def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
@@ -221,11 +199,8 @@ def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
     for mark in (",", ";"):
         if line.count(mark) >= 2 and (columns or assign_roles(line.split(mark)).keys() == {0, 1, 2}):
             row = next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])
-            return (
-                [cell.strip() for cell in row]
-                if not columns or len(row) == 3 or max(columns.values()) < len(row) < 9
-                else None
-            )
+            fits = not columns or len(row) == 3 or max(columns.values()) < len(row) < 9
+            return [cell.strip() for cell in row] if fits else None
     return None
 
 

@@ -48,16 +48,12 @@ def parse_tool_calls(text: str, tool_calls: object, names: Collection[str], *, i
     ()
     """
     response = strip_reasoning(text).response.strip()
-    if listed := _as_list(tool_calls):
+    if listed := tool_calls if isinstance(tool_calls, list) else [tool_calls] if tool_calls else []:
         return AssistantTurn(tuple(_parse_entry(each) for each in listed), response, in_field=True)
     if not in_text:
         return AssistantTurn((), response)
-    calls = tuple(_calls_in_text(text, response, names))
+    calls = (*_calls_in_text(text, response, names),)
     return AssistantTurn(calls, "" if calls else response)
-
-
-def _as_list(tool_calls: object) -> list[object]:
-    return tool_calls if isinstance(tool_calls, list) else [tool_calls] if tool_calls else []
 
 
 def _parse_entry(entry: object) -> ToolCall:
@@ -148,20 +144,14 @@ _OPENED = re.compile(r"<tool_call>|<\|tool_call\|?>|\[TOOL_CALLS\]|<\|python_tag
 _LONGEST_PYTHON = 4000
 
 
-def _calls_in_text(text: str, response: str, names: Collection[str]) -> Iterator[ToolCall]:
-    """Yield the calls that a model wrote; in prose without markers only those of known tools."""
+def _calls_in_text(text: str, response: str, names: Collection[str]) -> list[ToolCall]:
+    """Return the calls that a model wrote; in prose without markers only those of known tools."""
     source = extract_own_turn(text) if "<|message|>" in text else response
-    has_calls = False
-    for match in _BEFORE_JSON.finditer(source):
-        has_calls = True
-        yield _make_call(_first_group(match), _decode_at(source, match.end()))
-    if not has_calls:
-        for match in _TAGGED.finditer(source):
-            has_calls = True
-            groups = [group for group in match.groups() if group is not None]
-            yield _make_call(groups[0], _parameters(groups[1] if len(groups) > 1 else ""))
-    if has_calls:
-        return
+    calls = [_make_call(_groups(match)[0], _decode_at(source, match.end())) for match in _BEFORE_JSON.finditer(source)]
+    tagged = () if calls else map(_groups, _TAGGED.finditer(source))
+    calls += [_make_call(name, _parameters("".join(body))) for name, *body in tagged]
+    if calls:
+        return calls
     marked = _OPENED.search(response) is not None
     bare = _MARKER.sub("\n", response).strip()
     for record in _records(bare):
@@ -169,16 +159,13 @@ def _calls_in_text(text: str, response: str, names: Collection[str]) -> Iterator
         if isinstance(name, dict):
             record, name = name, name.get("name")
         if isinstance(name, str) and (marked or name in names):
-            has_calls = True
-            yield _make_call(name, next(_members(record, _ARGUMENTS), None))
-    if not has_calls:
-        yield from _calls_in_python(bare, names) or (
-            [ToolCall("", {}, "The call holds no JSON object.")] if marked else []
-        )
+            calls.append(_make_call(name, next(_members(record, _ARGUMENTS), None)))
+    unread = [ToolCall("", {}, "The call holds no JSON object.")] if marked else []
+    return calls or _calls_in_python(bare, names) or unread
 
 
-def _first_group(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group is not None)
+def _groups(match: re.Match[str]) -> list[str]:
+    return [group for group in match.groups() if group is not None]
 
 
 def _decode_at(text: str, start: int) -> object:
@@ -193,7 +180,7 @@ def _parameters(body: str) -> dict[str, Any]:
     """Return arguments that stand in tags of their own; a value that is no JSON is a text."""
     arguments: dict[str, Any] = {}
     for match in _PARAMETER.finditer(body):
-        key, value = (group for group in match.groups() if group is not None)
+        key, value = _groups(match)
         try:
             arguments[key] = _DECODER.decode(value)
         except (ValueError, RecursionError):

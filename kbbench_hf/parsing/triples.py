@@ -10,10 +10,9 @@ from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_an
 from kbbench_hf.parsing.graph_syntax import parse_graph, resolve_node_ids
 from kbbench_hf.parsing.json_triples import json_triples
 from kbbench_hf.parsing.lenient_json import extract_json
-from kbbench_hf.parsing.line_triples import parse_line
+from kbbench_hf.parsing.line_triples import is_placeholder, is_relation, normalize_relation, order_parts, parse_line
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, Triple
 from kbbench_hf.parsing.text_triples import one_per_line, parse_text_triples
-from kbbench_hf.parsing.triple_parts import is_placeholder, is_relation, normalize_relation, order_parts
 
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""
@@ -156,8 +155,7 @@ def _standalone_values(
     """Return the values outside of sentences, and those that only signs join to one of them."""
     values: list[tuple[Piece, list[Triple]]] = []
     for each in readable:
-        joined = values and _JOINED.fullmatch(version.text, values[-1][0].end, each[0].start)
-        if each[0].stands or joined:
+        if each[0].stands or (values and _JOINED.fullmatch(version.text, values[-1][0].end, each[0].start)):
             values.append(each)
     return values
 
@@ -179,12 +177,8 @@ def says_none(text: str, *, single: bool = False) -> bool:
     """
     if any(re.match(r"\s*(?:[-*•]|\d+[.)])\s+\S+\s+\S", line) for line in text.splitlines()):
         return False
-    sentences = [each for each in _SENTENCES.split(text) if each.strip()]
-    response = cues.SINGLE if single else cues.NONE
-    return any(
-        response.search(each) and (single or not cues.OTHERS.search(each)) and not cues.REFUSAL.search(each)
-        for each in sentences
-    )
+    sentences = filter((cues.SINGLE if single else cues.NONE).search, _SENTENCES.split(text))
+    return any((single or not cues.OTHERS.search(each)) and not cues.REFUSAL.search(each) for each in sentences)
 
 
 _NOT_OF_THE_CALL = re.compile(
@@ -254,10 +248,8 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
     body = bare[match.end() : body_end]
     if re.match(r"\s*\w+\s*=\s*\S|\s*[a-z_]\w*: [^,]+, [a-z_]\w*: ", body):
         return parse_line(bare[: body_end + 1], relations)
-    if (
-        _TRIPLE_NAMES.fullmatch(match[1].strip())
-        and len(parts := [part.strip(" \"'") for part in body.split(",")]) == 3
-    ):
+    parts = [part.strip(" \"'") for part in body.split(",")]
+    if _TRIPLE_NAMES.fullmatch(match[1].strip()) and len(parts) == 3:
         return order_parts(parts, relations)
     rest = bare[body_end + 1 :]
     n_calls = 1

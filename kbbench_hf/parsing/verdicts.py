@@ -13,45 +13,41 @@ from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
 from kbbench_hf.parsing.lenient_json import Value, normalize_members
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import ignoring_case
 
 _LISTS = {name: f"(?:{rows})" for name, rows in word_lists("verdicts").items()}
 
 
-def _pattern(expression: str) -> "re.Pattern[str]":
-    return lazy_pattern(expression, re.IGNORECASE)
-
-
-_WORD = _pattern(rf"(?:(?P<yes>{_LISTS['yes']})|(?P<no>{_LISTS['no']}))(?![\w'’-])")
-_LAST_WORD = _pattern(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$")
+_WORD = ignoring_case(rf"(?:(?P<yes>{_LISTS['yes']})|(?P<no>{_LISTS['no']}))(?![\w'’-])")
+_LAST_WORD = ignoring_case(rf"(?:[:：.!]|,? (?:so|hence|thus|therefore),?)\s+{_WORD.pattern}[\s.!)]*$")
 """A verdict that is the last sentence, or the end of the text behind a colon or "so"."""
-_BOTH = _pattern(
+_BOTH = ignoring_case(
     rf"\b{_LISTS['yes']}\s*(?:/|\||\bor\b|\boder\b|\bou\b)\s*{_LISTS['no']}\b|^\W*{_LISTS['yes']}\W+{_LISTS['no']}\W*$"
     r"|\b(?:un)?(?:supported|true)\s*(?:/|\||\bor\b)\s*(?:not |un)?(?:supported|false)\b"
 )
 """Both verdicts side by side: the choices are repeated."""
-_CONCEDED = _pattern(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,")
+_CONCEDED = ignoring_case(r"^\W*(?:al|even )?though\b[^,]*,|^\W*(?:while|whereas)\b[^,]*,")
 """What a sentence grants before it says the other thing."""
-_IDIOMS = _pattern(_LISTS["idioms"])
+_IDIOMS = ignoring_case(_LISTS["idioms"])
 """Negations that deny nothing: "no doubt"."""
-_NOT = _pattern(rf"{_LISTS['not']}(?:[\s,]+(?:{_LISTS['between']}\b[\s,]*){{0,4}})?\s*$")
+_NOT = ignoring_case(rf"{_LISTS['not']}(?:[\s,]+(?:{_LISTS['between']}\b[\s,]*){{0,4}})?\s*$")
 """A negation before a claim, with at most a few words between."""
-_ANY_NOT = _pattern(rf"{_LISTS['not']}")
-_NOT_AFTER = _pattern(r"\s*(?:no\b|nothing\b|none\b|kein\w*|pas\b|aucun\w*|nicht\b|niet\b|geen\b|not\b)")
-_NOTHING_BEFORE = _pattern(
+_ANY_NOT = ignoring_case(rf"{_LISTS['not']}")
+_NOT_AFTER = ignoring_case(r"\s*(?:no\b|nothing\b|none\b|kein\w*|pas\b|aucun\w*|nicht\b|niet\b|geen\b|not\b)")
+_NOTHING_BEFORE = ignoring_case(
     r"(?:^|[\s(])(?:no|nothing|not (?:all|every\w*|each))(?:\s+(?!(?:and|but|or)\b)\w+){0,4}\s*$"
 )
-_NOT_WHOLLY = _pattern(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b")
-_OUTER_DENIAL = _pattern(rf"{_LISTS['outer_denial']}[^,;]*$")
+_NOT_WHOLLY = ignoring_case(r"not (?:fully|entirely|completely|wholly|quite|really|exactly|at all|yet)\b")
+_OUTER_DENIAL = ignoring_case(rf"{_LISTS['outer_denial']}[^,;]*$")
 """A denial of all that the sentence says: "I do not think that ..."."""
-_SUPPOSED = _pattern(_LISTS["suppositions"])
-_OTHER_CLAIM = _pattern(r"\b(?:false|wrong|incorrect|untrue) that\b|\bthe (?:opposite|reverse|contrary)\b|\?\W*$")
+_SUPPOSED = ignoring_case(_LISTS["suppositions"])
+_OTHER_CLAIM = ignoring_case(r"\b(?:false|wrong|incorrect|untrue) that\b|\bthe (?:opposite|reverse|contrary)\b|\?\W*$")
 """In a sentence: it speaks of another claim than the one that is judged."""
-_OPPOSITE = _pattern(r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b")
-_UNSAID = _pattern(_LISTS["unsaid"])
+_OPPOSITE = ignoring_case(r"\b(?:opposite|otherwise|reverse\w*|instead|contrary|another|different|other)\b")
+_UNSAID = ignoring_case(_LISTS["unsaid"])
 _BUT = rf"{_LISTS['but']}(?![a-zа-я])"
-_PARTLY = _pattern(_LISTS["partly"])
-_LIMITED = _pattern(
+_PARTLY = ignoring_case(_LISTS["partly"])
+_LIMITED = ignoring_case(
     rf"{_LISTS['limited']}|{_LISTS['partly']}|n['’]t(?=\W*$)|^\W*[^\W\d]+\W{{0,4}}{_BUT}"
     rf"|[,，]\s*{_BUT}[^.]{{0,80}}(?:\b(?:not|no|wrong|different|missing|differs)\b|不|没)"
 )
@@ -63,9 +59,9 @@ class VerdictTask:
 
     def __init__(self, name: str) -> None:
         lists = word_lists("verdicts")
-        self.claim = _pattern(lists[name])
+        self.claim = ignoring_case(lists[name])
         """Its words in a sentence; a negation before them, or their own, turns them round."""
-        self.label = _pattern(
+        self.label = ignoring_case(
             rf"(?:^|(?<=[\s.;(]))(?:{lists['label']}|{lists[f'{name}_label']})\s*"
             r"(?:(?:is|ist|est|es|é|è)\s*[:：]?|[:：=?？]|->|→|是|は|\s[-–—]\s)\s*"
         )
@@ -127,24 +123,17 @@ def _json_verdicts(version: AnswerVersion, task: VerdictTask) -> set[bool] | Non
 
 def _piece_verdicts(piece: Piece, task: VerdictTask) -> Iterator[bool | None]:
     """Yield the verdicts of a value; None where a member that must hold one holds none, or both."""
-    if piece.is_cut:
-        return
-    if isinstance(piece.value, list):
-        if len(piece.value) == 1:
-            yield _value_verdict(piece.value[0], task)
-        return
-    if not isinstance(piece.value, dict):
+    if isinstance(piece.value, list) and len(piece.value) == 1 and not piece.is_cut:
+        yield _value_verdict(piece.value[0], task)
+    if not isinstance(piece.value, dict) or piece.is_cut:
         return
     members = normalize_members(piece.value)
-    for key in members:
-        inner = members[key]
+    for key, inner in members.items():
         if isinstance(inner, dict) and key not in task.keys:
             yield from _piece_verdicts(piece._replace(value=inner), task)
-    named = [key for key in members if key in task.keys] or [key for key in members if key in task.turned]
-    first = next(
-        (key for key in members if key in task.keys and key not in {"response", "output", "value", "result"}), None
-    )
-    for key in [first] if first else named[:1]:
+    named = [key for key in members if key in task.keys]
+    first = [key for key in named if key not in {"response", "output", "value", "result"}]
+    for key in (first or named or [key for key in members if key in task.turned])[:1]:
         value = members[key]
         if isinstance(value, dict):
             yield from _piece_verdicts(piece._replace(value=value), task)
@@ -176,14 +165,10 @@ def _parse_words(text: str, task: VerdictTask) -> tuple[set[bool] | None, str]:
         return set(), ""
     first = _WORD.match(text.lstrip(" \n\t*_`([{#>'’\"“:：.-–—"))
     if rule == "first word" and first and verdicts == {is_yes := first["yes"] is not None}:
-        rest = (
-            first.string[first.end() :]
-            if re.match(r"\W*(?:[,.;:!—–\n。，；！]|$)", first.string[first.end() :])
-            else ""
-        )
-        claims = {
-            claim for each in _sentences(rest) if not _OPPOSITE.search(each) for claim in _sentence_claims(each, task)
-        }
+        rest = first.string[first.end() :]
+        rest = rest if re.match(r"\W*(?:[,.;:!—–\n。，；！]|$)", rest) else ""
+        sentences = [each for each in _sentences(rest) if not _OPPOSITE.search(each)]
+        claims = {claim for each in sentences for claim in _sentence_claims(each, task)}
         if claims == {not is_yes} or (is_yes and _UNSAID.search(rest)):
             return set(), ""
     return verdicts, rule
@@ -202,10 +187,8 @@ def _find_statement(text: str, task: VerdictTask) -> tuple[set[bool] | None, str
     if labelled:
         verdict, scope = labelled[-1]
         return ({verdict} if len({verdict for verdict, _ in labelled}) == 1 else set()), "labelled", scope
-    alone = {
-        match["yes"] is not None for line in plain_text.splitlines() if (match := _WORD.fullmatch(line.strip(" .!")))
-    }
-    if len(alone) > 1:
+    alone = [_WORD.fullmatch(line.strip(" .!")) for line in plain_text.splitlines()]
+    if len({match["yes"] is not None for match in alone if match}) > 1:
         return set(), "", ""
     if last := _LAST_WORD.search(plain_text):
         return {last["yes"] is not None}, "last word", ""
@@ -231,6 +214,11 @@ def _first_sentences(text: str) -> str:
     return f"{first}, {second}" if len(first.split()) < 3 and re.match(rf"\W*{_LISTS['but']}", second, re.I) else first
 
 
+_ADJECTIVES = frozenset({"no", "right", "correct", "true", "wrong", "incorrect", "false"})
+"""Verdicts that before a noun speak of that only."""
+_NOUN = re.compile(r"\s(?!(?:as|because|since|it|the|this|that|they|i|there|not|if|in)\b)[a-z]+\b")
+
+
 def _leading_verdict(text: str, task: VerdictTask) -> bool | None:
     """Return the verdict that a text begins with: a word, or a claim right at its start."""
     start = text.lstrip(" \n\t([{-–—#>'’:：.,")
@@ -240,26 +228,15 @@ def _leading_verdict(text: str, task: VerdictTask) -> bool | None:
         return False
     if match := _IDIOMS.match(start):
         claims = set(_sentence_claims(start, task))
-        return (
-            claims.pop()
-            if len(claims) == 1
-            else True
-            if not claims and re.match(r"\W*$", start[match.end() :])
-            else None
-        )
+        if not claims and re.match(r"\W*$", start[match.end() :]):
+            return True
+        return claims.pop() if len(claims) == 1 else None
     if match := _WORD.match(start):
         rest = start[match.end() :]
-        if (
-            re.match(r"\s*(?:/|\||or\b|and\b|oder\b)", rest, re.IGNORECASE)
-            or (
-                task is _SUPPORTED
-                and match[0].lower() in {"no", "right", "correct", "true", "wrong", "incorrect", "false"}
-                and re.match(r"\s(?!(?:as|because|since|it|the|this|that|they|i|there|not|if|in)\b)[a-z]+\b", rest)
-            )
-            or (match["no"] and re.match(r"[\s]+(?:\w+\s+){0,1}(?:doubt|question)", rest))
-        ):
-            return None
-        return match["yes"] is not None
+        is_adjective = task is _SUPPORTED and match[0].lower() in _ADJECTIVES and _NOUN.match(rest)
+        no_doubt = match["no"] and re.match(r"[\s]+(?:\w+\s+){0,1}(?:doubt|question)", rest)
+        is_choice = re.match(r"\s*(?:/|\||or\b|and\b|oder\b)", rest, re.IGNORECASE)
+        return None if is_adjective or no_doubt or is_choice else match["yes"] is not None
     first = re.split(r"[.!?\n。！？,;:—–]", start, maxsplit=1)[0]
     if len(first.split()) <= 4 and start[len(first) : len(first) + 1] != "?":
         claims = set(_sentence_claims(first, task))
@@ -278,14 +255,12 @@ def _sentence_claims(text: str, task: VerdictTask) -> Iterator[bool]:
             yield True
             continue
         for match in task.claim.finditer(sentence):
-            groups = match.groupdict()
-            if sentence[match.end() :].startswith(" that "):  # "it is true that ..."
+            groups, after = match.groupdict(), sentence[match.end() :]
+            if after.startswith(" that "):  # "it is true that ..."
                 continue
-            before = _IDIOMS.sub(" ", sentence[max(0, match.start() - 200) : match.start()])
-            after = sentence[match.end() :]
+            start = sentence[max(0, match.start() - 200) : match.start()]
+            before = _IDIOMS.sub(" ", start)
             is_far = task is _ANSWERABLE and (_ANY_NOT.search(before) or _NOT_AFTER.match(after))
             negated = bool(_NOT.search(before) or _NOTHING_BEFORE.search(before) or is_far)
             is_claimed = groups.get("against") is None and groups.get("neg") is None
-            yield (is_claimed != negated) != bool(
-                _OUTER_DENIAL.search(sentence[max(0, match.start() - 200) : match.start()])
-            )
+            yield (is_claimed != negated) != bool(_OUTER_DENIAL.search(start))

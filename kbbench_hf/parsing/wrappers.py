@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.conversation_turns import extract_own_turn
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import lazy_pattern
 
 _TOKENS = re.compile(
     r"<[|｜][\w▁]{1,40}[|｜]>(?:\s*\w{1,12}<\|sep\|>)?|<bos>|<s>|<pad>|<\|?tool_call\|?>|</\|?tool_call\|?>"
@@ -53,11 +53,8 @@ def unwrap(response: str) -> str:
     >>> unwrap(r'"{\"answer\": [\"Lyon\"]}"'), unwrap(r"Thus \boxed{\text{Lyon}}.")
     ('{"answer": ["Lyon"]}', 'Lyon')
     """
-    response = _TOKENS.sub("\n", response)
-    response = _unwrap_boxes(_unwrap_tags(response))
-    response = _STRAY.sub(" ", response)
-    response = _FENCE.sub("", response)
-    return _decode_string(response)
+    response = _unwrap_boxes(_unwrap_tags(_TOKENS.sub("\n", response)))
+    return _decode_string(_FENCE.sub("", _STRAY.sub(" ", response)))
 
 
 def _unwrap_tags(response: str) -> str:
@@ -195,13 +192,8 @@ def strip_reasoning(reply: str, source: str = "") -> StrippedReply:
     """
     reply = extract_own_turn(reply, source, lambda text: not _drop_reasoning(text).strip())
     response = _drop_reasoning(reply)
-    thought = (
-        reply[: len(reply) - len(response)]
-        if reply.endswith(response)
-        else reply.replace(response, "", 1)
-        if response
-        else reply
-    )
+    ends = reply.endswith(response)
+    thought = reply[: len(reply) - len(response)] if ends else reply.replace(response, "", 1)
     return StrippedReply(_remove_markers(thought) if len(response) < len(reply) else "", response)
 
 

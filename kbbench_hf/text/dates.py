@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import lazy_pattern
 
 MONTHS = tuple("january february march april may june july august september october november december".split())
 MONTH_NUMBER = {month[:3]: number for number, month in enumerate(MONTHS, start=1)}

@@ -1,9 +1,10 @@
-"""Folding of case, accents and typography, by which spellings of one name compare equal (Unicode NFKD, casefold)."""
+"""Folding of case, accents and typography (NFKD, casefold), by which spellings compare equal; lazy patterns."""
 
 import re
 import unicodedata
 from functools import lru_cache
 from html import unescape
+from typing import Any, cast
 
 TYPEWRITER = str.maketrans(
     {**dict.fromkeys("‘’‚‛ʼ′", "'"), **dict.fromkeys("“”„‟″", '"'), **dict.fromkeys("‐‑‒–—―−", "-")}
@@ -83,3 +84,33 @@ def unscramble(text: str) -> str:
         return run[0]
 
     return _NOT_ASCII.sub(decode_again, text)
+
+
+class _LazyPattern:
+    """Compiled at first use: compiling hundreds of expressions takes longer than a command's work."""
+
+    def __init__(self, expression: str, flags: int) -> None:
+        self.pattern, self._flags = expression, flags
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(re.compile(self.pattern, self._flags), name)
+        setattr(self, name, method)  # later lookups find the attribute and skip this function
+        return method
+
+
+def lazy_pattern(expression: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled when one of its methods is first looked up.
+
+    >>> lazy_pattern("b+", re.IGNORECASE).sub("-", "aBBc")
+    'a-c'
+    """
+    return cast("re.Pattern[str]", _LazyPattern(expression, int(flags)))
+
+
+def ignoring_case(expression: str) -> re.Pattern[str]:
+    """Return a pattern that is compiled at first use and ignores case.
+
+    >>> ignoring_case("b+").sub("-", "aBBc")
+    'a-c'
+    """
+    return lazy_pattern(expression, re.IGNORECASE)

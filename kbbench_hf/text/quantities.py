@@ -12,8 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from kbbench_hf.text.folding import fold_typography
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import fold_typography, lazy_pattern
 
 _TEENS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _TEENS += " seventeen eighteen nineteen"

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from kbbench_hf.text.patterns import lazy_pattern
+from kbbench_hf.text.folding import lazy_pattern
 
 
 def _marks(*ranges: tuple[int, int]) -> str:

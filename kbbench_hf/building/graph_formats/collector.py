@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.arrow import arrow_array
 from kbbench_hf.files.datasets import RELEVANCE
-from kbbench_hf.files.table_files import CHUNK, json_text
+from kbbench_hf.files.table_files import CHUNK, json_text, text_column
 from kbbench_hf.files.trec import Judgments
-from kbbench_hf.files.user_tables import text_column
 from kbbench_hf.knowledge_base.tables import EDGE_COLUMNS, NODE_COLUMNS
 
 Properties = Mapping[str, Any]

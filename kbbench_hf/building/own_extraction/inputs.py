@@ -17,7 +17,7 @@ from kbbench_hf.building.own_extraction.own_ontologies import (
 from kbbench_hf.building.own_extraction.rdf_ontologies import LITERALS, cut_name, language_rank, parse_rdf, read_rdf
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.files.user_tables import read_table, read_text
+from kbbench_hf.files.table_files import read_table, read_text
 from kbbench_hf.metrics.triples import name_key
 
 PARTS = {"subject": "sub", "relation": "rel", "object": "obj"}

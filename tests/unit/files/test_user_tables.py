@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.files.user_tables import read_table, read_text, text_column
+from kbbench_hf.files.table_files import read_table, read_text, text_column
 
 NOON = datetime.datetime.fromisoformat("2024-01-05T12:00:00")
 CSV = "id,name\n1,Köln\n2,Bern\n"
