@@ -31,8 +31,15 @@ from kbbench_hf.benchmarks.annotations import Annotations, write_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
 from kbbench_hf.judges.topic_model import LdaSettings, TopicModel
-from kbbench_hf.metrics.generative_re import all_cosines, completeness, topical_similarity, uniqueness
-from kbbench_hf.metrics.topics import STOP_WORDS, content_words, join_triples
+from kbbench_hf.metrics.generative_re import (
+    STOP_WORDS,
+    all_cosines,
+    completeness,
+    content_words,
+    join_triples,
+    topical_similarity,
+    uniqueness,
+)
 
 TARGETS = {"uniqueness": 15, "completeness": 80, "topical similarity": 1.5}
 PEAK_MB = 1000

@@ -24,7 +24,7 @@ from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.genres.prompts import open_named_prompt
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.metrics.triple_lists import spelling_key
+from kbbench_hf.metrics.generative_re import spelling_key
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.llm_run import PromptedTask, run_language_model
 from kbbench_hf.scoring.eval_task import EvalTask

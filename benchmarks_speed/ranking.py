@@ -14,9 +14,8 @@ from statistics import median
 import numpy as np
 import torch
 
-from kbbench_hf.metrics.id_lists import IdLists
 from kbbench_hf.metrics.ranking import measure
-from kbbench_hf.metrics.ranks import locate, rank
+from kbbench_hf.metrics.ranks import IdLists, locate, rank
 
 N_QUERIES, TOP, N_CANDIDATES = 11_204, 100, 129_375
 ROUNDS, UPSTREAM_QUERIES = 7, 12

@@ -38,7 +38,7 @@ exclude_patterns = ["extensions", "README.md"]
 nitpicky = True
 nitpick_ignore = [
     ("py:class", "kbbench_hf.parsing.parsed_reply.T"),
-    ("py:class", "kbbench_hf.metrics.id_lists.Integer"),
+    ("py:class", "kbbench_hf.metrics.ranks.Integer"),
 ]
 nitpick_ignore_regex = [("py:.*", r"(?!kbbench_hf\.).*")]
 """Names of other packages have their pages elsewhere, and the site asks nobody for them."""

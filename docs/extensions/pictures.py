@@ -4,7 +4,7 @@ The picture of the README is in git, since websites show it without a build. `py
 draws it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -12,7 +12,10 @@ from PIL.PngImagePlugin import PngInfo
 from sphinx.application import Sphinx
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers
-from kbbench_hf.reports.plots import blank, plot_over_time, plot_panels, quiet, styles_of
+from kbbench_hf.benchmarks.base import Benchmark, TaskKey
+from kbbench_hf.benchmarks.baselines import published_systems
+from kbbench_hf.reports.plots import COLOURS, blank, plot_panels, quiet, styles_of
+from kbbench_hf.reports.tables import directed_label
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 
@@ -60,6 +63,52 @@ def noise(file: Path) -> None:
         raise LookupError("ska-bench has no published evaluation; expected its tables and pictures.")
     (panels,) = [each.pictures["noise"] for each in evaluation() if "noise" in each.pictures]
     plot_panels(panels).savefig(file, metadata={"Date": None})
+
+
+def state_of_the_art(benchmark: Benchmark, metric: str | None = None) -> dict[str, list[tuple[float, float, str]]]:
+    """Return config -> the published scores of the default split and mode, as (date in years, score, system), by date.
+
+    The date is that of the score's source. Second-hand scores and sources without a date are left out.
+    """
+    metric, found = metric or benchmark.headline, {}
+    for config in benchmark.data.configs:
+        place = TaskKey(benchmark.dataset, config, benchmark.data.default_split, benchmark.scoring.modes[0])
+        scores = [(row.figures[metric], row.system) for row in published_systems(place) if metric in row.figures]
+        dated = [
+            (int(date[:4]) + (int(date[5:] or 1) - 1) / 12, score.value, name)
+            for score, name in scores
+            if (date := score.source.date)
+        ]
+        if dated:
+            found[config] = sorted(dated, key=lambda each: each[0])
+    return found
+
+
+def plot_over_time(benchmarks: Sequence[Benchmark], file: Path, metric: str | None = None) -> None:
+    """Draw the published scores of benchmarks over time, a panel each, with a line through the best so far.
+
+    The first config with scores is drawn; systems on the line are named.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    drawn, columns = blank(3.3 * len(benchmarks), 3.2, len(benchmarks))
+    for axes, found in zip(columns, benchmarks, strict=True):
+        sign = -1 if (metric or found.headline) in found.scoring.lower_is_better else 1
+        scores = next(iter(state_of_the_art(found, metric).values()), [])
+        axes.plot([date for date, *_ in scores], [value for _, value, _ in scores], "o", color=COLOURS[5], markersize=4)
+        best: list[tuple[float, float, str]] = []
+        for each in sorted(scores, key=lambda each: (each[0], -sign * each[1])):
+            if not best or sign * each[1] > sign * best[-1][1]:
+                best.append(each)
+        axes.step([date for date, *_ in best], [value for _, value, _ in best], where="post", color=COLOURS[0])
+        for date, value, name in best:
+            axes.annotate(name, (date, value), xytext=(3, 4), textcoords="offset points", fontsize=8, color=COLOURS[0])
+        axes.set_title(found.title.partition(":")[0], loc="left", fontsize=10)
+        axes.margins(x=0.25, y=0.12)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylabel(directed_label(found, metric or found.headline))
+        quiet(axes, "y")
+    drawn.savefig(file, dpi=150, metadata={"Date": None} if file.suffix.lower() == ".svg" else None)
 
 
 def over_time(file: Path) -> None:

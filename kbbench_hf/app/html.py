@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.app.drawings import Axis, axis_of
 from kbbench_hf.leaderboard.table import BoardScore
-from kbbench_hf.reports.html import templates
+from kbbench_hf.reports.page import templates
 
 if TYPE_CHECKING:
     import gradio as gr

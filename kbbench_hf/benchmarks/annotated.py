@@ -12,7 +12,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 
 if TYPE_CHECKING:
-    from kbbench_hf.metrics.votes import Vote
+    from kbbench_hf.metrics.agreement import Vote
 
 
 class TopicCorpus(NamedTuple):

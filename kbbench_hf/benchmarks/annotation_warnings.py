@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.judge_agreement import agreement_warnings
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.triple_lists import Triple, select_triples
+from kbbench_hf.metrics.generative_re import Triple, select_triples
 
 Needs = Mapping[str, Sequence[str]]
 _JUDGED = ("factualness", "granularity")

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.metrics.triple_lists import Triple
+from kbbench_hf.metrics.generative_re import Triple
 
 if TYPE_CHECKING:
     import pyarrow as pa

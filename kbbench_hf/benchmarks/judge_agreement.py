@@ -12,8 +12,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.metrics.agreement import Agreement
-from kbbench_hf.metrics.votes import Decided
+from kbbench_hf.metrics.agreement import Agreement, Decided
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class HumanCheck:
     released: Decided
     """The same of the released judge."""
     people_strengths: Mapping[str, float]
-    """System -> its Bradley-Terry strength by the people's votes; see `metrics.votes.bradley_terry`."""
+    """System -> its Bradley-Terry strength by the people's votes; see `metrics.agreement.bradley_terry`."""
     judge_strengths: Mapping[str, float]
 
     @classmethod

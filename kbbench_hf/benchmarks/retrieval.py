@@ -17,9 +17,8 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import RELEVANCE, DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, estimate
-from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import MODES, Mode, graded_ndcg, lower_bounds, measure
-from kbbench_hf.metrics.ranks import locate, rank
+from kbbench_hf.metrics.ranks import locate, number_ids, rank
 
 if TYPE_CHECKING:
     from kbbench_hf.knowledge_base.documents import Rendering

@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.files import is_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.metrics.topics import shannon_entropy, type_token_ratio
+from kbbench_hf.metrics.generative_re import shannon_entropy, type_token_ratio
 
 N_SHOWN = 20
 """Candidates of a ranking in a report."""

@@ -21,7 +21,7 @@ from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, Row
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 _K1, _B = 1.2, 0.75

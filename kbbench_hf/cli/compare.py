@@ -117,7 +117,7 @@ def command(
 
     shared: dict[str, Any] = {"split": split, "mode": mode, "options": read_options, "across_prompts": across_prompts}
     if not wants_table:
-        from kbbench_hf.reports.comparison import print_comparison
+        from kbbench_hf.reports.results_table import print_comparison
         from kbbench_hf.scoring.comparison import compare
 
         files = [str(named_system(each)[1]) for each in systems]

@@ -9,8 +9,8 @@ import click
 from kbbench_hf.benchmarks import benchmark, shipped_answers
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.reports.comparison import print_comparison
 from kbbench_hf.reports.plots import plot_scores
+from kbbench_hf.reports.results_table import print_comparison
 from kbbench_hf.reports.terminal import called_as, echo, waiting
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.result import Result

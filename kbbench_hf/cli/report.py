@@ -111,7 +111,7 @@ def _write(
             "For a dataset, add --dataset."
         )
     if not (folder / RUN).is_file() and next(folder.rglob(RUN), None):
-        from kbbench_hf.reports.evaluation_report import write_evaluation
+        from kbbench_hf.reports.score_table import write_evaluation
         from kbbench_hf.scoring.stored_runs import read_runs
 
         return write_evaluation(read_runs(folder, split, mode), out or folder / "report")

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import missing_extra
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.metrics.generative_re import WORDS
-from kbbench_hf.metrics.topics import content_words
+from kbbench_hf.metrics.generative_re import WORDS, content_words
 
 SEEDS = (0, 1, 2, 3, 4)
 """TS is the mean over models with these seeds. The release pins no seed, and TS depends on it: its standard deviation

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.metrics.id_lists import distinct
+from kbbench_hf.metrics.ranks import distinct
 
 Direction = Literal["out", "in", "both"]
 Integers = NDArray[np.integer]

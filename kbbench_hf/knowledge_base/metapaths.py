@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.graph import Direction, Graph
-from kbbench_hf.metrics.id_lists import distinct
+from kbbench_hf.metrics.ranks import distinct
 
 _ARROW = re.compile(r"(-\[[^\]]+\]->|<-\[[^\]]+\]-)")
 _LABEL = re.compile(r":\d+$")

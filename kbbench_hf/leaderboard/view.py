@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.published import date_of
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports import tables
-from kbbench_hf.reports.latex import bold, latex, tabular
+from kbbench_hf.reports.tables import bold, latex, tabular
 
 PAGE = 50
 N_FIGURES = 5

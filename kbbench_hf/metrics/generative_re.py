@@ -2,21 +2,30 @@
 
 Source: Jiang et al., "GenRES: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language
 Models", NAACL 2024. Every function returns one value per document. Outputs of models (topics, vectors, verdicts,
-splits) are arguments.
+splits) are arguments. Number and length of triples, and literal matches with gold, need no model. The words of topics
+are at the end, with the diversity of words of any texts (entropy, type-token ratio).
 
 There are three modes. `reference` is the behavior of the authors' release. `fixed` gives an empty answer zero on every
 score, drops malformed and repeated triples, considers the direction of a relation, and measures completeness only if
 there is gold. `fixed-2` also compares names by their letters and digits, because texts are tokenized and gold is not:
-"Washington , DC" is "washington, dc" (`triple_lists.spelling_key`). Topics are those of `fixed`.
+"Washington , DC" is "washington, dc" (`spelling_key`). Topics are those of `fixed`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.text.folding import fold
 from kbbench_hf.text.porter import NltkVersion
+from kbbench_hf.text.tokens import tokenize
 
 MODES = ("reference", "fixed", "fixed-2")
 TOPIC_MODES: Mapping[str, str] = {"reference": "reference", "fixed": "fixed", "fixed-2": "fixed"}
@@ -206,3 +215,218 @@ def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Float
         elif row is not None and not row:
             scores[document] = empty
     return scores
+
+
+Triple = Sequence[object]
+"""[head, relation, tail]; the output of a model may have other types and any number of elements."""
+_BLANKS = re.compile(r"(?<!\d) +| +(?!\d| )|(?<= ) +")
+
+
+def select_triples(answer: Sequence[Triple], mode: str) -> list[Triple]:
+    """Return the triples of an answer that a mode scores.
+
+    `reference` keeps the answer unchanged. Other modes keep lists of three elements, each a number or a string that is
+    not blank. Strings are stripped, numbers become strings, and the first of equal triples is kept.
+
+    >>> select_triples([["a", "r", "b"], [" a", "r", "b"], ["a", "r"], ["a", "r", None], ["b", "in", 1961]], "fixed")
+    [('a', 'r', 'b'), ('b', 'in', '1961')]
+    >>> select_triples([["a", "r", "b"], ["a", "r", "b"]], "reference")
+    [['a', 'r', 'b'], ['a', 'r', 'b']]
+    """
+    if mode == "reference":
+        return list(answer)
+    return list(dict.fromkeys(keep_well_formed(answer)))
+
+
+def keep_well_formed(answer: Sequence[object]) -> list[tuple[str, str, str]]:
+    """Return the triples of three strings or numbers, as stripped strings, repeated ones included.
+
+    >>> keep_well_formed([["a", "r", "b"], ["a", "r", "b "], ["a", "", "b"], "a r b"])
+    [('a', 'r', 'b'), ('a', 'r', 'b')]
+    """
+    kept = []
+    for triple in answer:
+        if isinstance(triple, str) or not isinstance(triple, Sequence) or len(triple) != 3:
+            continue
+        head, relation, tail = (_to_text(element) for element in triple)
+        if head and relation and tail:
+            kept.append((head, relation, tail))
+    return kept
+
+
+def triples_per_document(answers: Sequence[Sequence[object]]) -> Floats:
+    """Return the number of triples of each document, repeated ones included.
+
+    >>> triples_per_document([[["a", "r", "b"]], []])
+    array([1., 0.])
+    """
+    return np.array([len(answer) for answer in answers], dtype=np.float64)
+
+
+def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str], int], *, empty: float) -> Floats:
+    """Return the mean number of tokens of each document's triples.
+
+    A triple with an element that is no string has no tokens.
+
+    Args:
+        answers: the triples of each document.
+        count: the tokens of a string.
+        empty: the value of a document without triples.
+
+    >>> tokens_per_triple([[["New York", "in", "USA"], ["a", "r", 1]]], lambda text: len(text.split()), empty=0.0)
+    array([2.])
+    """
+    return np.array(
+        [
+            sum(sum(map(count, triple)) for triple in answer if _all_strings(triple)) / len(answer) if answer else empty
+            for answer in answers
+        ],
+        dtype=np.float64,
+    )
+
+
+def hard_match(
+    answers: Sequence[Sequence[Triple]], gold: Sequence[Sequence[Triple]], *, empty: float, mode: str = "reference"
+) -> Floats:
+    """Return precision, recall and F1 of literally equal triples per document, shape (3, documents).
+
+    Case is ignored, and `_` is a space. Precision counts every predicted triple, repeated ones included; recall counts
+    every gold triple. In mode `fixed-2` triples are equal by `spelling_key`, and equal ones count once.
+
+    Args:
+        answers: the predicted triples of each document.
+        gold: its gold triples. A document without gold is not scored.
+        empty: the three values of a document without predicted triples.
+        mode: `reference`, `fixed` or `fixed-2`.
+
+    >>> hard_match([[["A", "is_in", "B"], ["b", "in", "a"]]], [[["a", "is in", "b"]]], empty=0.0).ravel()
+    array([0.5       , 1.        , 0.66666667])
+    >>> hard_match([[["Salem , MA", "in", "USA"]]], [[["salem, ma", "in", "usa"]]], empty=0.0, mode="fixed-2").ravel()
+    array([1., 1., 1.])
+    """
+    scores = np.full((3, len(answers)), math.nan)
+    for document, (predicted, expected) in enumerate(zip(answers, gold, strict=True)):
+        if not expected:
+            continue
+        if not predicted:
+            scores[:, document] = empty
+            continue
+        predicted_text, expected_text = ([match_key(t, mode) for t in triples] for triples in (predicted, expected))
+        if mode == "fixed-2":
+            predicted_text, expected_text = [*dict.fromkeys(predicted_text)], [*dict.fromkeys(expected_text)]
+        precision = sum(text in expected_text for text in predicted_text) / len(predicted_text)
+        recall = sum(text in predicted_text for text in expected_text) / len(expected_text)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        scores[:, document] = precision, recall, f1
+    return scores
+
+
+def _to_text(element: object) -> str:
+    if isinstance(element, str):
+        return element.strip()
+    return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""
+
+
+def _all_strings(triple: Triple) -> TypeGuard[Sequence[str]]:
+    return not isinstance(triple, str) and all(isinstance(element, str) for element in triple)
+
+
+def match_key(triple: Triple, mode: str = "reference") -> str:
+    """Return a triple as hard match compares it, without case and with spaces for underscores; see `spelling_key`.
+
+    >>> match_key(["Bergen", "located_in", "Norway"]), match_key(["St. Ives", "located_in", "UK"], "fixed-2")
+    ("['bergen', 'located in', 'norway']", "['stives', 'locatedin', 'uk']")
+    """
+    if mode == "fixed-2":
+        return str([spelling_key(str(element)) for element in triple])
+    return str(list(triple)).lower().replace("_", " ")
+
+
+@lru_cache(maxsize=1 << 16)
+def spelling_key(name: str) -> str:
+    """Return a name's letters and digits, by which spellings of one name are equal.
+
+    Case, accents, blanks and marks are left out; a mark between two digits is a blank, so that 1.5 is not 15. A name
+    without a letter or digit keeps its marks.
+
+    >>> [spelling_key(name) for name in ("Al - Hilal", "Al-Hilal", "Québec .|", "1 , 500", "1500", "!!!")]
+    ['alhilal', 'alhilal', 'quebec', '1 500', '1500', '!!!']
+    """
+    folded = fold(name)
+    kept = "".join(each if unicodedata.category(each)[0] in "LMN" else " " for each in folded)
+    return _BLANKS.sub("", kept) if kept.strip() else "".join(folded.split())
+
+
+STOP_WORDS = frozenset(
+    """a about above after again against ain all am an and any are aren as at be because been before being below between
+    both but by can couldn d did didn do does doesn doing don down during each few for from further had hadn has hasn
+    have haven having he her here hers herself him himself his how i if in into is isn it its itself just ll m ma me
+    mightn more most mustn my myself needn no nor not now o of off on once only or other our ours ourselves out over own
+    re s same shan she should shouldn so some such t than that the their theirs them themselves then there these they
+    this those through to too under until up ve very was wasn we were weren what when where which while who whom why
+    will with won wouldn y you your yours yourself yourselves""".split()
+)
+"""NLTK's English stop words (from the Snowball stemmer's list, BSD) that are alphanumeric, as words are here. Compared
+with case, as in the release: "The" stays."""
+
+
+def content_words(text: str, mode: str) -> list[str]:
+    """Return the alphanumeric tokens of a text without stop words; `WORDS` has the tokenizer of each mode.
+
+    >>> content_words("The effects of 5 - HT on rats .", "reference")
+    ['The', 'effects', '5', 'HT', 'rats']
+    """
+    return [token for token in tokenize(text, WORDS[mode]) if token.isalnum() and token not in STOP_WORDS]
+
+
+def join_triples(triples: Iterable[Triple], mode: str) -> str:
+    """Return triples as one text, each "head relation tail .".
+
+    The release joins them without a space. ".Head" is no word, so the first word of every head but the first is lost.
+    `fixed` adds the space.
+
+    >>> join_triples([["a", "r", "b"], ["c", "r", "d"]], "reference")
+    'a r b .c r d .'
+    >>> join_triples([["a", "r", "b"], ["c", "r", "d"]], "fixed")
+    'a r b . c r d .'
+    """
+    whole = (triple for triple in triples if not isinstance(triple, str) and len(triple) == 3)
+    return ("" if mode == "reference" else " ").join(f"{head} {relation} {tail} ." for head, relation, tail in whole)
+
+
+_CONTRACTIONS = frozenset(
+    """aren't couldn't didn't doesn't don't hadn't hasn't haven't isn't it's mightn't mustn't needn't shan't she's
+    should've shouldn't that'll wasn't weren't won't wouldn't you'd you'll you're you've""".split()
+)
+
+
+def shannon_entropy(texts: Iterable[str]) -> float:
+    """Return the entropy of the distribution of words, in bits; NaN without words.
+
+    Words are separated by white space and keep case and punctuation: this gives STaRK's published values to two
+    decimals (10.39, 10.25, 9.63).
+
+    >>> shannon_entropy(["a b", "a c"])  # 1/2 * 1 + 2 * 1/4 * 2
+    1.5
+    """
+    counts = Counter(word for text in texts for word in text.split())
+    n = counts.total()
+    return -sum(count / n * math.log2(count / n) for count in counts.values()) if n else math.nan
+
+
+def type_token_ratio(texts: Iterable[str]) -> float:
+    """Return the share of distinct words among all words but stop words; NaN without words.
+
+    A word is compared with NLTK's 179 English stop words in lower case and without punctuation at its ends. Published:
+    0.179, 0.180 and 0.143; this gives 0.1788, 0.1796 and 0.1406 (no definition tried gives all three).
+
+    >>> type_token_ratio(["The cat saw the cat."])  # cat, saw, cat.: all three differ
+    1.0
+    """
+    words = [word for text in texts for word in text.split() if not _is_stop_word(word)]
+    return len(set(words)) / len(words) if words else math.nan
+
+
+def _is_stop_word(word: str) -> bool:
+    plain = word.lower().strip(string.punctuation)
+    return plain in STOP_WORDS or plain in _CONTRACTIONS

@@ -9,8 +9,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from kbbench_hf.metrics.mention_paraphrases import PARAPHRASES, is_part_of_name
-from kbbench_hf.metrics.mention_rules import RULES, Form
+from kbbench_hf.metrics.mention_rules import PARAPHRASES, RULES, Form, is_part_of_name
 from kbbench_hf.text.dates import MONTHS, ORDINALS, Date, find_dates, parse_date
 from kbbench_hf.text.folding import repair_text
 from kbbench_hf.text.name_matching import Label, SentenceWords, Span
@@ -101,7 +100,7 @@ def find_forms(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]
 def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
     """Return how a sentence mentions the subject and the object of a triple (mode `repaired-3`).
 
-    Differs from `find_forms`: paraphrases are mentions (`mention_paraphrases`). A name that occurs only
+    Differs from `find_forms`: paraphrases are mentions (`mention_rules.PARAPHRASES`). A name that occurs only
     inside the longer name of something else is absent. No words are the mention of both ends: those inside the object
     are not the subject's, and of equal words the end with the better form has them.
 

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.metrics.id_lists import Ids
-from kbbench_hf.metrics.ranks import GoldRanks, Ranks
+from kbbench_hf.metrics.ranks import GoldRanks, Ids, Ranks
 
 Mode = Literal["reference", "standard"]
 Values = NDArray[np.float64]
@@ -57,7 +56,7 @@ def measure(ranks: GoldRanks, metrics: Sequence[str], mode: Mode = "reference") 
     Raises:
         UsageError: a metric or mode is unknown, or a cutoff is below 1.
 
-    >>> from kbbench_hf.metrics.id_lists import IdLists
+    >>> from kbbench_hf.metrics.ranks import IdLists
     >>> from kbbench_hf.metrics.ranks import locate, rank
     >>> ranks = locate(rank(IdLists.of([[4, 2, 9]])), IdLists.of([[2, 7]]))
     >>> {name: float(value[0]) for name, value in measure(ranks, ["mrr", "recall_at_2", "map"]).items()}
@@ -190,12 +189,7 @@ _AT_K: _AtK = {
     "ndcg": _ndcg,
     "map": partial(_average_precision, of_found=True),
 }
-_WITHOUT_K: _WithoutK = {
-    "mrr": _mrr,
-    "map": _average_precision,
-    "ndcg": _ndcg,
-    "r_precision": _r_precision,
-}
+_WITHOUT_K: _WithoutK = {"mrr": _mrr, "map": _average_precision, "ndcg": _ndcg, "r_precision": _r_precision}
 _BY_ID = partial(_ndcg, share_ties=False)
 _STANDARD_AT_K: _AtK = {**_AT_K, "ndcg": _BY_ID, "map": _average_precision}
 _STANDARD_WITHOUT_K: _WithoutK = {**_WITHOUT_K, "ndcg": _BY_ID}

@@ -2,18 +2,26 @@
 
 Source: Mihindukulasooriya et al., "Text2KGBench", ISWC 2023, and its release (cenguix/Text2KGBench at 50a3d25), whose
 script is the mode "reference": where paper and script differ, the script produced the published scores.
+
+Also: whether a sentence mentions an entity (these modes), and domain and range conformance (future work of the paper).
+Types of entities are not annotated. They follow from gold triples: a subject is of the relation's domain, an object of
+its range.
 """
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from math import nan
 from typing import NamedTuple
 
-from kbbench_hf.text.folding import TYPEWRITER
+from kbbench_hf.text.dates import MONTHS, parse_date
+from kbbench_hf.text.folding import TYPEWRITER, strip_accents
+from kbbench_hf.text.quantities import NUMERAL
 from kbbench_hf.text.tokens import stem_text
+from kbbench_hf.text.words import WORD
 
 Triple = tuple[str, str, str]
 """Subject, relation, object."""
@@ -133,14 +141,9 @@ def score_reference(
         return EMPTY_ANSWER
     used = {underscore_spaces(relation) for _, relation, _ in gold}
     kept = {triple_key(triple) for triple in predicted if triple[1] in used}
-    context = stem_text(sentence + ontology.joined_concepts)
-    names = ontology.relation_names
-    n = len(predicted)
-    conformance = sum(relation in names for _, relation, _ in predicted) / n
-    subjects = sum(entity_form(subject) not in context for subject, _, _ in predicted) / n
-    objects = sum(entity_form(obj) not in context for _, _, obj in predicted) / n
     matched = precision_recall_f1(kept, set(map(triple_key, gold)))
-    return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
+    n_known = sum(relation in ontology.relation_names for _, relation, _ in predicted)
+    return _with_shares(matched, n_known, predicted, stem_text(sentence + ontology.joined_concepts))
 
 
 def score_repaired(
@@ -165,12 +168,23 @@ def score_repaired(
     used = {relation_key(relation) for _, relation, _ in gold}
     predicted = list(dict.fromkeys(predicted))
     kept = {triple_key(triple) for triple in predicted if relation_key(triple[1]) in used}
-    context = stem_text(f"{sentence} {ontology.stripped_concepts}".replace("_", " "))
-    n = len(predicted)
-    conformance = sum(relation_key(relation) in ontology.loose_relations for _, relation, _ in predicted) / n
-    subjects = sum(entity_form(subject.replace("_", " ")) not in context for subject, _, _ in predicted) / n
-    objects = sum(entity_form(obj.replace("_", " ")) not in context for _, _, obj in predicted) / n
     matched = precision_recall_f1(kept, keys) if keys else (nan, nan, nan)
+    n_known = sum(relation_key(relation) in ontology.loose_relations for _, relation, _ in predicted)
+    spaced = [(subject.replace("_", " "), relation, obj.replace("_", " ")) for subject, relation, obj in predicted]
+    context = stem_text(f"{sentence} {ontology.stripped_concepts}".replace("_", " "))
+    return _with_shares(matched, n_known, spaced, context)
+
+
+def _with_shares(
+    matched: tuple[float, float, float], n_known: int, predicted: Sequence[Triple], context: str
+) -> TripleScores:
+    """Return the values of a sentence: precision, recall and F1, and the shares of its predicted triples.
+
+    `n_known` of them have a relation of the ontology; subjects and objects are looked for in the stems of `context`.
+    """
+    n, conformance = len(predicted), n_known / len(predicted)
+    subjects = sum(entity_form(subject) not in context for subject, _, _ in predicted) / n
+    objects = sum(entity_form(obj) not in context for _, _, obj in predicted) / n
     return TripleScores(*matched, conformance, subjects, 1 - conformance, objects)
 
 
@@ -240,3 +254,191 @@ def normalize_name(text: str) -> str:
     plain = unicodedata.normalize("NFC", literal[1] if literal else text).translate(TYPEWRITER | _INVISIBLE)
     timestamp = _TIMESTAMP.fullmatch(plain.strip())
     return " ".join((timestamp[1] if timestamp else plain).split())
+
+
+_LITERAL_RANGES = {"number": re.compile(r"[+-]?\d"), "date": re.compile(r"\d{4}"), "year": re.compile(r"\d{4}")}
+"""Ranges that are kinds of literal, not concepts -> pattern that such a literal contains."""
+_ANYTHING = {"", "string"}
+"""Domains and ranges that allow every entity."""
+
+
+class Signature(NamedTuple):
+    """A relation's label, and its domain and range: concepts, kinds of literal, or "" if there is none."""
+
+    relation: str
+    domain: str
+    range: str
+
+
+@dataclass(frozen=True)
+class TypedOntology:
+    """Relations with domain and range, and gold triples, from which the types of entities follow."""
+
+    signatures: Sequence[Signature]
+    gold: Iterable[Triple]
+    broader: Mapping[str, frozenset[str]]
+    """Concept -> all concepts above it."""
+    overlapping: bool = False
+    """Whether concepts that share an entity in gold do not exclude each other. Gold of other sentences has only some of
+    an entity's types."""
+
+    @cached_property
+    def _slots(self) -> dict[str, tuple[set[str], set[str]]]:
+        """Key of a relation -> its domains and ranges, those of all signatures with its label."""
+        slots: dict[str, tuple[set[str], set[str]]] = {}
+        for signature in self.signatures:
+            domains, ranges = slots.setdefault(relation_key(signature.relation), (set(), set()))
+            domains.update({signature.domain} - _ANYTHING)
+            ranges.update({signature.range} - _ANYTHING)
+        return slots
+
+    @cached_property
+    def _types(self) -> dict[str, set[str]]:
+        """Key of an entity -> its concepts in gold."""
+        types: dict[str, set[str]] = {}
+        for subject, relation, obj in self.gold:
+            slots = self._slots.get(relation_key(relation), ((), ()))
+            for entity, concepts in zip((subject, obj), slots, strict=True):
+                known = types.setdefault(name_key(entity), set())
+                for concept in concepts:
+                    known |= {concept, *self.broader.get(concept, ())}
+        return types
+
+    def conformance(self, predicted: Sequence[Triple]) -> tuple[float, float]:
+        """Return the share of subjects that are of the domain, and of objects that are of the range.
+
+        Entities in gold and literals (by their form) are judged, under relations of the ontology with a domain (a
+        range). NaN if none can be judged: an entity that is not in gold is neither right nor wrong.
+
+        >>> signatures = [Signature("director", "film", "human"), Signature("genre", "film", "genre")]
+        >>> typed = TypedOntology(signatures, [("Up", "director", "Pete Docter"), ("Up", "genre", "comedy")], {})
+        >>> typed.conformance([("Up", "director", "comedy"), ("Pete Docter", "director", "Up"), ("It", "genre", "It")])
+        (0.5, 0.0)
+        """
+        subjects, objects = [], []
+        for subject, relation, obj in predicted:
+            domains, ranges = self._slots.get(relation_key(relation), (set(), set()))
+            subjects.append(self._is_one_of(subject, domains))
+            objects.append(self._is_one_of(obj, ranges))
+        return _share(subjects), _share(objects)
+
+    def _is_one_of(self, entity: str, concepts: set[str]) -> bool | None:
+        """Return whether an entity is of one of the concepts; None if unknown."""
+        forms = [pattern for concept in concepts if (pattern := _LITERAL_RANGES.get(concept.lower()))]
+        if forms:
+            return any(pattern.search(entity) for pattern in forms)
+        known = self._types.get(name_key(entity))
+        if not concepts or not known:
+            return None
+        if not concepts.isdisjoint(known):
+            return True
+        return None if any((one, other) in self._overlaps for one in known for other in concepts) else False
+
+    @cached_property
+    def _overlaps(self) -> frozenset[tuple[str, str]]:
+        """Pairs of concepts that share an entity in gold; empty if concepts exclude each other."""
+        if not self.overlapping:
+            return frozenset()
+        return frozenset(pair for known in self._types.values() for pair in product(known, known))
+
+
+def _share(judgements: Iterable[bool | None]) -> float:
+    judged = [each for each in judgements if each is not None]
+    return sum(judged) / len(judged) if judged else nan
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d? [A-Za-z]* ?\d{4}")
+_SMALL = frozenset({"a", "an", "and", "de", "for", "in", "of", "on", "the", "to"})
+
+
+def is_mentioned(sentence: str, entity: str) -> bool:
+    """Return whether a sentence mentions an entity by its name or another form of it.
+
+    Names are compared word by word, without case, accents and punctuation; underscores are spaces. Other forms are:
+
+    - a name without its qualifier or quotes: `Totoro (film)`, `"Totoro"`;
+    - an acronym of words in a row (`UN`), and words for their acronym (`U.S.`);
+    - a number by its value: `1099.0`, `23.27 (square kilometres)`;
+    - a date by its parts, in any order: `1989-05-02`, `02 May 1989`. If day and month are 00 or 01 January, which are
+      unknown in TekGen, by its year;
+    - a person or place by a family name or last word alone, if it and the whole name are capitalized.
+
+    An entity without words is always mentioned.
+
+    >>> sentence = "The U.S. hosts NASA's 1,099 labs since May 2, 1989."
+    >>> [is_mentioned(sentence, entity) for entity in ("United_States", "1099.0", "1989-05-02", "Nasa (agency)", "ESA")]
+    [True, True, True, True, False]
+    """
+    text = _sentence_forms(sentence)
+    name = entity.replace("_", " ").strip().strip('"')
+    plain = re.sub(r"\s*\([^()]*\)$", "", name)
+    words = _words(name)
+    return (
+        not words
+        or text.has_words(words)
+        or (plain != name and text.has_words(_words(plain)))
+        or text.has_number(plain)
+        or text.has_date(plain)
+        or text.has_acronym(plain)
+        or text.has_last_word(plain)
+    )
+
+
+class _SentenceForms:
+    """A sentence, in the forms in which names are found."""
+
+    def __init__(self, sentence: str) -> None:
+        self.written = [stripped for word in sentence.split() if (stripped := re.sub(r"^\W+|(?:'s)?\W*$", "", word))]
+        """The words as written, without surrounding punctuation."""
+        self.words = _words(sentence)
+        self.numbers = frozenset(float(match.replace(",", "")) for match in re.findall(NUMERAL, sentence))
+        self.joined = f" {' '.join(self.words)} "
+
+    def has_words(self, words: tuple[str, ...]) -> bool:
+        return bool(words) and f" {' '.join(words)} " in self.joined
+
+    def has_number(self, name: str) -> bool:
+        return bool(re.fullmatch(NUMERAL, name)) and float(name.replace(",", "")) in self.numbers
+
+    def has_date(self, name: str) -> bool:
+        dates = parse_date(name) if _DATE.fullmatch(name) else ()
+        if not dates or str(dates[0].year) not in self.words:
+            return False
+        _, month, day = dates[0]
+        if (month, day) == (1, 1) or not month:
+            return True
+        named = MONTHS[month - 1] in self.words or MONTHS[month - 1][:3] in self.words
+        return named and (not day or bool({str(day), f"{day:02}"} & set(self.words)))
+
+    def has_acronym(self, name: str) -> bool:
+        words = name.split()
+        if len(words) > 1:
+            initials = "".join(word[0] for word in _words(name) if word not in _SMALL)
+            return len(initials) > 1 and initials in {_letters(word) for word in self.written if word.isupper()}
+        letters = _letters(name)
+        if not (name.isupper() and 2 <= len(letters) <= 6):
+            return False
+        capitals = "".join(
+            word[0].lower() if word[0].isupper() else "" if word in _SMALL else " " for word in self.written
+        )
+        initials = "".join(word[0] for word in self.words if word not in _SMALL)
+        return letters in capitals or (len(letters) > 2 and letters in initials)
+
+    def has_last_word(self, name: str) -> bool:
+        words = name.split()
+        if len(words) < 2 or not all(word[0].isupper() for word in words if word.lower() not in _SMALL):
+            return False
+        positions = (position for position, word in enumerate(self.written) if word == words[-1])
+        around = ((self.written[max(n - 1, 0) : n] + self.written[n + 1 : n + 2]) for n in positions)
+        return any(not any(other[0].isupper() for other in others) for others in around)
+
+
+_sentence_forms = lru_cache(maxsize=2**13)(_SentenceForms)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(WORD.findall(strip_accents(text).casefold()))
+
+
+def _letters(word: str) -> str:
+    return word.replace(".", "").casefold()

@@ -24,9 +24,9 @@ from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import NAMESPACE, Id, Row
 from kbbench_hf.files.writing import write_text
-from kbbench_hf.metrics.intervals import CONFIDENCE
+from kbbench_hf.metrics.aggregate import CONFIDENCE
 from kbbench_hf.scoring.eval_task import load_examples, system_name
-from kbbench_hf.scoring.result import PlainResult, PlainScore, annotations_of
+from kbbench_hf.scoring.result import PlainResult, PlainScore, annotations_of, stored_rows
 
 Record = dict[str, Any]
 SCHEMAS = Path(__file__).parent / "data" / "every_eval_ever"
@@ -113,7 +113,7 @@ def write_record(
     Raises:
         UsageError: the result has no scored metric, or its model has no developer.
     """
-    values = _json_lines(folder / "scores.jsonl")
+    values = stored_rows(folder / "scores.jsonl")
     record = eval_record(result, run, scored, options, values)
     written, notes = [each["evaluation_result_id"] for each in record["evaluation_results"]], list[str]()
     if left := [metric for metric in result["scores"] if metric not in written]:
@@ -123,7 +123,7 @@ def write_record(
     place = f"data/{result['benchmark']}/{developer}/{name}/{uuid}"
     target = folder / "every_eval_ever" / f"{place}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    texts, outputs = _texts(result), {row["id"]: row for row in _json_lines(folder / "predictions.jsonl")}
+    texts, outputs = _texts(result), {row["id"]: row for row in stored_rows(folder / "predictions.jsonl")}
     kind, lines = benchmark(result["benchmark"]).scoring.answer, list[str]()
     for row in values:
         content = _content(texts, kind, row["id"], outputs.get(row["id"], {}), conversations.get(row["id"], ()))
@@ -324,8 +324,3 @@ def _engine(settings: Row) -> Record:
     if not isinstance(server, dict) or "kind" not in server:
         return {}
     return {"inference_engine": {"name": str(server["kind"]), "version": str(server.get("version", "unknown"))}}
-
-
-def _json_lines(file: Path) -> list[Row]:
-    """Return the rows of a file of the run's folder; none where there is no such file."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []

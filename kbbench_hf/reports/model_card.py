@@ -68,14 +68,8 @@ Dataset revision `{revision}`. Hashes of the questions' ids, sorted, SHA-256: {h
 def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
     """Return the text of `README.md` for what `training.json` holds; `retriever` is what ranks with the folder."""
     settings = facts["settings"]
-    controls = [
-        words
-        for words, here in (
-            ("Known answers of a question could be its negatives.", not settings["mask"]),
-            ("**A control**: each question was taught another one's answers.", settings["shuffle"]),
-        )
-        if here
-    ]
+    controls = [] if settings["mask"] else ["Known answers of a question could be its negatives."]
+    controls += ["**A control**: each question was taught another one's answers."] if settings["shuffle"] else []
     known = ("method", "base", "seed", *_SHOWN[retriever])
     shown = [key for key in known if settings[key] is not None]
     return _CARD.format(
@@ -105,10 +99,8 @@ def _validation_table(validation: Mapping[str, Mapping[str, Mapping[str, Any]]])
     metrics = [*next(iter(validation.values()))]
     rows = []
     for part, scores in validation.items():
-        cells = [
-            f"{scores[metric]['value']:.4f} [{scores[metric]['ci95'][0]:.3f}, {scores[metric]['ci95'][1]:.3f}]"
-            for metric in metrics
-        ]
+        ends = [(scores[metric]["value"], *scores[metric]["ci95"]) for metric in metrics]
+        cells = [f"{value:.4f} [{low:.3f}, {high:.3f}]" for value, low, high in ends]
         rows.append([part, f"{scores[metrics[0]]['n']:,}", *cells])
     return _table(["questions", "n", *metrics], rows)
 
@@ -117,10 +109,8 @@ def _gains(
     gains: Sequence[Mapping[str, Any]], ceilings: Mapping[str, float] | None, exact: Mapping[str, float] | None
 ) -> str:
     """Say how far the model is above its control and what it stands on, and what it cannot find."""
-    lines = [
-        f"MRR {gain['mrr']:+.4f} [{gain['ci95'][0]:+.3f}, {gain['ci95'][1]:+.3f}] over {gain['over']}."
-        for gain in gains
-    ]
+    ends = [(gain["mrr"], *gain["ci95"], gain["over"]) for gain in gains]
+    lines = [f"MRR {mrr:+.4f} [{low:+.3f}, {high:+.3f}] over {over}." for mrr, low, high, over in ends]
     if ceilings:
         shares = ", ".join(f"{share:.1%} of {split}" for split, share in ceilings.items())
         lines.append(f"Questions with an answer in their graph: {shares}. Answers elsewhere stand behind the graph.")

@@ -1,13 +1,42 @@
-"""Parts that all report pages share: templates, drawn scores with intervals, shortened texts, ordered slice keys."""
+"""Parts that all pages share: HTML templates that escape all values, bars of scores, shortened texts, ordered keys."""
 
+import html
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
 from kbbench_hf.benchmarks.base import Mark
-from kbbench_hf.reports.html import templates
+
+_SCRIPTS = str.maketrans({each: f"&#{ord(each)};" for each in "{}$`\\"})
+"""What has a meaning in the JavaScript templates through which Gradio passes HTML."""
+
+
+def templates(folder: Path) -> Environment:
+    """Return the templates of a folder, each compiled when it is first asked for and then kept.
+
+    >>> templates(Path()).from_string("<p>{{ text }}</p>").render(text="<b> ${x} {{y}}")
+    '<p>&lt;b&gt; &#36;&#123;x&#125; &#123;&#123;y&#125;&#125;</p>'
+    """
+    return Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=_escaped,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _escaped(text: object) -> Markup:
+    """Return a text that is inert; what a template made stays as it is."""
+    return Markup(text if hasattr(text, "__html__") else html.escape(str(text)).translate(_SCRIPTS))  # noqa: S704
+
 
 MOST_CHARACTERS = 4000
 """Longer texts are shortened; their length follows."""
@@ -117,3 +146,6 @@ def marks_in(explained: Iterable[Mapping[str, Sequence[tuple[str, str]]] | None]
 def truncate_text(text: str) -> str:
     """Return a text; of a long one its beginning and its length."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ... ({len(text):,} characters)"
+
+
+TEMPLATES.globals |= {"all_marks": MARKS, "most_items": MOST_ITEMS, "cut": truncate_text}

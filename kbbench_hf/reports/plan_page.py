@@ -12,7 +12,7 @@ from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.reports.page import TEMPLATES, Chart, score_bars
 from kbbench_hf.reports.plan_losses import LOSSES, MOST_PLANS, PlannedQuery
 from kbbench_hf.reports.tables import interval, number
-from kbbench_hf.reports.walked_graph import NodeNames
+from kbbench_hf.reports.trajectory_page import NodeNames
 
 BOX, GAP, HEIGHT, ARROW = 146, 10, 38, 40
 """Width of a box and of the space between two, height of a box and of an arrow, in pixels: two paths fit on a phone."""

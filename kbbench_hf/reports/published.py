@@ -30,10 +30,7 @@ def published_json(places: Iterable[TaskKey]) -> dict[str, object]:
         "rows": [
             {
                 **row.task_key._asdict(),
-                "system": row.system,
-                "id": row.id,
-                "year": row.year,
-                "model": row.model,
+                **{name: getattr(row, name) for name in ("system", "id", "year", "model")},
                 "figures": _scores_to_json(row.figures),
                 "slices": {
                     name: {key: _scores_to_json(scores) for key, scores in keys.items()}
@@ -46,18 +43,9 @@ def published_json(places: Iterable[TaskKey]) -> dict[str, object]:
 
 
 def _scores_to_json(scores: PublishedScores) -> dict[str, dict[str, object]]:
-    return {
-        metric: {
-            "value": score.value,
-            "printed": score.printed,
-            "digits": score.digits,
-            "kind": score.kind,
-            "source": score.source.name,
-            "key": score.key,
-            "note": score.note,
-        }
-        for metric, score in scores.items()
-    }
+    fields = ("value", "printed", "digits", "kind", "source", "key", "note")
+    plain = {metric: {name: getattr(score, name) for name in fields} for metric, score in scores.items()}
+    return {metric: {**of, "source": of["source"].name} for metric, of in plain.items()}
 
 
 def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
@@ -82,7 +70,8 @@ def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
                 "model": [row.model if row.model != row.system else "" for row in shown],
             }
             _print_rows(console, benchmark, shown, words, list(benchmark.metrics))
-            _print_rows(console, benchmark, shown, {"from": words["from"]}, _other_metrics(shown, benchmark))
+            others = dict.fromkeys(each for row in shown for each in row.figures if each not in benchmark.metrics)
+            _print_rows(console, benchmark, shown, {"from": words["from"]}, [*others])
         for number, source in enumerate(sources, start=1):
             note = f"; {source.note}" if source.note else ""
             console.print(f"[dim]{escape(f'[{number}] {source.kind}: {source}{note}')}[/dim]")
@@ -132,10 +121,6 @@ def _sources(row: PublishedRow) -> list[Source]:
 
 def _kinds(row: PublishedRow) -> str:
     return ", ".join(dict.fromkeys(source.kind for source in _sources(row)))
-
-
-def _other_metrics(rows: Iterable[PublishedRow], benchmark: Benchmark) -> list[str]:
-    return list(dict.fromkeys(metric for row in rows for metric in row.figures if metric not in benchmark.metrics))
 
 
 def _print_rows(

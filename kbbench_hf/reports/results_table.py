@@ -1,30 +1,21 @@
-"""Results of several systems as a table: terminal, LaTeX, Markdown, CSV, HTML; best scores in bold."""
+"""Results of several systems as a table (terminal, LaTeX, Markdown, CSV, HTML), and of two with their paired tests."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from rich.markup import escape
 
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.charts import ShownScore
-from kbbench_hf.metrics.significance import ALPHA
-from kbbench_hf.reports import terminal
-from kbbench_hf.reports.html import templates
-from kbbench_hf.reports.latex import bold, latex, tabular
-from kbbench_hf.reports.tables import (
-    clusters_text,
-    csv_text,
-    directed_label,
-    interval,
-    label,
-    metric_legend,
-    ordered_warnings,
-    print_warnings,
-)
-from kbbench_hf.scoring.results_table import Block, HeadToHead, SystemScore
+from kbbench_hf.metrics.significance import minimum_detectable_effect
+from kbbench_hf.reports import tables, terminal
+from kbbench_hf.reports.page import TEMPLATES
+from kbbench_hf.reports.tables import bold, latex, tabular
+from kbbench_hf.scoring.comparison import Comparison, ShownTest
+from kbbench_hf.scoring.results_table import Block, SystemScore
 
 DAGGER = "†"
 DIGITS = 3
@@ -55,15 +46,9 @@ def sheet(blocks: Sequence[Block], *, percent: bool = False, warnings: bool = Tr
     """Lay the blocks side by side: scores with three decimals, published ones with the digits that were printed."""
     names = list(dict.fromkeys(each.name for block in blocks for each in block.systems))
     columns = [_columns(block) for block in blocks]
+    pairs = [*zip(blocks, columns, strict=True)]
     rows = [
-        (
-            f"{name}{_mark(name, blocks)}",
-            [
-                cell
-                for block, heads in zip(blocks, columns, strict=True)
-                for cell in _cells(block, heads, name, percent)
-            ],
-        )
+        (f"{name}{_mark(name, blocks)}", [cell for pair in pairs for cell in _cells(*pair, name, percent)])
         for name in names
     ]
     spaced: list[int] = []
@@ -73,10 +58,10 @@ def sheet(blocks: Sequence[Block], *, percent: bool = False, warnings: bool = Tr
         spaced = [row for (_, before), (row, group) in pairwise(known) if group != before]
     titles = [_title(block, blocks) for block in blocks]
     heads = [
-        (title, [each if each == "#" else directed_label(block.benchmark, each) for each in chosen])
+        (title, [each if each == "#" else tables.directed_label(block.benchmark, each) for each in chosen])
         for title, block, chosen in zip(titles, blocks, columns, strict=True)
     ]
-    legends = dict.fromkeys(metric_legend(block.benchmark, block.metrics) for block in blocks)
+    legends = dict.fromkeys(tables.metric_legend(block.benchmark, block.metrics) for block in blocks)
     notes = [*filter(None, legends), *_notes(blocks, percent), *(_caveats(blocks) if warnings else ())]
     return Sheet(caption(blocks), heads, rows, frozenset(spaced), notes)
 
@@ -86,7 +71,7 @@ def _caveats(blocks: Sequence[Block]) -> list[str]:
     return [
         f"{each.system}: {each.message}" if each.system else each.message
         for block in blocks
-        for each in ordered_warnings(block.warnings, block.metrics[0])
+        for each in tables.ordered_warnings(block.warnings, block.metrics[0])
         if each.inseparable
     ]
 
@@ -103,10 +88,8 @@ def as_latex(blocks: Sequence[Block], *, percent: bool = False) -> str:
     table = tabular([first, second] if len(made.blocks) > 1 else [second], rows, made.spaced)
     notes = "".join(f"\\par {latex(note)}\n" for note in made.notes)
     small = f"\\par\\medskip\\begin{{minipage}}{{\\linewidth}}\\footnotesize\\raggedright\n{notes}\\end{{minipage}}\n"
-    return (
-        f"\\begin{{table}}\n\\centering\n\\caption{{{latex(made.title)}}}\n{table}{small if notes else ''}"
-        "\\end{table}\n"
-    )
+    caption = f"\\centering\n\\caption{{{latex(made.title)}}}\n"
+    return f"\\begin{{table}}\n{caption}{table}{small if notes else ''}\\end{{table}}\n"
 
 
 def as_markdown(blocks: Sequence[Block], *, percent: bool = False) -> str:
@@ -115,17 +98,10 @@ def as_markdown(blocks: Sequence[Block], *, percent: bool = False) -> str:
     several = len(made.blocks) > 1
     heads = ["System", *(f"{title} {head}" if several else head for title, heads in made.blocks for head in heads)]
     lines = [heads, ["---", *(["---:"] * (len(heads) - 1))]]
-    lines += [
-        [
-            _escape_markdown(name),
-            *map(_markdown_cell, cells),
-        ]
-        for name, cells in made.rows
-    ]
+    lines += [[_escape_markdown(name), *map(_markdown_cell, cells)] for name, cells in made.rows]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return f"**{_escape_markdown(made.title)}**\n\n{table}\n" + "".join(
-        f"{_escape_markdown(note)}\n\n" for note in made.notes
-    )
+    notes = "".join(f"{_escape_markdown(note)}\n\n" for note in made.notes)
+    return f"**{_escape_markdown(made.title)}**\n\n{table}\n{notes}"
 
 
 def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
@@ -147,30 +123,24 @@ def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
         for metric in block.metrics
         if (shown := system.figure(metric))
     ]
-    return csv_text(heads, lines)
+    return tables.csv_text(heads, lines)
 
 
 def as_html(blocks: Sequence[Block], *, percent: bool = False) -> str:
     """Return a `table` element with its caption and notes, for a page of one's own."""
-    template = templates(Path(__file__).parent / "templates").get_template("results_table.html.jinja")
-    return template.render(sheet=sheet(blocks, percent=percent))
+    return TEMPLATES.get_template("results_table.html.jinja").render(sheet=sheet(blocks, percent=percent))
 
 
-FORMATS: Mapping[str, Callable[..., str]] = {
-    "latex": as_latex,
-    "markdown": as_markdown,
-    "csv": as_csv,
-    "html": as_html,
-}
+FORMATS = {"latex": as_latex, "markdown": as_markdown, "csv": as_csv, "html": as_html}
 """Name of a format -> (blocks, percent=...) -> the text of the table."""
 
 
 def print_results_table(blocks: Sequence[Block], *, percent: bool = False, notes: bool = False) -> None:
     """Print each block, its tests, and what weakens them."""
     console = terminal.console()
-    for number, block in enumerate(blocks):
+    for position, block in enumerate(blocks):
         made = sheet([block], percent=percent)
-        if number:
+        if position:
             console.print()
         console.print(f"[bold]{escape(made.title)}[/bold]")
         rows = [
@@ -182,18 +152,13 @@ def print_results_table(blocks: Sequence[Block], *, percent: bool = False, notes
         if block.tests:
             console.print()
             p = "p (Holm)" if len(block.tests) > 1 else "p"
-            heads = [f"A - B in {label(block.benchmark, block.metrics[0])}", "difference", "95 % interval", p]
-            terminal.print_table(console, heads, [_test_cells(each) for each in block.tests])
-        for note in (metric_legend(block.benchmark, block.metrics), *_notes([block], percent)):
+            heads = [f"A - B in {tables.label(block.benchmark, block.metrics[0])}", "difference", "95 % interval", p]
+            shown = test_cells(ShownTest(each.test, each.p_holm, len(block.tests)) for each in block.tests)
+            rows = [[f"{each.a} - {each.b}", *row[:3]] for each, row in zip(block.tests, shown, strict=True)]
+            terminal.print_table(console, heads, rows)
+        for note in (tables.metric_legend(block.benchmark, block.metrics), *_notes([block], percent)):
             console.print(f"[dim]{escape(note)}[/dim]")
-        print_warnings(console, block.warnings, block.metrics[0], all_notes=notes)
-
-
-def _test_cells(each: HeadToHead) -> list[str]:
-    mark = "*" if each.p_holm < ALPHA else " "
-    return [
-        f"{each.a} - {each.b}", f"{each.test.difference:+z.4f}", interval(each.test.ci95), f"{each.p_holm:.4f} {mark}",
-    ]  # fmt: skip
+        tables.print_warnings(console, block.warnings, block.metrics[0], all_notes=notes)
 
 
 def _columns(block: Block) -> list[str]:
@@ -202,13 +167,10 @@ def _columns(block: Block) -> list[str]:
 
 def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> list[ResultCell]:
     system = next((each for each in block.systems if each.name == name), SystemScore(name))
-    cells = []
-    for column in columns:
-        if column == "#":
-            cells.append(ResultCell(str(block.groups.get(name, ""))))
-            continue
-        shown = system.figure(column)
-        best = shown is not None and shown.value == block.best(column) and len(block.systems) > 1
+    cells = [ResultCell(str(block.groups.get(name, "")))] if columns[:1] == ["#"] else []
+    for metric in columns[len(cells) :]:
+        shown = system.figure(metric)
+        best = shown is not None and shown.value == block.best(metric) and len(block.systems) > 1
         cells.append(ResultCell(_number(shown, percent), best))
     return cells
 
@@ -240,7 +202,7 @@ def caption(blocks: Sequence[Block]) -> str:
 
     def words(block: Block) -> str:
         if log := next((each.result for each in block.systems if each.result and each.result.log), None):
-            return f"{block.benchmark.title}, n = {len(log.ids):,}{clusters_text(log)}"
+            return f"{block.benchmark.title}, n = {len(log.ids):,}{tables.clusters_text(log)}"
         task_key = block.task_key
         config = "" if task_key.config in ("default", block.benchmark.data.configs[0]) else f", {task_key.config}"
         scored = next((each.result for each in block.systems if each.result), None)
@@ -257,7 +219,7 @@ def _notes(blocks: Sequence[Block], percent: bool) -> list[str]:
         notes.append(f"{DAGGER} published: {'; '.join(sources)}.")
     for block in blocks:
         if len(block.groups) > 1:
-            metric = label(block.benchmark, block.metrics[0])
+            metric = tables.label(block.benchmark, block.metrics[0])
             heading = "#" if len(blocks) == 1 else f"{block.benchmark.title} #"
             notes.append(
                 f"{heading}: rank group. Systems in one group are not significantly different from its best in "
@@ -273,3 +235,97 @@ def _markdown_cell(cell: ResultCell) -> str:
 def _escape_markdown(text: str) -> str:
     """Return text as Markdown that shows it."""
     return "".join(f"\\{each}" if each in "\\|*_`<>[]#" else each for each in text)
+
+
+TEST_HEADS = ("95 % interval", "p", "win/tie/loss")
+"""The headings after a difference."""
+
+
+def print_comparison(
+    comparison: Comparison,
+    names: tuple[str, str],
+    benchmark: Benchmark,
+    slices: str | None = None,
+    metrics: Sequence[str] | None = None,
+    *,
+    notes: bool = False,
+) -> None:
+    """Print both systems side by side with the paired test of each metric, then the slices asked for.
+
+    Args:
+        comparison: the two systems and their tests.
+        names: what A and B are called.
+        benchmark: the benchmark of both.
+        slices: the slices to print, or `all`.
+        metrics: the metrics to print; the headline metrics where None.
+        notes: whether all warnings and notes are printed, not only the most important three.
+    """
+    first, second = comparison.a, comparison.b
+    console, chosen = terminal.console(), tables.chosen_slices(slices, first.example_slices)
+    console.print(f"[bold]{escape(benchmark.title)}[/bold] · {tables.place_words(first)}")
+    for letter, name, each in zip("AB", names, (first, second), strict=True):
+        n_repeats = len(next(iter(each.repeats.values()), ()))
+        console.print(f"{letter} {escape(name)}{f' (mean of {n_repeats} repeats)' if n_repeats else ''}")
+    tests = comparison.shown(metrics)
+    rows = [
+        [
+            tables.label(benchmark, metric),
+            *(tables.number(each.scores[metric].value) if metric in each.scores else "" for each in (first, second)),
+            *cells,
+        ]
+        for metric, cells in zip(tests, test_cells(tests.values()), strict=True)
+    ]
+    terminal.print_table(console, ["metric", "A", "B", "A - B", *TEST_HEADS], rows)
+    console.print(f"[dim]{escape(tables.metric_legend(benchmark, tests))}[/dim]")
+    console.print(f"[dim]{escape(test_legend(tests, benchmark))}[/dim]")
+    headline = benchmark.headline
+    if headline in tests:
+        differences = first.compared[headline] - second.compared[headline]
+        groups = first.example_slices.get(first.group_by) if first.group_by else None
+        smallest = minimum_detectable_effect(differences, clusters=first.clusters, groups=groups)
+        if smallest > 0:
+            name = tables.label(benchmark, headline)
+            console.print(
+                f"[dim]Minimum detectable difference in {name} (80 % power): {tables.number(smallest)}.[/dim]"
+            )
+    tables.print_warnings(console, comparison.warnings, headline, all_notes=notes)
+    for name in chosen:
+        of_keys = comparison.shown_in_slice(name, headline)
+        rows = [[key, *cells] for key, cells in zip(of_keys, test_cells(of_keys.values()), strict=True)]
+        console.print()
+        terminal.print_table(
+            console, [tables.words(name), f"{tables.label(benchmark, headline)}: A - B", *TEST_HEADS], rows
+        )
+        if len(of_keys) > 1:
+            console.print(f"[dim]p-values and intervals are Holm-adjusted over the {len(of_keys)} rows.[/dim]")
+
+
+def test_legend(tests: dict[str, ShownTest], benchmark: Benchmark) -> str:
+    """Return what the stars and p-values of a table of tests mean.
+
+    >>> from kbbench_hf.benchmarks import benchmark, shipped_answers
+    >>> from kbbench_hf.scoring.comparison import compare
+    >>> copy, pattern = shipped_answers("mini-text2kg")
+    >>> print(test_legend(compare(pattern, copy, "mini-text2kg").shown(), benchmark("mini-text2kg")))
+    Paired over the examples scored for both. * significant at 5 %. p of F1 is unadjusted; the 6 others and their intervals are Holm-adjusted.
+    """  # noqa: E501
+    said = "Paired over the examples scored for both. * significant at 5 %."
+    others = [test for metric, test in tests.items() if metric != benchmark.headline]
+    if benchmark.headline in tests and len(others) > 1:
+        name = benchmark.metrics[benchmark.headline]
+        return f"{said} p of {name} is unadjusted; the {len(others)} others and their intervals are Holm-adjusted."
+    if len(others) > 1:
+        return f"{said} p-values and intervals are Holm-adjusted over the {len(others)} metrics."
+    return f"{said} p is unadjusted."
+
+
+def test_cells(tests: Iterable[ShownTest]) -> list[list[str]]:
+    """Return the cells of each test under `A - B` and `TEST_HEADS`."""
+    cells = []
+    for shown in tests:
+        test = shown.test
+        difference = f"{test.difference:+z.4f}" if math.isfinite(test.difference) else "-"
+        p = f"{shown.p:.4f} {'*' if shown.significant else ' '}"
+        counts = f"{test.wins:,}/{test.ties:,}/{test.losses:,}"
+        cells.append([difference, tables.interval(test.ci95), p, counts])
+    return cells

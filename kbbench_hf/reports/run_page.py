@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -18,37 +18,22 @@ from kbbench_hf.benchmarks.baselines import answers_of
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
-from kbbench_hf.files.writing import write_text
-from kbbench_hf.reports.page import (
-    MARKS,
-    MOST_ITEMS,
-    TEMPLATES,
-    Chart,
-    Drawable,
-    marks_in,
-    sample_positions,
-    score_bars,
-    sort_slice_keys,
-    truncate_text,
-)
+from kbbench_hf.reports import page, tables
 from kbbench_hf.reports.plan_losses import PlannedQuery, read_planned
 from kbbench_hf.reports.plan_page import plan_section, plan_totals
 from kbbench_hf.reports.score_table import cells
-from kbbench_hf.reports.tables import (
-    counter_words,
-    interval_text,
-    label,
-    mean_and_deviation,
-    metric_legend,
-    number,
-    ordered_warnings,
-    value_text,
-    words,
-)
 from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajectory
 from kbbench_hf.scoring.eval_task import load_examples, system_name
-from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
-from kbbench_hf.scoring.result import NamedScores, PlainResult, PlainScore, Result, read_result, write_result
+from kbbench_hf.scoring.predictions import ReadOptions, read_predictions, write_predictions
+from kbbench_hf.scoring.result import (
+    NamedScores,
+    PlainResult,
+    PlainScore,
+    Result,
+    read_result,
+    stored_rows,
+    write_result,
+)
 from kbbench_hf.scoring.score import add_annotations, find_annotations, read_explanations
 from kbbench_hf.scoring.trajectories import read_trajectories
 
@@ -88,20 +73,16 @@ def run_page(folder: Path) -> str:
     examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered)
     slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
-    return TEMPLATES.get_template("run.html.jinja").render(
+    facts = {**run.get("summary", {}), **run.get("latency", {})}
+    facts = {name: value for name, value in facts.items() if name not in UNSHOWN}
+    return page.TEMPLATES.get_template("run.html.jinja").render(
         title=f"{bench.title}: {system_name(run.get('settings', {})) or folder.name}",
         place=f"{result['config']}, {result['split']}, mode {result['mode']}, "
         f"n = {result['counters']['n_examples']:,}, data {result['dataset_revision'][:8]}",
-        warnings=ordered_warnings(map(ScoreWarning.of, result.get("warnings", [])), bench.headline),
+        warnings=tables.ordered_warnings(map(ScoreWarning.of, result.get("warnings", [])), bench.headline),
         scores=_scores(result, bench),
-        counters=_without_zeros({counter_words(name): count for name, count in result["counters"].items()}),
-        facts=_without_zeros(
-            {
-                _FACTS.get(name, words(name)): value
-                for name, value in {**run.get("summary", {}), **run.get("latency", {})}.items()
-                if name not in UNSHOWN
-            }
-        ),
+        counters=_without_zeros({tables.counter_words(name): count for name, count in result["counters"].items()}),
+        facts=_without_zeros({_FACTS.get(name, tables.words(name)): each for name, each in facts.items()}),
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         base_tests=compare_with_base(folder, bench) if walks else None,
         slices=[_slice(name, keys, bench, result["config"]) for name, keys in slices.items()],
@@ -110,10 +91,7 @@ def run_page(folder: Path) -> str:
         examples=examples,
         n_shown=f"{n_shown:,} of {result['counters']['n_examples']:,}",
         provenance=_provenance(run, result),
-        marks=marks_in(each["lists"] for each in examples) if isinstance(examples, list) else {},
-        all_marks=MARKS,
-        most_items=MOST_ITEMS,
-        cut=truncate_text,
+        marks=page.marks_in(each["lists"] for each in examples) if isinstance(examples, list) else {},
     )
 
 
@@ -130,14 +108,10 @@ def answers_page(answers: Path | str, result: Result, options: ReadOptions) -> s
         file, options = answers_of(name, result.task_key), ReadOptions(source=options.source, parser=options.parser)
     bench, examples, *_ = load_examples(*result.task_key)
     read = read_predictions([file], bench, examples, options)
-    rows = zip(examples.ids, read.answers, strict=True)
-    lines = [
-        json.dumps({"id": each, bench.scoring.answer.field: answer}) for each, answer in rows if answer is not None
-    ]
     with TemporaryDirectory() as work:
         folder = Path(work) / file.stem
         write_result(result, folder)
-        write_text(folder / "predictions.jsonl", "".join(f"{line}\n" for line in lines))
+        write_predictions(read, examples, bench.scoring.answer.field, folder / "predictions.jsonl")
         if (beside := find_annotations(file)) is not None:
             copytree(beside, folder / "annotations")
         return run_page(folder)
@@ -150,35 +124,23 @@ def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
     others = [name for name in scored if name not in headline]
     return {
         "chart": _score_chart(result, benchmark, headline),
-        "legend": metric_legend(benchmark, headline),
+        "legend": tables.metric_legend(benchmark, headline),
         "others": _score_chart(result, benchmark, others) if others else None,
     }
 
 
-def _score_chart(result: PlainResult, benchmark: Benchmark, metrics: Sequence[str]) -> Chart:
+def _score_chart(result: PlainResult, benchmark: Benchmark, metrics: Sequence[str]) -> page.Chart:
     scores = {name: result["scores"][name] for name in metrics}
-    counts: dict[Literal["n_scored", "n_unscored", "n_missing"], str] = {
-        "n_scored": "n", "n_unscored": "not applicable", "n_missing": "no prediction"
-    }  # fmt: skip
-    counted = [key for key in counts if key == "n_scored" or any(each[key] for each in scores.values())]
-    repeats = result.get("repeats", {})
-    rows = []
-    for name, each in scores.items():
-        of_repeats = [value for value in repeats.get(name, ()) if value is not None]
-        deviation = [mean_and_deviation(of_repeats)] if repeats else []
-        n_of = (f"{each[key]:,}" for key in counted)
-        rows.append([label(benchmark, name), value_text(each), interval_text(each), *deviation, *n_of])
-    of_runs = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
-    drawn = [
-        score_bars([_drawable(each)], unbounded=name in benchmark.scoring.unbounded) for name, each in scores.items()
-    ]
+    cells = {name: (tables.value_text(each), tables.interval_text(each), each) for name, each in scores.items()}
+    heads, rows = tables.score_rows(benchmark, cells, result.get("repeats", {}))
+    unbounded = benchmark.scoring.unbounded
+    drawn = [page.score_bars([_drawable(each)], unbounded=name in unbounded) for name, each in scores.items()]
     scales = {scale for _, scale in drawn}
     bars = [bar and bar._replace(scale=scale if len(scales) > 1 else "") for (bar,), scale in drawn]
-    heads = ["metric", "value", "95 % interval", *of_runs, *(counts[key] for key in counted)]
-    return Chart(heads, rows, bars, next(iter(scales)) if len(scales) == 1 else "")
+    return page.Chart(heads, rows, bars, next(iter(scales)) if len(scales) == 1 else "")
 
 
-def _drawable(score: PlainScore) -> Drawable:
+def _drawable(score: PlainScore) -> page.Drawable:
     low, high = score["ci95"]
     return score["value"], low, high
 
@@ -194,33 +156,25 @@ def _without_zeros(facts: Mapping[str, object]) -> dict[str, list[list[str]]]:
 
 def _slice(name: str, keys: NamedScores, benchmark: Benchmark, config: str) -> dict[str, object]:
     """Return the chart of the headline metric in each key of a slice, and the table of all metrics."""
-    metrics = [
-        metric
-        for metric in next(iter(keys.values()))
-        if metric in benchmark.metrics_of(config) and any(each[metric]["n_scored"] for each in keys.values())
-    ]
-    first, ordered = next(iter(benchmark.metrics_of(config))), sort_slice_keys(keys)
+    of_config, scores = benchmark.metrics_of(config), {key: keys[key] for key in page.sort_slice_keys(keys)}
+    first, some = next(iter(of_config)), next(iter(keys.values()))
+    metrics = [each for each in some if each in of_config and any(of[each]["n_scored"] for of in keys.values())]
     headline = [metric for metric in benchmark.headline_metrics(metrics) if metric != first]
-    bars, scale = score_bars(
-        [_drawable(keys[key][first]) for key in ordered], unbounded=first in benchmark.scoring.unbounded
-    )
-    rows = [
-        [
-            key,
-            value_text(keys[key][first]),
-            interval_text(keys[key][first]),
-            f"{keys[key][first]['n_scored']:,}",
-            *(value_text(keys[key][metric]) for metric in headline),
-        ]
-        for key in ordered
-    ]
-    heads = [words(name), label(benchmark, first), "95 % interval", "n", *(label(benchmark, each) for each in headline)]
-    all_rows = [[key, *(value_text(keys[key][metric]) for metric in metrics)] for key in ordered]
+    drawn = [_drawable(of[first]) for of in scores.values()]
+    bars, scale = page.score_bars(drawn, unbounded=first in benchmark.scoring.unbounded)
+    rows, all_rows = [], []
+    for key, of in scores.items():
+        texts = {metric: tables.value_text(of[metric]) for metric in (first, *metrics)}
+        ends, n = tables.interval_text(of[first]), f"{of[first]['n_scored']:,}"
+        rows.append([key, texts[first], ends, n, *(texts[metric] for metric in headline)])
+        all_rows.append([key, *(texts[metric] for metric in metrics)])
+    corner, labels = tables.words(name), {each: tables.label(benchmark, each) for each in (first, *metrics)}
+    heads = [corner, labels[first], "95 % interval", "n", *(labels[metric] for metric in headline)]
     return {
-        "words": words(name),
-        "drawn": label(benchmark, first),
-        "chart": Chart(heads, rows, bars, scale),
-        "heads": [words(name), *(label(benchmark, metric) for metric in metrics)],
+        "words": corner,
+        "drawn": labels[first],
+        "chart": page.Chart(heads, rows, bars, scale),
+        "heads": [corner, *(labels[metric] for metric in metrics)],
         "rows": all_rows if len(metrics) > len(headline) + 1 else [],
     }
 
@@ -273,13 +227,8 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
     Metrics after the headline break ties.
     """
     examples, answers, scores, planned, losses = answered
-    responses, reasons = _responses(folder / "predictions.jsonl"), reasons_of(folder)
-    walks = {each.id: each for each in read_trajectories(folder)}
-    kb = None
-    if walks:
-        from kbbench_hf.knowledge_base.store import KnowledgeBase
-
-        kb = KnowledgeBase.open(find_dataset(result["benchmark"]).path)
+    lines = [line for line in stored_rows(folder / "predictions.jsonl") if {"response", "error"} & line.keys()]
+    responses, reasons = {line["id"]: line.get("response") or line["error"] for line in lines}, reasons_of(folder)
     explain, metrics = benchmark.showing.explain, benchmark.metrics_of(result["config"])
     headline, lower = next(iter(metrics)), benchmark.scoring.lower_is_better
     figures: list[Any] = [each.get(headline) for each in scores]
@@ -289,35 +238,33 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
         return [math.inf if each is None else -each if metric in lower else each for metric, each in found.items()]
 
     order = sorted(range(len(scores)), key=goodness)
-    shown, sample = [], {*sample_positions(order, N_EXAMPLES)}
+    shown, sample = [], {*page.sample_positions(order, N_EXAMPLES)}
     named = {each for *_, ids in losses.get("losses", ()) for each in ids}
-    for position in (each for each in order if each in sample or examples.rows[each]["id"] in named):
+    chosen = [each for each in order if each in sample or examples.rows[each]["id"] in named]
+    if walks := {each.id: each for each in read_trajectories(folder)}:
+        from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+        kb, rows = KnowledgeBase.open(find_dataset(result["benchmark"]).path), [examples.rows[n] for n in chosen]
+        walked = (row for row in rows if row["id"] in walks)
+        reasons |= {row["id"]: trajectory(walks[row["id"]], row["answer_ids"], kb) for row in walked}
+    for position in chosen:
         row, answer, figure = examples.rows[position], answers[position], figures[position]
         explained = explain(examples, row, answer) if explain and answer is not None else None
         shown.append(
             {
                 "id": row["id"],
-                "score": f"{label(benchmark, headline)} {'-' if figure is None else number(figure)}",
+                "score": f"{tables.label(benchmark, headline)} {'-' if figure is None else tables.number(figure)}",
                 "answered": answer is not None,
                 "question": explained and explained.question,
-                "lists": explained
-                and {"gold": [(each, "") for each in explained.gold], "prediction": explained.answer},
+                "lists": explained and {"gold": [(n, "") for n in explained.gold], "prediction": explained.answer},
                 "row": json.dumps(row, ensure_ascii=False, indent=1, default=str),
                 "answer": json.dumps(answer, ensure_ascii=False),
                 "response": responses.get(row["id"]),
                 "plan": plan_section(planned[row["id"]]) if row["id"] in planned else None,
-                "reasons": trajectory(walks[row["id"]], row["answer_ids"], kb)
-                if kb is not None and row["id"] in walks
-                else reasons.get(row["id"]),
+                "reasons": reasons.get(row["id"]),
             }
         )
     return shown
-
-
-def _responses(file: Path) -> dict[Id, str]:
-    """Return the response or the error of each example, by id."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return {line["id"]: line.get("response") or line["error"] for line in lines if {"response", "error"} & line.keys()}
 
 
 def _provenance(run: Row, result: PlainResult) -> str:
@@ -339,7 +286,7 @@ def _fact(value: object) -> str:
 
 def reasons_of(folder: Path) -> dict[Id, Markup]:
     """Return the explanation below the example of each explained query of a run; empty without explanations."""
-    template = TEMPLATES.get_template("reasons.html.jinja")
+    template = page.TEMPLATES.get_template("reasons.html.jinja")
     return {each["id"]: Markup(template.render(_record_context(each))) for each in read_explanations(folder)}  # noqa: S704
 
 
@@ -349,10 +296,8 @@ def _record_context(record: Mapping[str, Any]) -> dict[str, Any]:
     right = {each["id"] for each in gold}
     signals = [name for name in winner["signals"] if any(round(each["signals"][name], 2) for each in nodes)]
     return {
-        "asked": record["asked"],
+        **record,
         "types": [(name, f"{100 * probability:.0f} %") for name, probability in record["types"]],
-        "named": record["named"],
-        "excluded": record["excluded"],
         "signals": signals,
         "nodes": [
             {

@@ -10,19 +10,8 @@ import numpy as np
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.reports.comparison import TEST_HEADS, test_cells
-from kbbench_hf.reports.page import (
-    MARKS,
-    MOST_ITEMS,
-    TEMPLATES,
-    Chart,
-    difference_bars,
-    marks_in,
-    score_bars,
-    sort_slice_keys,
-    truncate_text,
-)
-from kbbench_hf.reports.results_table import sheet
+from kbbench_hf.reports import page
+from kbbench_hf.reports.results_table import TEST_HEADS, sheet, test_cells
 from kbbench_hf.reports.tables import interval, label, number, ordered_warnings, words
 from kbbench_hf.scoring.comparison import ShownTest
 from kbbench_hf.scoring.eval_task import load_examples
@@ -49,42 +38,37 @@ def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
         raise UsageError(f"{len(scored)} of the systems has answers; expected two at least. Name another run or file.")
     found, metric = block.benchmark, block.metrics[0]
     shown = [(each.name, score) for each in block.systems if (score := each.figure(metric))]
-    bars, scale = score_bars(
-        [(score.value, *(score.ci95 or (None, None))) for _, score in shown],
-        unbounded=metric in found.scoring.unbounded,
-    )
+    drawn = [(score.value, *(score.ci95 or (None, None))) for _, score in shown]
+    bars, scale = page.score_bars(drawn, unbounded=metric in found.scoring.unbounded)
     rows = [[name, number(score.value), interval(score.ci95) if score.ci95 else "published"] for name, score in shown]
     examples = _examples(block, scored, options)
     n_shown = len(examples) if isinstance(examples, list) else 0
-    return TEMPLATES.get_template("side_by_side.html.jinja").render(
+    return page.TEMPLATES.get_template("side_by_side.html.jinja").render(
         title=f"{found.title}: {len(block.systems)} systems",
         place=sheet([block]).title,
         prompts=[f"{each.name}: {each.result.prompt.name}" for each in scored if each.result and each.result.prompt],
         warnings=ordered_warnings(block.warnings, metric),
         sheet=sheet([block], warnings=False),
         headline=label(found, metric),
-        systems=Chart(["system", label(found, metric), "95 % interval"], rows, bars, scale),
+        systems=page.Chart(["system", label(found, metric), "95 % interval"], rows, bars, scale),
         tests=_test_chart(block, block.tests[:N_PAIRS]),
         other_tests=_test_chart(block, block.tests[N_PAIRS:]),
         test_note=_test_note(block),
         slices=_slices(scored, metric),
         examples=examples,
         n_shown=f"{n_shown:,} of {len(scored[0].result.ids):,}" if scored[0].result else "",
-        marks=marks_in(each["answers"] for each in examples) if isinstance(examples, list) else {},
-        all_marks=MARKS,
-        most_items=MOST_ITEMS,
-        cut=truncate_text,
+        marks=page.marks_in(each["answers"] for each in examples) if isinstance(examples, list) else {},
     )
 
 
-def _test_chart(block: Block, tests: Sequence[HeadToHead]) -> Chart | None:
+def _test_chart(block: Block, tests: Sequence[HeadToHead]) -> page.Chart | None:
     """Return the chart of paired differences; None without any."""
     if not tests:
         return None
-    bars, scale = difference_bars([(each.test.difference, *each.test.ci95) for each in tests])
+    bars, scale = page.difference_bars([(each.test.difference, *each.test.ci95) for each in tests])
     cells = test_cells(ShownTest(each.test, each.p_holm, len(block.tests)) for each in tests)
     rows = [[f"{each.a} - {each.b}", *row] for each, row in zip(tests, cells, strict=True)]
-    return Chart(["pair", "A - B", *TEST_HEADS], rows, bars, scale)
+    return page.Chart(["pair", "A - B", *TEST_HEADS], rows, bars, scale)
 
 
 def _test_note(block: Block) -> str:
@@ -99,21 +83,13 @@ def _slices(scored: Sequence[SystemScore], metric: str) -> list[dict[str, object
     shared = [name for name in results[0].slices if all(name in other.slices for other in results[1:])]
     tables: list[dict[str, object]] = []
     for name in shared:
-        keys = [
-            key for key in sort_slice_keys(results[0].slices[name]) if all(key in each.slices[name] for each in results)
-        ]
+        slices = [each.slices[name] for each in results]
+        keys = [key for key in page.sort_slice_keys(slices[0]) if all(key in each for each in slices)]
+        scores = {key: [each[key][metric] for each in slices] for key in keys}
+        rows = [[key, f"{of[0].n_scored:,}", *(number(each.value) for each in of)] for key, of in scores.items()]
         if len(keys) > 1:
-            rows = [
-                [
-                    key,
-                    f"{results[0].slices[name][key][metric].n_scored:,}",
-                    *(number(each.slices[name][key][metric].value) for each in results),
-                ]
-                for key in keys
-            ]
-            tables.append(
-                {"words": words(name), "heads": [words(name), "n", *(each.name for each in scored)], "rows": rows}
-            )
+            heads = [words(name), "n", *(each.name for each in scored)]
+            tables.append({"words": words(name), "heads": heads, "rows": rows})
     return tables
 
 
@@ -123,12 +99,9 @@ def _examples(block: Block, scored: Sequence[SystemScore], options: ReadOptions 
     first = scored[0].result
     if first and first.log:
         logs = {each.name: each.result.log for each in scored if each.result and each.result.log}
+        texts = {name: [[(text, "")] if text else None for text in log.outputs] for name, log in logs.items()}
         return [
-            {
-                **first.log.rows[n],
-                "answers": {name: [(log.outputs[n], "")] if log.outputs[n] else None for name, log in logs.items()},
-                "scores": scores,
-            }
+            {**first.log.rows[n], "answers": {name: of[n] for name, of in texts.items()}, "scores": scores}
             for n, scores in _most_different(scored, metric)
         ]
     asked = load_examples(*place)
@@ -162,14 +135,11 @@ def _most_different(scored: Sequence[SystemScore], metric: str) -> list[tuple[in
 
 def _example(benchmark: Benchmark, examples: Examples, row: Row, answers: dict[str, object]) -> dict[str, object]:
     explain = benchmark.showing.explain
-    explained = {
-        name: explain(examples, row, answer) for name, answer in answers.items() if explain and answer is not None
-    }
-    some = next(iter(explained.values()), None)
-    shown: dict[str, object] = {
-        name: explained[name].answer if name in explained else None if answer is None else [(json.dumps(answer), "")]
-        for name, answer in answers.items()
-    }
+    some, shown = None, dict[str, object]()
+    for name, answer in answers.items():
+        one = explain(examples, row, answer) if explain and answer is not None else None
+        some, plain = some or one, None if answer is None else [(json.dumps(answer), "")]
+        shown[name] = one.answer if one else plain
     return {
         "id": row["id"],
         "question": some and some.question,

@@ -1,14 +1,15 @@
-"""Results as tables in a terminal: rounded scores, each with its confidence interval."""
+"""Results as tables in a terminal, and as CSV and LaTeX text: rounded scores, each with its confidence interval."""
 
 import csv
 import io
 import math
 import re
 import statistics
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -21,7 +22,6 @@ from kbbench_hf.scoring.result import PlainScore, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
-
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a text that begins with one of these for a formula."""
@@ -83,22 +83,8 @@ def print_result(
     scored = {metric: score for metric, score in result.scores.items() if score.n_scored} or dict(result.scores)
     shown = [*scored] if all_metrics else benchmark.headline_metrics(scored)
     scores = {metric: scored[metric] for metric in shown}
-    heads = {"n_scored": "n", "n_unscored": "not applicable", "n_missing": "no prediction"}
-    counts = [name for name in heads if name == "n_scored" or any(getattr(f, name) for f in scores.values())]
-    repeats = result.repeats
-    rows = [
-        [
-            label(benchmark, metric),
-            number(f.value),
-            interval(f.ci95),
-            *([mean_and_deviation(repeats[metric])] if repeats else []),
-            *(f"{getattr(f, name):,}" for name in counts),
-        ]
-        for metric, f in scores.items()
-    ]
-    of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
-    columns = ["metric", "value", "95 % interval", *of_repeats, *(heads[name] for name in counts)]
-    terminal.print_table(console, columns, rows)
+    cells = {metric: (number(each.value), interval(each.ci95), each._asdict()) for metric, each in scores.items()}
+    terminal.print_table(console, *score_rows(benchmark, cells, result.repeats))
     console.print(f"[dim]{escape(metric_legend(benchmark, scores))}[/dim]")
     counters = "; ".join(counted(count, counter_words(name)) for name, count in result.counters.items() if count)
     console.print(f"[dim]{counters}[/dim]")
@@ -107,7 +93,30 @@ def print_result(
     print_warnings(console, result.warnings, benchmark.headline, all_notes=notes)
     for name in chosen:
         console.print()
-        _print_slice(console, name, result.slices[name], benchmark, scores)
+        _print_slice(name, result.slices[name], benchmark, scores)
+
+
+def score_rows(
+    benchmark: Benchmark,
+    scores: Mapping[str, tuple[str, str, Mapping[str, Any]]],
+    repeats: Mapping[str, Sequence[float | None]],
+) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and rows of a table of scores; a count of examples that is 0 for all has no column.
+
+    Args:
+        benchmark: whose metrics they are.
+        scores: metric -> its value and interval as shown, and the counts of examples.
+        repeats: metric -> its value in each run; empty without repeats.
+    """
+    heads = {"n_scored": "n", "n_unscored": "not applicable", "n_missing": "no prediction"}
+    counts = [name for name in heads if name == "n_scored" or any(of[name] for *_, of in scores.values())]
+    rows = []
+    for metric, (value, ends, of) in scores.items():
+        known = [each for each in repeats.get(metric, ()) if each is not None]
+        deviation = [mean_and_deviation(known)] if repeats else []
+        rows.append([label(benchmark, metric), value, ends, *deviation, *(f"{of[name]:,}" for name in counts)])
+    of_repeats = [f"mean ± sd of {len(next(iter(repeats.values())))} runs"] if repeats else []
+    return ["metric", "value", "95 % interval", *of_repeats, *(heads[name] for name in counts)], rows
 
 
 def counted(count: int, what: str) -> str:
@@ -234,18 +243,13 @@ def ordered_warnings(warnings: Iterable[ScoreWarning], headline: str) -> list[Sc
     by_text: dict[tuple[str, str], ScoreWarning] = {}
     for warning in warnings:
         text = (warning.message, warning.remedy)
-        before = by_text.get(text)
-        systems = dict.fromkeys([before.system, warning.system] if before else [warning.system])
+        systems = dict.fromkeys([by_text.get(text, warning).system, warning.system])
         by_text[text] = replace(warning, system=", ".join(filter(None, systems)))
     return sorted(by_text.values(), key=lambda each: (each.severity != "warning", -abs(each.effect.get(headline, 0.0))))
 
 
 def _print_slice(
-    console: "Console",
-    name: str,
-    keys: Mapping[str, Mapping[str, Estimate]],
-    benchmark: Benchmark,
-    shown: Collection[str],
+    name: str, keys: Mapping[str, Mapping[str, Estimate]], benchmark: Benchmark, shown: Collection[str]
 ) -> None:
     rows = []
     for key, scores in keys.items():
@@ -253,20 +257,16 @@ def _print_slice(
         values = (number(score.value) for metric, score in scores.items() if metric in shown)
         rows.append([key, f"{count.n_scored + count.n_unscored:,}", *values])
     metrics = [metric for metric in next(iter(keys.values())) if metric in shown]
-    terminal.print_table(console, [words(name), "n", *(label(benchmark, metric) for metric in metrics)], rows)
+    heads = [words(name), "n", *(label(benchmark, metric) for metric in metrics)]
+    terminal.print_table(terminal.console(), heads, rows)
 
 
 def chosen_slices(slices: str | None, known: Iterable[str]) -> list[str]:
     """Return the slices to print: those of a comma-separated list, or `all` that are known."""
     names = list(known)
-    if slices is None:
-        return []
-    if slices == "all":
-        return names
-    chosen = slices.split(",")
-    for name in chosen:
-        if name not in names:
-            raise unknown_name("slice of this dataset", name, names)
+    chosen = [] if slices is None else names if slices == "all" else slices.split(",")
+    if unknown := [name for name in chosen if name not in names]:
+        raise unknown_name("slice of this dataset", unknown[0], names)
     return chosen
 
 
@@ -297,3 +297,65 @@ def csv_text(heads: Sequence[str], lines: Iterable[Sequence[str | float | Decima
         for line in lines
     )
     return sink.getvalue()
+
+
+_TEXT = {"~": "asciitilde", "^": "asciicircum", "\\": "backslash", "<": "less", ">": "greater", "|": "bar"}
+_TEXT |= {'"': "quotedbl", "·": "periodcentered"}
+_MATH = {"↓": "downarrow", "↑": "uparrow", "±": "pm", "≥": "geq", "≤": "leq", "≈": "approx"}
+_SPECIAL = {each: f"\\{each}" for each in "&%$#_{}"}
+_SPECIAL |= {"†": "\\dag{}", "‡": "\\ddag{}", "–": "--", "—": "---", "’": "'", "−": "$-$"}
+_SPECIAL |= {each: f"\\text{name}{{}}" for each, name in _TEXT.items()}
+_SPECIAL |= {each: f"$\\{name}$" for each, name in _MATH.items()}
+"""Character -> the LaTeX that shows it."""
+
+
+def latex(text: str) -> str:
+    r"""Return text as LaTeX that shows it; a letter that pdflatex does not know becomes its closest one, or `?`.
+
+    >>> latex("50 % of R@20 ↓")
+    '50 \\% of R@20 $\\downarrow$'
+    """
+    return "".join(_SPECIAL.get(each) or _letter(each) for each in text)
+
+
+def _letter(letter: str) -> str:
+    if letter == "\n" or (letter.isprintable() and ord(letter) < 0x180):  # ASCII and the accented Latin letters
+        return letter
+    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    return "".join(_SPECIAL.get(each, each) for each in plain) or ("" if unicodedata.combining(letter) else "?")
+
+
+def bold(text: str) -> str:
+    """Return LaTeX in bold."""
+    return f"\\textbf{{{text}}}"
+
+
+def tabular(
+    heads: Sequence[Sequence[tuple[str, int]]],
+    rows: Sequence[Sequence[str]],
+    spaced: Collection[int] = (),
+    n_left: int = 1,
+) -> str:
+    r"""Return a booktabs table of cells that are LaTeX already.
+
+    Args:
+        heads: the lines of headings, each of (text, columns that it spans).
+        rows: the lines of cells.
+        spaced: the rows before which there is some space.
+        n_left: how many columns, the first ones, hold words; the others hold numbers, to the right.
+    """
+    n_columns = sum(span for _, span in heads[-1])
+    lines = [f"\\begin{{tabular}}{{{'l' * n_left}{'r' * (n_columns - n_left)}}}", "\\toprule"]
+    for number, head in enumerate(heads):
+        cells = [text if span == 1 else f"\\multicolumn{{{span}}}{{c}}{{{text}}}" for text, span in head]
+        lines.append(" & ".join(cells) + " \\\\")
+        if number < len(heads) - 1:
+            start = 1
+            for _, span in head:
+                lines += [f"\\cmidrule(lr){{{start}-{start + span - 1}}}"] if span > 1 else []
+                start += span
+    lines.append("\\midrule")
+    for position, row in enumerate(rows):
+        lines += ["\\addlinespace"] if position in spaced else []
+        lines.append(" & ".join(row) + " \\\\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])

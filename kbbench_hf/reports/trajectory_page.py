@@ -3,24 +3,171 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.files.datasets import Id, read_json
-from kbbench_hf.reports.comparison import TEST_HEADS, test_cells, test_legend
 from kbbench_hf.reports.page import TEMPLATES, Chart, difference_bars
+from kbbench_hf.reports.results_table import TEST_HEADS, test_cells, test_legend
 from kbbench_hf.reports.tables import label, number
-from kbbench_hf.reports.walked_graph import BOX, GAP, NodeNames, draw_trajectory
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import RUN
-from kbbench_hf.scoring.trajectories import Call, Trajectory
+from kbbench_hf.scoring.trajectories import Call, Trajectory, start_of
 
 if TYPE_CHECKING:
     from kbbench_hf.knowledge_base.store import KnowledgeBase
+
+BOX, GAP, LINE = 172, 96, 46
+"""Width of a node, of an edge, and height of a row, in pixels: three hops from a search fit on a page."""
+IN_BOX, ON_ARROW = 22, 15
+"""Letters that fit into a box, and beside an arrow; the whole text is its title."""
+MOST_ROWS = 40
+"""Of a picture."""
+
+
+@dataclass
+class _Spot:
+    """A search or a node in the tree of what was walked; `label` says how it was reached."""
+
+    text: str
+    label: str = ""
+    kind: str = "node"
+    below: list["_Spot"] = field(default_factory=list)
+
+
+class Box(NamedTuple):
+    """A search or a node at its place."""
+
+    x: int
+    y: int
+    text: str
+    whole: str
+    kind: str
+    """search, node, selected, right (of the gold, not selected) or hit (both)."""
+
+
+class Arrow(NamedTuple):
+    """How a box was reached from the one before it."""
+
+    x: int
+    y: int
+    """Where it begins."""
+    to: int
+    """The height at which it ends, `GAP` further."""
+    text: str
+    whole: str
+
+
+class VisitedGraph(NamedTuple):
+    """A picture: its boxes and arrows, its size, and how many rows did not fit."""
+
+    boxes: list[Box]
+    arrows: list[Arrow]
+    width: int
+    height: int
+    n_left_out: int
+
+
+def draw_trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> VisitedGraph:
+    """Return the picture of what was walked: searches on the left, and how each node that mattered was first reached.
+
+    A node matters that was walked from, selected, or is of the gold; of the others that were shown, only the number is
+    said.
+    """
+    boxes: list[Box] = []
+    arrows: list[Arrow] = []
+
+    def place(spot: _Spot, depth: int, row: int) -> int:
+        """Place a spot and those below it; return the next free row."""
+        x, y, end = depth * (BOX + GAP), row * LINE, row
+        boxes.append(Box(x, y, _cut(spot.text, IN_BOX), spot.text, spot.kind))
+        for below in spot.below:
+            arrows.append(Arrow(x + BOX, y, end * LINE, _cut(below.label, ON_ARROW), below.label))
+            end = place(below, depth + 1, end)
+        return max(end, row + 1)
+
+    n_rows = 0
+    for root in _tree(walk, gold, kb):
+        n_rows = place(root, 0, n_rows)
+    height = min(n_rows, MOST_ROWS) * LINE
+    kept = [box for box in boxes if box.y < height]
+    width = max((box.x + BOX for box in kept), default=0)
+    return VisitedGraph(kept, [each for each in arrows if each.to < height], width, height, max(0, n_rows - MOST_ROWS))
+
+
+class NodeNames:
+    """The names of nodes by their ids, as a text: `Treacle (80)`."""
+
+    def __init__(self, kb: "KnowledgeBase") -> None:
+        self.kb = kb
+
+    def __getitem__(self, node_id: object) -> str:
+        row = None
+        if isinstance(node_id, int | str) and not isinstance(node_id, bool):
+            row = self.kb.row_of(node_id)
+        name = self.kb.names([row])[0] if row is not None else ""
+        return f"{name} ({node_id})" if name else str(node_id)
+
+
+def _tree(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> list[_Spot]:
+    """Return the searches, and below each what was first reached from there and mattered."""
+    names, right = NodeNames(kb), {*gold}
+    order = {node: number for number, node in enumerate(walk.selected, start=1)}
+    shown: set[Id] = {node for call in walk.calls for node in call.shown}
+    starts = {start_of(call, shown) for call in walk.calls if call.tool == "neighbors" and not call.error}
+    matters = starts | order.keys() | right
+    roots: list[_Spot] = []
+    spots: dict[Id, _Spot] = {}
+
+    def spot(node: Id, label: str) -> _Spot:
+        kind = ("hit" if node in right else "selected") if node in order else "right" if node in right else "node"
+        rank = f"{order[node]}. " if node in order else ""
+        made = spots[node] = _Spot(f"{rank}{names[node]}", label, kind)
+        return made
+
+    for call in walk.calls:
+        if call.error or call.total is None:
+            continue
+        if call.tool == "neighbors":
+            start = start_of(call, shown)
+            if start not in spots:
+                roots.append(spot(start, ""))
+            origin = spots[start]
+        else:
+            query = call.arguments.get("query", "") if isinstance(call.arguments, Mapping) else ""
+            origin = _Spot(f"“{query}”", kind="search")
+            roots.append(origin)
+        for rank, node in enumerate(call.shown, start=1):
+            if node in matters and node not in spots:
+                label = _relation(kb, start, node) if call.tool == "neighbors" else f"{rank} of {call.total:,}"
+                origin.below.append(spot(node, label))
+        if origin.kind == "search" and not origin.below:
+            origin.below.append(_Spot(f"{call.total:,} found, none taken", kind="nothing"))
+    return roots
+
+
+def _relation(kb: "KnowledgeBase", start: Id, node: Id) -> str:
+    """Return the relations between two nodes, and which way they lead."""
+    one, other = kb.row_of(start), kb.row_of(node)
+    if one is None or other is None:
+        return ""
+    ways = [
+        f"{relation} {'→' if direction == 'out' else '←'}"
+        for relation in kb.graph.relations
+        for direction in ("out", "in")
+        if other in kb.neighbors(one, relation, direction)
+    ]
+    return ", ".join(ways)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
 
 MOST_NAMED = 6
 """How many nodes of a result the table of calls names."""
@@ -37,26 +184,16 @@ ENDS = {
 
 def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Markup:
     """Return the HTML below an example: the drawing, how the trajectory ended, and every tool call."""
-    picture = draw_trajectory(walk, gold, kb)
-    names = NodeNames(kb)
-    return Markup(  # noqa: S704  made by a template that escapes
-        TEMPLATES.get_template("trajectory.html.jinja").render(
-            picture=picture,
-            box=BOX,
-            gap=GAP,
-            outcome=_outcome(walk, gold),
-            facts=_facts(walk),
-            calls=[_call(call, gold, names) for call in walk.calls],
-        )
-    )
+    names, template = NodeNames(kb), TEMPLATES.get_template("trajectory.html.jinja")
+    calls, shown = [_call(call, gold, names) for call in walk.calls], {"box": BOX, "gap": GAP, "facts": _facts(walk)}
+    html = template.render(shown, picture=draw_trajectory(walk, gold, kb), outcome=_outcome(walk, gold), calls=calls)
+    return Markup(html)  # noqa: S704  made by a template that escapes
 
 
 def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
     """Return what an agent did over all questions, as rows of a table; means are per question."""
     n = len(walks)
-    errors = Counter[str]()
-    for walk in walks:
-        errors.update(walk.tool_errors)
+    errors = sum((Counter(walk.tool_errors) for walk in walks), Counter[str]())
     ends = Counter(walk.end for walk in walks)
     rows = [
         ("questions", f"{n:,}"),
@@ -71,17 +208,12 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
     known = [walk for walk in walks if walk.answer_seen is not None]
     if known:
         seen = [walk for walk in known if walk.answer_seen]
+        selected = sum(bool(walk.answer_selected) for walk in seen)
         rows.append(("gold node seen", _share(len(seen), len(known))))
-        rows.append(
-            ("gold node selected, once seen", _share(sum(bool(walk.answer_selected) for walk in seen), len(seen)))
-        )
-    for words, values in (
-        ("prompt tokens", [walk.prompt_tokens for walk in walks]),
-        ("completion tokens", [walk.completion_tokens for walk in walks]),
-        ("cost, USD", [walk.cost_usd for walk in walks]),
-        ("seconds", [walk.seconds for walk in walks]),
-    ):
-        if there := [value for value in values if value is not None]:
+        rows.append(("gold node selected, once seen", _share(selected, len(seen))))
+    measured = {"prompt_tokens": "prompt tokens", "completion_tokens": "completion tokens", "cost_usd": "cost, USD"}
+    for name, words in {**measured, "seconds": "seconds"}.items():
+        if there := [value for walk in walks if (value := getattr(walk, name)) is not None]:
             rows.append((words, _mean(there)))
     return rows
 
@@ -120,14 +252,8 @@ def _outcome(walk: Trajectory, gold: Sequence[Id]) -> str:
 
 
 def _facts(walk: Trajectory) -> str:
-    facts = [
-        f"{n:,} {one}{'' if n == 1 else 's'}"
-        for n, one in (
-            (walk.steps, "step"),
-            (len(walk.calls), "call"),
-            (sum(walk.tool_errors.values()), "error"),
-        )
-    ]
+    counts = {"step": walk.steps, "call": len(walk.calls), "error": sum(walk.tool_errors.values())}
+    facts = [f"{n:,} {one}{'' if n == 1 else 's'}" for one, n in counts.items()]
     facts.append(f"{walk.seen:,} seen")
     if walk.prompt_tokens is not None:
         facts.append(f"{walk.prompt_tokens:,} tokens in, {walk.completion_tokens or 0:,} out")
@@ -142,12 +268,18 @@ def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
     """Return a row of the table of calls: step, tool, arguments and result."""
     given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
     words = []
+
+    def listed(nodes: Sequence[Any]) -> tuple[list[str], list[str]]:
+        """Return the first nodes by name, and how many more there are."""
+        more = [f"+ {len(nodes) - MOST_NAMED:,}"] if len(nodes) > MOST_NAMED else []
+        return [f"{names[node]}{' ✓' if node in gold else ''}" for node in nodes[:MOST_NAMED]], more
+
     for name, value in given.items():
         if name == "node_id":
             words.append(names[value])
         elif name == "node_ids" and isinstance(value, list):
-            words.append(", ".join(f"{names[each]}{' ✓' if each in gold else ''}" for each in value[:MOST_NAMED]))
-            words.extend([f"+ {len(value) - MOST_NAMED:,}"] if len(value) > MOST_NAMED else [])
+            first, more = listed(value)
+            words += [", ".join(first), *more]
         elif name == "query":
             words.append(f"“{value}”")
         else:
@@ -156,9 +288,8 @@ def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
     if call.error:
         came = call.error.replace("_", " ")
     elif call.total is not None:
-        listed = [f"{names[node]}{' ✓' if node in gold else ''}" for node in call.shown[:MOST_NAMED]]
-        more = [f"+ {len(call.shown) - MOST_NAMED:,}"] if len(call.shown) > MOST_NAMED else []
-        came = f"{len(call.shown):,} of {call.total:,}: {', '.join([*listed, *more])}" if listed else "nothing"
+        first, more = listed(call.shown)
+        came = f"{len(call.shown):,} of {call.total:,}: {', '.join([*first, *more])}" if first else "nothing"
     return {"step": call.step, "tool": call.tool, "given": "; ".join(words), "came": came, "wrong": bool(call.error)}
 
 

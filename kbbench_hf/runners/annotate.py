@@ -20,9 +20,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import DataError
 from kbbench_hf.judges.thresholds import CALIBRATED, Thresholds, public_name
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus_hash
-from kbbench_hf.metrics.generative_re import MODES, TOPIC_MODES, WORDS
-from kbbench_hf.metrics.topics import content_words, join_triples
-from kbbench_hf.metrics.triple_lists import select_triples
+from kbbench_hf.metrics.generative_re import MODES, TOPIC_MODES, WORDS, content_words, join_triples, select_triples
 from kbbench_hf.protocols import Embedder, ProcessGroup
 from kbbench_hf.retrieval.embedders import embed, folder_of
 from kbbench_hf.runners.progress import progress

@@ -21,7 +21,15 @@ from kbbench_hf.benchmarks.judge_agreement import HumanCheck, JudgeAgreement, wr
 from kbbench_hf.judges.llm_judges import RELEASE_JUDGE, Item, StoredFacts, StoredSplits
 from kbbench_hf.judges.surface import FEATURES, SurfaceJudge, fit_logistic
 from kbbench_hf.judges.thresholds import Calibration, Thresholds, calibrate, spearman
-from kbbench_hf.metrics.agreement import agreeing_threshold, agreement, constant_agreement, self_agreement
+from kbbench_hf.metrics.agreement import (
+    agreeing_threshold,
+    agreement,
+    bradley_terry,
+    constant_agreement,
+    decided_votes,
+    self_agreement,
+    vote,
+)
 from kbbench_hf.metrics.generative_re import (
     EMPTY_SCORES,
     all_cosines,
@@ -30,7 +38,6 @@ from kbbench_hf.metrics.generative_re import (
     granularity,
     uniqueness,
 )
-from kbbench_hf.metrics.votes import bradley_terry, decided_votes, vote
 from kbbench_hf.protocols import Embedder, Tunable, Verdict
 from kbbench_hf.runners.annotate import annotate_embeddings
 from kbbench_hf.runners.judge import AnyJudge, calibration_identity, corpus_of, judge_each_once

@@ -35,7 +35,7 @@ from kbbench_hf.judges.llm_judges import (
     split_prompt,
 )
 from kbbench_hf.judges.surface import SURFACE, SurfaceJudge
-from kbbench_hf.metrics.triple_lists import keep_well_formed
+from kbbench_hf.metrics.generative_re import keep_well_formed
 from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of

@@ -52,13 +52,10 @@ def adjusted_tests(test: Callable[[str, float], PairedTest], names: Sequence[str
     """
     raw = {name: test(name, ALPHA) for name in names}
     tested = {name: each.p_value for name, each in raw.items() if math.isfinite(each.difference)}
-    levels = dict(zip(tested, holm_levels([*tested.values()]), strict=True))
-    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
-    shown = {}
-    for name, each in raw.items():
-        level = levels.get(name, ALPHA)
-        at_level = each if level == ALPHA else test(name, level)
-        shown[name] = ShownTest(at_level, adjusted.get(name, each.p_value), len(tested) if name in tested else 1)
+    shown = {name: ShownTest(each, each.p_value, 1) for name, each in raw.items()}
+    p_values = [*tested.values()]
+    for name, p, level in zip(tested, holm(p_values), holm_levels(p_values), strict=True):
+        shown[name] = ShownTest(raw[name] if level == ALPHA else test(name, level), p, len(tested))
     return shown
 
 
@@ -194,7 +191,7 @@ def compare(
     refuse_incomparable(first, second, across_prompts=across_prompts)
     groups = first.example_slices.get(first.group_by) if first.group_by else None
     tests = _tests(first, second, np.full(len(first.ids), True), groups)
-    return Comparison(first, second, tests, _warnings(first, second))
+    return Comparison(first, second, tests, comparison_warnings({"A": first, "B": second}))
 
 
 def own_task_key(answers: Result | Answers) -> TaskKey | None:
@@ -253,24 +250,21 @@ def refuse_incomparable(
         )
 
 
-def _warnings(a: Result, b: Result) -> list[ScoreWarning]:
-    """Return what weakens the comparison: each system's own warnings, and what the difference is without their gaps."""
-    systems = {"A": a, "B": b}
-    own = own_warnings(systems)
-    of_both = [*different_texts(systems), *prompt_warnings(systems), *repeat_notes(systems)]
-    return [*pair_warnings(a, b), *of_both, *own]
+def comparison_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return what weakens a comparison: differences without gaps, other texts and prompts, each system's own warnings.
 
-
-def own_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return the warnings of results, by the name that messages give them; some are about all of them."""
-    return [
+    `systems` are results by the name that messages give them.
+    """
+    pairs = [each for a, b in combinations(systems, 2) for each in _pair_warnings(systems[a], systems[b], (a, b))]
+    own = [
         replace(warning, system="" if warning.code in ABOUT_ALL else name)
         for name, each in systems.items()
         for warning in each.warnings
     ]
+    return [*pairs, *_different_texts(systems), *_prompt_warnings(systems), *_repeat_notes(systems), *own]
 
 
-def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
+def _pair_warnings(a: Result, b: Result, names: tuple[str, str]) -> list[ScoreWarning]:
     """Return what weakens the comparison of two systems, beside what each one's own result warns of."""
     moved = _moved_answers(a.digests, b.digests, names)
     both, headline = a.answered & b.answered, a.definition.headline
@@ -281,25 +275,21 @@ def pair_warnings(a: Result, b: Result, names: tuple[str, str] = ("A", "B")) -> 
     label = a.definition.metrics[headline]
     test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
     pair = "" if names == ("A", "B") else f" {names[0]} and {names[1]}"
-    return [
-        ScoreWarning(
-            "missing",
-            f"Missing predictions count as wrong. On the {int(both.sum()):,} of {len(both):,} examples that both{pair} "
-            f"answered, {label} differs by {test.difference:+z.4f}, p = {test.p_value:.4f}.",
-            "Compare complete files.",
-            int((~both).sum()),
-            {headline: test.difference},
-        ),
-        *moved,
-    ]
+    message = (
+        f"Missing predictions count as wrong. On the {int(both.sum()):,} of {len(both):,} examples that both{pair} "
+        f"answered, {label} differs by {test.difference:+z.4f}, p = {test.p_value:.4f}."
+    )
+    effect = {headline: test.difference}
+    return [ScoreWarning("missing", message, "Compare complete files.", int((~both).sum()), effect), *moved]
 
 
-def different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return a warning where retrievers read different texts of the nodes; systems of which none is known are left out.
+def _different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return a warning where retrievers read different texts; systems of which none is known are left out."""
 
-    `systems` are results by the name that the message gives them.
-    """
-    read = {name: sorted({_rendering(each) for each in of.texts.values()}) for name, of in systems.items() if of.texts}
+    def rendering(about: Mapping[str, object]) -> str:
+        return f"{about['rendering']}{' with relations' if about['relations'] else ''}"
+
+    read = {name: sorted({*map(rendering, of.texts.values())}) for name, of in systems.items() if of.texts}
     if len(set(map(tuple, read.values()))) < 2:
         return []
     listed = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in read.items())
@@ -307,8 +297,8 @@ def different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
     return [ScoreWarning("different_texts", message, "Run them on the same text, with @text=clean for example.")]
 
 
-def prompt_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return a warning where runs used different prompts; `systems` are results by the name that it gives them."""
+def _prompt_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return a warning where runs used different prompts."""
     if not (names := _different_prompts(systems)):
         return []
     message = f"The runs used different prompts ({names}), which may explain a part of a difference."
@@ -327,11 +317,8 @@ def _different_prompts(systems: Mapping[str, Result]) -> str:
     )
 
 
-def repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return a note where systems were run several times: what their scores are, and how to compare one repeat.
-
-    `systems` are results by the name that the message gives them.
-    """
+def _repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
+    """Return a note where systems were run several times: what their scores are, and how to compare one repeat."""
     times = {name: len(next(iter(each.repeats.values()))) for name, each in systems.items() if each.repeats}
     if not times:
         return []
@@ -343,16 +330,12 @@ def repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
     return [ScoreWarning("repeats", message, remedy, severity="note")]
 
 
-def _rendering(about: Mapping[str, object]) -> str:
-    return f"{about['rendering']}{' with relations' if about['relations'] else ''}"
-
-
-def _moved_answers(a: Sequence[int], b: Sequence[int], names: tuple[str, str] = ("A", "B")) -> list[ScoreWarning]:
+def _moved_answers(a: Sequence[int], b: Sequence[int], names: tuple[str, str]) -> list[ScoreWarning]:
     """Return a warning where most answers of B are A's to other examples: a column was joined in another order.
 
-    >>> [warning.n_examples for warning in _moved_answers([5, 6, 7, 8], [8, 5, 6, 7])]
+    >>> [warning.n_examples for warning in _moved_answers([5, 6, 7, 8], [8, 5, 6, 7], ("A", "B"))]
     [4]
-    >>> _moved_answers([5, 6, 7, 8], [5, 6, 8, 7])
+    >>> _moved_answers([5, 6, 7, 8], [5, 6, 8, 7], ("A", "B"))
     []
     """
     times = Counter(a)
@@ -373,18 +356,12 @@ def _tests(
 
 
 def _test(
-    a: Result,
-    b: Result,
-    metric: str,
-    chosen: NDArray[np.bool_],
-    groups: Sequence[str] | None,
-    level: float = ALPHA,
+    a: Result, b: Result, metric: str, chosen: NDArray[np.bool_], groups: Sequence[str] | None, level: float = ALPHA
 ) -> PairedTest:
     """Return the test of a metric on the chosen examples; a win of a is the better value, not the greater."""
     clusters = None if a.clusters is None else np.asarray(a.clusters)[chosen].tolist()
-    test = paired_test(
-        a.compared[metric][..., chosen], b.compared[metric][..., chosen], groups, level=level, clusters=clusters
-    )
+    first, second = (each.compared[metric][..., chosen] for each in (a, b))
+    test = paired_test(first, second, groups, level=level, clusters=clusters)
     lower = metric in a.definition.scoring.lower_is_better
     return test._replace(wins=test.losses, losses=test.wins) if lower else test
 
@@ -399,13 +376,9 @@ def _plain_system(result: Result) -> dict[str, object]:
 def _plain_tests(tests: Mapping[str, PairedTest], shown: Mapping[str, ShownTest]) -> dict[str, dict[str, object]]:
     plain: dict[str, dict[str, object]] = {}
     for metric, raw in tests.items():
-        test, p, n_adjusted = shown.get(metric, ShownTest(raw, raw.p_value, 0))
-        plain[metric] = {
-            **raw._asdict(),
-            "difference": finite(raw.difference),
-            "ci95": [finite(bound) for bound in raw.ci95],
-        }
-        if n_adjusted:
-            adjusted = {"p_shown": p, "ci_shown": [finite(bound) for bound in test.ci95], "n_adjusted": n_adjusted}
-            plain[metric] |= adjusted
+        ends = [*map(finite, raw.ci95)]
+        plain[metric] = {**raw._asdict(), "difference": finite(raw.difference), "ci95": ends}
+        if metric in shown:
+            test, p, n_adjusted = shown[metric]
+            plain[metric] |= {"p_shown": p, "ci_shown": [*map(finite, test.ci95)], "n_adjusted": n_adjusted}
     return plain

@@ -32,13 +32,8 @@ class EvalTask(NamedTuple):
 
     def settings(self) -> dict[str, str]:
         """Return what a run's folder says of it."""
-        task_key = self.task_key
-        return {
-            "benchmark": task_key.benchmark,
-            "config": task_key.config,
-            "split": task_key.split,
-            "dataset_revision": self.revision,
-        }
+        place = self.task_key._asdict()
+        return {name: place[name] for name in ("benchmark", "config", "split")} | {"dataset_revision": self.revision}
 
 
 def load_examples(

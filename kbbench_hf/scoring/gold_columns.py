@@ -1,25 +1,255 @@
-"""Columns of a predictions file that hold the gold answer in place of the prediction."""
+"""Columns of predictions files: those that hold gold answers or predictions, by name and by value.
+
+Names are split into words, as every tool spells them in its own way: `expectedOutput`, `gold_triples`,
+`reference_outputs.answer`, `y_true`. The `--map` that they suggest is `suggested_map`.
+"""
 
 import json
+import re
+import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from typing import Literal, NamedTuple
 
 from kbbench_hf.benchmarks.answers import Answer, AnswerKind, ShapeError
 from kbbench_hf.benchmarks.base import Benchmark, Example, Examples, ParseFunction
 from kbbench_hf.benchmarks.warnings import is_gold, is_nearly_all
-from kbbench_hf.files.list_text import is_bracketed
+from kbbench_hf.files.datasets import Id
+from kbbench_hf.files.list_text import is_bracketed, whole_number
 from kbbench_hf.files.rows import Unreadable, value_at
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.suggestions import (
-    PLAIN,
-    CandidateColumn,
-    answer_columns,
-    example_id,
-    is_gold_name,
-    prediction_columns,
-)
 from kbbench_hf.scoring.warnings import gold_answers
+
+_WORD = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
+_GOLD = re.compile(
+    "golds?|golden|gt|ground(truth)?s?|truth(s|ful)?|ideals?|targets?|tgts?|labels?|labell?ed|ref(erence)?s?|expect.*|"
+    "desired|wanted|correct.*|incorrect|true|ytrue|solutions?|solved|oracles?|keys?|annot.*|human|manual|y|"
+    "accept(ed|able)|official|canonical|qrels?|relevan(t|ce)|positives?|right|best|aliases|examples?|dataset|doc|"
+    "modified.*|original.*|(gold|true|target|reference|correct|expected|label)(answer|triple|output|response|label|ids?).*"
+)
+"""Whole words of gold columns. `example` and `doc` are the dataset's row in a tool's output."""
+_WEAK_GOLD = re.compile("targets?|labels?|y|keys?|example|positives?|best|relevan(t|ce)")
+"""Words that also name what is predicted, as in `predicted_label`."""
+_PREDICTED = re.compile(
+    "y?pred.*|predict.*|hyp(s|o.*)?|infer(red|ences?)?|guess(es|ed)?|y?hat|generated.*|picked|sampled"
+)
+_PRODUCED = re.compile(
+    "(model|llm|raw|final|sys)?(generations?|gen|completions?|outputs?|outs?|responses?|resps?|repl(y|ies)|decoded)|"
+    "messages|conversations?|genera(tion|ted)?text|extracted"
+)
+_MAKER = re.compile(
+    "model|llm|assistant|bot|agent|system|sys|candidates?|retrieved|ranked|ranking|search|final|chatbot"
+)
+_ANSWER = re.compile(
+    "ans|answers?|triples?|triplets?|facts?|results?|extractions?|kg|graph|relations?|ids|hits|retrieved|ranking|run"
+)
+_CONTENT = re.compile("text|content|value|message|parts|answers?|triples?|ids|data|body|choices")
+"""Words under which a prediction's text is nested."""
+_CLEANED = re.compile("filtered|parsed|final|processed|cleaned|extracted|post.*")
+_OTHER = re.compile(
+    "id|prompts?|inputs?|questions?|query|queries|instructions?|contexts?|tokens?|tok|log(s|its?|probs?)?|probs?|"
+    "probabilit.*|scores?|hash|metrics?|type|kind|role|reason(ing)?|think.*|thoughts?|rationales?|explanations?|status|"
+    "usage|format|length|len|count|num|n|path|files?|filename|urls?|parser|time.*|timestamp|date|created|cost|latency|"
+    "seed|temperature|config|params|parameters?|settings?|name|version|errors?|finish|tools?|flags?|object|index|"
+    "neg|negs|negatives?|distractors?|stop|fingerprint|schema|template|is|has|confidence|embeddings?|evidence|code|meta(data)?|judge.*|grade[drs]?"
+)
+"""Words of columns beside the answer: of a request, a prompt or a score."""
+
+
+class Likeness(NamedTuple):
+    """What a column holds by its name, and how plainly the name says so."""
+
+    role: Literal["gold", "prediction", "other", ""]
+    strength: float = 0
+
+
+def likeness(path: str) -> Likeness:
+    """Return what a column at a dotted path holds by its name.
+
+    >>> [likeness(name).role for name in ("expectedOutput", "gold_triples", "references.0", "y_true", "labels")]
+    ['gold', 'gold', 'gold', 'gold', 'gold']
+    >>> [likeness(name).role for name in ("pred_triples", "resps.0.0", "response.body.choices.0.message.content")]
+    ['prediction', 'prediction', 'prediction']
+    >>> [likeness(name).role for name in ("response.body.id", "output_tokens", "sentence")]
+    ['other', 'other', '']
+    """
+    parts = [part for part in path.split(".") if not part.isdecimal()]
+    words = [[word.lower() for word in _WORD.findall(part)] for part in parts]
+    every, leaf = [word for part in words for word in part], words[-1] if words else []
+    predicted, produced = _any(_PREDICTED, every), _any(_PRODUCED, every)
+    gold = [word for word in every if _GOLD.fullmatch(word)]
+    if "actual" in every and not (predicted or produced):
+        gold.append("actual")
+    if gold and not (predicted and all(map(_WEAK_GOLD.fullmatch, gold))):
+        return Likeness("gold", not _any(_OTHER, leaf))
+    if _any(_OTHER, leaf):
+        return Likeness("other")
+    named = _any(_PREDICTED, leaf) or _any(_PRODUCED, leaf) or _any(_ANSWER, leaf)
+    if not named and not (_any(_CONTENT, leaf) and (predicted or produced or _any(_ANSWER, every))):
+        return Likeness("")
+    strength = 4 if predicted else 3 if produced else 2 if _any(_MAKER, every) else 1
+    return Likeness("prediction", strength + 0.5 * _any(_CLEANED, every))
+
+
+def is_gold_name(path: str) -> bool:
+    """Say whether a column holds gold answers by its name; `doc.id` and the like are the dataset's and no answers."""
+    alike = likeness(path)
+    return alike.role == "gold" and alike.strength > 0
+
+
+def _any(pattern: re.Pattern[str], words: list[str]) -> bool:
+    return any(map(pattern.fullmatch, words))
+
+
+_MOST_NESTED = 9
+"""A batch service's completion is seven levels deep."""
+_LOOKED_AT = 300
+"""At most this many columns of a row are looked at."""
+PLAIN = 4
+"""How strong a name is that says `predicted`."""
+_PLAINLY = 3
+"""How strong a name is that says `predicted` or `output`; `answer` may also be the gold."""
+_CANDIDATE = ("id", "doc_id", "docid", "node_id", "candidate", "candidate_id", "entity_id")
+_ROLES = ("assistant", "model", "gpt", "ai")
+"""What the author of a model's message is called."""
+
+
+_PARTS = ("text", "output_text")
+"""Types of the parts of a message that hold its text; others are thoughts and calls."""
+
+
+class CandidateColumn(NamedTuple):
+    """A column that may hold the predictions: its path, the field it maps to, and how plainly its name says so."""
+
+    path: str
+    field: str
+    strength: float
+
+
+def suggested_map(
+    row: object,
+    wanted: Sequence[str],
+    known: AbstractSet[Id],
+    kind: AnswerKind,
+    has_parser: bool = False,
+    equal: AbstractSet[str] = frozenset(),
+) -> str:
+    """Return a sentence with the `--map` that may fit: `id` by the known ids, the answer by names of columns.
+
+    A column that is gold by its name is never suggested; nor is one of `equal`, whose values equal the gold, unless its
+    name says plainly that it holds predictions.
+
+    >>> from kbbench_hf.benchmarks.answers import ANSWERS
+    >>> row = {"qid": "q7", "pred": {"entities": ["a"]}, "gold": ["b"]}
+    >>> suggested_map(row, ["id"], {"q7"}, ANSWERS)
+    'Map your columns: --map id=qid.'
+    >>> suggested_map(row, ["id", "answers"], {"q7"}, ANSWERS)
+    "Map your columns: --map id=qid,answers=pred.entities. 'gold' looks like the gold answers."
+    """
+    paths = dict(_paths(row)) if isinstance(row, Mapping) else {}
+    ids = [path for path, value in paths.items() if _may_be_id(path, value, known)]
+    ids.sort(key=lambda path: paths[path] not in known)
+    pairs, more = [], ""
+    for name in wanted:
+        if name == "id":
+            pairs.append(f"id={ids[0] if ids else 'PATH'}")
+            continue
+        columns = prediction_columns(row, kind, has_parser, equal) if isinstance(row, Mapping) else []
+        best = [column for column in columns if column.strength == columns[0].strength]
+        if len(best) == 1:
+            pairs.append(f"{best[0].field}={best[0].path}")
+        else:
+            pairs.append(f"{best[0].field if best else name}=PATH")
+            more = f"; answers may be at {' and '.join(each.path for each in best[:5])}" if best else ""
+            more += " (for a model's text: response=PATH)" if has_parser and not best else ""
+        gold = [path for path, value in paths.items() if is_gold_name(path) and _is_answer(value, known)]
+        more += f". '{gold[0]}' looks like the gold answers" if gold else ""
+        more += f". {min(equal)!r} equals the gold answers" if equal and not gold else ""
+    return f"Map your columns: --map {shlex.quote(','.join(pairs))}{more}."
+
+
+def prediction_columns(
+    row: Mapping[str, object], kind: AnswerKind, has_parser: bool, equal: AbstractSet[str] = frozenset()
+) -> list[CandidateColumn]:
+    """Return the columns of a row that may hold predictions, the plainest name first; never one of gold answers."""
+    named, unnamed = [], []
+    for column, path, value in answer_columns(row, kind):
+        role, strength = likeness(column)
+        if path in equal and strength < _PLAINLY:
+            continue
+        field = "response" if isinstance(value, str) and has_parser else kind.field
+        if role == "prediction":
+            named.append(CandidateColumn(path, field, strength))
+        elif role == "" and (is_bracketed(value) if isinstance(value, str) else isinstance(value, list) and value):
+            unnamed.append(CandidateColumn(path, field, 0))
+    return sorted(named, key=lambda column: (-column.strength, column.path.count("."))) or unnamed
+
+
+def answer_columns(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tuple[str, str, object]]:
+    """Yield every column whose value may be an answer, the path of the answer in it, and the answer."""
+    for column, value in _paths(row):
+        first = value[0] if isinstance(value, list) and value else None
+        if (isinstance(value, dict) and not kind.ranked) or not isinstance(value, str | list | dict) or value == "":
+            continue
+        if isinstance(first, str) and (not kind.separable or 3 <= likeness(column).strength < 4):
+            yield column, f"{column}.0", first  # a model's texts, one for each sample
+        elif isinstance(first, list) and len(first) == 1 and isinstance(first[0], str):
+            yield column, f"{column}.0.0", first[0]
+        elif isinstance(first, dict) and kind.ranked:
+            name = next((name for name in _CANDIDATE if name in first), None)
+            yield from [(column, f"{column}.{name}", value)] if name else []
+        elif not isinstance(first, dict) or any(name in first for names in kind.parts for name in names):
+            yield column, column, value
+
+
+def _is_answer(value: object, known: AbstractSet[Id]) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and value not in known)
+
+
+def _may_be_id(path: str, value: object, known: AbstractSet[Id]) -> bool:
+    """Say whether a value is the id of an example: small numbers only under a name of an id, and never a position."""
+    if path.endswith("doc_id") or isinstance(value, bool) or not isinstance(value, str | int):
+        return False
+    if isinstance(value, str) and value in known:
+        return True
+    return path.rpartition(".")[2].lower().endswith("id") and bool({value, whole_number(value), str(value)} & known)
+
+
+def example_id(row: Mapping[str, object], known: AbstractSet[Id]) -> Id | None:
+    """Return the id of the example that a row is of, whatever column has it; None where none does."""
+    for path, value in _paths(row):
+        if isinstance(value, str | int) and _may_be_id(path, value, known):
+            return next((each for each in (value, whole_number(value), str(value)) if each in known), None)
+    return None
+
+
+def _paths(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Return the first paths of a row, those into lists of objects among them, and what stands there."""
+    return islice(_nested(row, "", _MOST_NESTED), _LOOKED_AT)
+
+
+def _nested(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping) and value and depth:
+        in_list = path.rpartition(".")[2].isdecimal()
+        if path and not in_list and all(isinstance(each, int | float) for each in value.values()):
+            yield path, value  # candidate -> score
+        for name, each in value.items():
+            yield from _nested(each, f"{path}.{name}" if path else str(name), depth - 1)
+        return
+    yield path, value
+    if isinstance(value, list) and value and isinstance(value[0], Mapping) and depth:
+        authors = [each.get("role") or each.get("from") if isinstance(each, Mapping) else None for each in value]
+        own = [position for position, author in enumerate(authors) if author in _ROLES]
+        if own:
+            yield from _nested(value[own[-1]], f"{path}.{own[-1]}", depth - 1)
+        elif not any(authors):
+            types = [each.get("type") if isinstance(each, Mapping) else None for each in value]
+            position = next((n for n, each in enumerate(types) if each in _PARTS), 0)
+            yield from _nested(value[position], f"{path}.{position}", depth - 1)
+
 
 LEAST_COPIED = 20
 """Fewer answers may all be right without being the dataset's own."""
@@ -119,10 +349,8 @@ class GoldColumn:
         is_gold = self._n >= LEAST_EQUAL and is_nearly_all(self._n_equal, self._n, self._kind)
         if is_gold and others:
             name, path = others[0].field, others[0].path
-            what = (
-                f"{field!r} equals the gold answer in {self._n_equal:,} of {self._n:,} lines, and {path!r} holds "
-                "other answers"
-            )
+            equal = f"{self._n_equal:,} of {self._n:,} lines"
+            what = f"{field!r} equals the gold answer in {equal}, and {path!r} holds other answers"
         elif named:
             name, path = named[0].field, named[0].path
             what = f"the predictions may be in {field!r} or in {path!r}"

@@ -4,9 +4,10 @@ The rows of a table are gathered by example. Rankings are sorted, and checked fo
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 from kbbench_hf.benchmarks.answers import AnswerKind
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -30,12 +31,14 @@ def are_scores(answer: Mapping[str, object]) -> bool:
     """
     if any(isinstance(each, bool | list | dict) for each in answer.values()):
         return False
-    return not answer or any(not isinstance(each, str) or _is_number(each) for each in answer.values())
+    texts = [each.replace(",", ".") for each in answer.values() if isinstance(each, str)]  # a comma is refused later
+    return len(texts) < len(answer) or not answer or any(_passes(float, each) for each in texts)
 
 
-def _is_number(text: str) -> bool:
+def _passes(read: Callable[[str], object], text: str) -> bool:
+    """Say whether a text can be read; `Unreadable` is a ValueError."""
     try:
-        float(text.replace(",", "."))  # a comma is refused later, by its name
+        read(text)
     except ValueError:
         return False
     return True
@@ -96,11 +99,11 @@ class Rankings:
         if self._n_text and not self._reading.only_text:
             message = f"The scores of {self._n_text:,} rankings are text; they were read as numbers."
             results.append(ScoreWarning("scores_as_text", message, severity="note"))
-        if not self._n_tied:
-            return results
-        message = f"{self._n_tied:,} rankings have candidates with equal scores; these are ordered by id."
-        remedy = "Give each candidate a score of its own, or order a run by its rank column: --scores rank."
-        return [*results, ScoreWarning("ties", message, remedy, self._n_tied)]
+        if self._n_tied:
+            message = f"{self._n_tied:,} rankings have candidates with equal scores; these are ordered by id."
+            remedy = "Give each candidate a score of its own, or order a run by its rank column: --scores rank."
+            results.append(ScoreWarning("ties", message, remedy, self._n_tied))
+        return results
 
 
 def _sort_key(candidate: object) -> tuple[int, Id]:
@@ -169,9 +172,8 @@ class ItemTable:
             return None
         others = [lower[name] for name in CANDIDATE if name in lower and lower[name] not in (candidate, query)]
         if others and not single:
-            raise Unreadable(
-                f"the candidates may be in the column {candidate} or in {others[0]}", "Leave one of them out.", 1
-            )
+            message = f"the candidates may be in the column {candidate} or in {others[0]}"
+            raise Unreadable(message, "Leave one of them out.", 1)
         qrels = not single and not rank and (not score or [*lower] == _BEIR_QRELS)
         return cls(query, (), candidate, rank, score or (None if rank else grade), qrels)
 
@@ -249,6 +251,11 @@ def _rank(value: object) -> int:
     return int(rank)
 
 
+def _counts_up(ranks: Sequence[int | None]) -> bool:
+    """Say whether ranks are 1, 2, 3, ... or 0, 1, 2, ..."""
+    return ranks in ([*range(1, len(ranks) + 1)], [*range(len(ranks))])
+
+
 def headed(rows: Sequence[Sequence[str]], known: AbstractSet[str], answer: str) -> Unreadable | None:
     """Return what is wrong with a table whose first line is a row; None where its first cell is no known id.
 
@@ -271,12 +278,12 @@ def headed(rows: Sequence[Sequence[str]], known: AbstractSet[str], answer: str) 
             names.append("docid")
         elif "docid" not in names:
             names.append(f"column{column}")
-        elif "rank" not in names and several and all(each in _counted_up(len(each)) for each in by_query):
+        elif "rank" not in names and several and all(map(_counts_up, by_query)):
             names.append("rank")
         elif not {"score", "rank"} & {*names} and None not in numbers and {*map(int, values)} <= {*GRADES}:
             names.append("score")
             qrels = True
-        elif "score" not in names and all(map(_is_score, values)):
+        elif "score" not in names and all(_passes(partial(score_of, settings=ReadSettings()), each) for each in values):
             names.append("score")
         else:
             names.append(f"column{column}")
@@ -284,19 +291,7 @@ def headed(rows: Sequence[Sequence[str]], known: AbstractSet[str], answer: str) 
         return QRELS
     if not several and len(body[0]) == 2:
         names = ["id", answer]
-    message = "the first line holds an id: the table has no header"
+    remedy = "Give each candidate its rank, under a line of names: qid,docid,rank."
     if {"rank", "score"} & {*names} or names[0] == "id":
-        return Unreadable(message, f"Begin it with a line of names: {','.join(names)}.", 1)
-    return Unreadable(message, "Give each candidate its rank, under a line of names: qid,docid,rank.", 1)
-
-
-def _counted_up(n: int) -> tuple[list[int | None], list[int | None]]:
-    return [*range(1, n + 1)], [*range(n)]
-
-
-def _is_score(text: str) -> bool:
-    try:
-        score_of(text, ReadSettings())
-    except Unreadable:
-        return False
-    return True
+        remedy = f"Begin it with a line of names: {','.join(names)}."
+    return Unreadable("the first line holds an id: the table has no header", remedy, 1)

@@ -8,17 +8,8 @@ from itertools import islice
 from kbbench_hf.benchmarks.answers import AnswerKind, ShapeError
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.files import list_text
 from kbbench_hf.files.datasets import Id
-from kbbench_hf.files.list_text import (
-    SEPARATORS,
-    ListTextError,
-    barred_triples,
-    is_bracketed,
-    parse_list,
-    split,
-    split_readings,
-    whole_number,
-)
 from kbbench_hf.files.rows import Unreadable
 from kbbench_hf.scoring.options import ReadOptions
 
@@ -30,6 +21,15 @@ LEAST_PAIRS = 3
 """Fewer pairs say nothing of their second items."""
 FEW_WORDS = 6
 """TAT-QA has five scales: none, thousand, million, billion and percent."""
+
+
+_NOTES = {
+    "ids": ("ids_as_text", "{:,} ids were matched with the examples' across text and number."),
+    "candidates": ("candidates_as_text", "The candidates of {:,} rankings are text; they were read as numbers."),
+    "lists": ("lists_as_text", "{:,} answers are lists in text; they were read as lists."),
+    "barred": ("separators", "{:,} answers are text with bars; they were read as subject | relation | object."),
+}
+"""What a reader did -> the code and message of the note on it."""
 
 
 class ListReader:
@@ -49,7 +49,7 @@ class ListReader:
             found = found if found in self.known else found.strip()
         if isinstance(found, bool) or not isinstance(found, str | int) or found in self.known:
             return found
-        other = str(found) if isinstance(found, int) else whole_number(found)
+        other = str(found) if isinstance(found, int) else list_text.whole_number(found)
         if other is None or other not in self.known:
             return found
         self._done["ids"] += not self.only_text
@@ -59,7 +59,7 @@ class ListReader:
         """Return candidates as numbers where they are written as text and only numbers pass the benchmark's check."""
         if str not in {*map(type, candidates)}:
             return candidates
-        numbers = [whole_number(each) if isinstance(each, str) else each for each in candidates]
+        numbers = [list_text.whole_number(each) if isinstance(each, str) else each for each in candidates]
         if None in numbers or self._passes(candidates, example_id) or not self._some_pass(numbers, example_id):
             return candidates
         self._done["candidates"] += not self.only_text
@@ -67,43 +67,44 @@ class ListReader:
 
     def is_barred(self, text: object) -> bool:
         """Say whether a value is triples in text with bars between their parts, for a benchmark of triples."""
-        return bool(self._kind.parts) and isinstance(text, str) and barred_triples(text) is not None
+        return bool(self._kind.parts) and isinstance(text, str) and list_text.barred_triples(text) is not None
 
     def of_text(self, text: str, example_id: object) -> object:
-        """Return the list that a text is, or what is wrong with it: several readings of it, or none."""
+        """Return the list that a text is.
+
+        Raises:
+            Unreadable: it has several readings, or none.
+        """
         mend = "Write a JSON list."
         if not self._kind.separable and self._benchmark.asking.parsers:
             mend += f" To parse the text as a model's: --map response={self._kind.field}."
-        if self._kind.parts and (triples := barred_triples(text)) is not None:
+        if self._kind.parts and (triples := list_text.barred_triples(text)) is not None:
             self._done["barred"] += 1
             return triples
-        if is_bracketed(text):
+        if list_text.is_bracketed(text):
             try:
-                parsed = parse_list(text)
-            except ListTextError as error:
+                parsed = list_text.parse_list(text)
+            except list_text.ListTextError as error:
                 if not self._kind.separable or not text.lstrip().startswith("("):
-                    return Unreadable(str(error), mend, shown=text[:160])
+                    raise Unreadable(str(error), mend, shown=text[:160]) from None
             else:
                 self._done["lists"] += not self.only_text
                 return parsed
         if not self._kind.separable:
-            return Unreadable(f"{text[:60]!r} is not a list", mend, shown=text[:160])
+            raise Unreadable(f"{text[:60]!r} is not a list", mend, shown=text[:160])
         if text.strip().lower() in _NOTHING:
-            return Unreadable(
-                f"{text!r} may be an answer, or mean that there is none",
-                f"Leave the cell empty if there is none; if it is the answer, write {json.dumps([text])}.",
-                shown=text,
-            )
+            remedy = f"Leave the cell empty if there is none; if it is the answer, write {json.dumps([text])}."
+            raise Unreadable(f"{text!r} may be an answer, or mean that there is none", remedy, shown=text)
         if self._separator is not None:
             self._done[f"split {self._separator}"] += 1
-            return split(text, self._separator)
+            return list_text.split(text, self._separator)
         return self._only_reading(text, example_id)
 
     def _only_reading(self, text: str, example_id: object) -> object:
         """Return the items of a text without brackets where one reading alone passes the benchmark's check."""
-        readings: dict[str, Sequence[object]] = dict(split_readings(text))
+        readings: dict[str, Sequence[object]] = dict(list_text.split_readings(text))
         if self._kind.ranked:
-            numbers = {each: [whole_number(item) for item in items] for each, items in readings.items()}
+            numbers = {each: [list_text.whole_number(item) for item in items] for each, items in readings.items()}
             whole = [each for each in numbers if None not in numbers[each]]
             longest = max(whole, key=lambda each: len(numbers[each]), default="")
             if whole and self._some_pass(numbers[longest], example_id):
@@ -111,11 +112,10 @@ class ListReader:
         fitting = [each for each in readings if self._passes(readings[each], example_id)]
         if len(fitting) > 1:
             first, second = (json.dumps(readings[each], ensure_ascii=False) for each in fitting[:2])
-            return Unreadable(
-                f"{text[:60]!r} may be one answer, {first}, or a list, {second}",
-                f"Write JSON lists, or name the separator: --sep '{fitting[1]}' for lists, --sep none for one answer.",
-                shown=text[:160],
-            )
+            separators = f"--sep '{fitting[1]}' for lists, --sep none for one answer"
+            remedy = f"Write JSON lists, or name the separator: {separators}."
+            message = f"{text[:60]!r} may be one answer, {first}, or a list, {second}"
+            raise Unreadable(message, remedy, shown=text[:160])
         best = fitting[0] if fitting else max(readings, key=lambda each: len(readings[each]))
         if best:
             self._done[f"split {best}"] += 1
@@ -138,22 +138,16 @@ class ListReader:
 
     def notes(self) -> list[ScoreWarning]:
         """Return what was read from text."""
-        results = []
-        if n := self._done["ids"]:
-            results.append(_note("ids_as_text", f"{n:,} ids were matched with the examples' across text and number."))
-        if n := self._done["candidates"]:
-            message = f"The candidates of {n:,} rankings are text; they were read as numbers."
-            results.append(_note("candidates_as_text", message))
-        if n := self._done["lists"]:
-            results.append(_note("lists_as_text", f"{n:,} answers are lists in text; they were read as lists."))
-        if n := self._done["barred"]:
-            message = f"{n:,} answers are text with bars; they were read as subject | relation | object."
-            results.append(_note("separators", message, "To be sure, write JSON lists."))
-        for separator, name in {**SEPARATORS, " ": "spaces", "": "nothing (each text is one item)"}.items():
-            if n := self._done[f"split {separator}"]:
-                message = f"{n:,} answers without brackets were read as lists with {name} between items."
-                results.append(_note("separators", message, "To be sure, write JSON lists."))
-        return results
+        names = {**list_text.SEPARATORS, " ": "spaces", "": "nothing (each text is one item)"}
+        without = "{:,} answers without brackets were read as lists with %s between items."
+        found = [(self._done[done], *_NOTES[done]) for done in _NOTES]
+        found += [(self._done[f"split {each}"], "separators", without % name) for each, name in names.items()]
+        remedies = {"separators": "To be sure, write JSON lists."}
+        return [
+            ScoreWarning(code, message.format(n), remedies.get(code, ""), severity="note")
+            for n, code, message in found
+            if n
+        ]
 
 
 class AnswerPairs:
@@ -189,10 +183,6 @@ class AnswerPairs:
         )
 
 
-def _note(code: str, message: str, remedy: str = "") -> ScoreWarning:
-    return ScoreWarning(code, message, remedy, severity="note")
-
-
 _INPUTS = ("query", "question", "sentence", "text", "input", "document")
 """Columns of an example that hold its input; the first one that it has."""
 _LOOKED_AT = 300
@@ -209,31 +199,30 @@ class Joiner:
             if text := _normalize(next((row[name] for name in _INPUTS if name in row), "")):
                 self._of_input[text].add(row["id"])
 
-    def next_id(self, row: object) -> Id | Unreadable:
+    def next_id(self, row: object) -> Id:
         """Return the id of the next row's example.
 
-        An error names what is wrong: more rows than examples, an input that no example or several examples have, or an
-        input of another example where rows are joined by order.
+        Raises:
+            Unreadable: more rows than examples, an input that no example or several examples have, or an input of
+                another example where rows are joined by order.
         """
         self._n_rows += 1
         ids = self._ids_of(row)
         if self._join == "order":
             if self._n_rows > len(self._ids):
-                return Unreadable(f"row {self._n_rows:,}, for {len(self._ids):,} examples", _ORDER)
+                raise Unreadable(f"row {self._n_rows:,}, for {len(self._ids):,} examples", _ORDER)
             own: Id = self._ids[self._n_rows - 1]
             if not ids or own in ids:
                 return own
             message = f"row {self._n_rows:,} has the input of example {next(iter(ids))!r}, not of {own!r}"
-            return Unreadable(message, "The order differs from the dataset's. Join by the input: --join input.")
-        if len(ids) == 1:
-            return next(iter(ids))
-        if ids:
+            raise Unreadable(message, "The order differs from the dataset's. Join by the input: --join input.")
+        if len(ids) > 1:
             few = ", ".join(map(repr, sorted(map(str, ids))[:3]))
-            return Unreadable(f"{len(ids)} examples have the input of this row: {few}", _WRITE_IDS)
-        return Unreadable(
-            "no text of this row is the input of an example",
-            "Add the input of each example as it is in the dataset, or its id.",
-        )
+            raise Unreadable(f"{len(ids)} examples have the input of this row: {few}", _WRITE_IDS)
+        if ids:
+            return next(iter(ids))
+        remedy = "Add the input of each example as it is in the dataset, or its id."
+        raise Unreadable("no text of this row is the input of an example", remedy)
 
     def _ids_of(self, row: object) -> set[Id]:
         """Return the ids of the examples whose input is a whole text of a row; else the last line of one that is."""

@@ -101,17 +101,11 @@ def pair(
         PredictionsError: predictions that cannot be used, every problem named.
         DataError: there is not one answer among them.
     """
-    parse = _parser(benchmark, options)
-    known = {row["id"]: row for row in examples.rows}
-    answers: dict[Id, Answer] = {}
-    failed_ids: set[Id] = set()
-    problems: list[Problem] = []
-    seen: dict[Id, str] = {}
-    unknown: list[Id] = []
-    n_duplicates, error_ids = 0, set[Id]()
+    parse, known = _parser(benchmark, options), {row["id"]: row for row in examples.rows}
+    answers, seen, names = dict[Id, Answer](), dict[Id, str](), dict[str, str]()
+    failed_ids, error_ids, unknown, problems = set[Id](), set[Id](), list[Id](), list[Problem]()
     reader, gold_column = RowReader(benchmark, examples, options), GoldColumn(benchmark, options, parse)
-    names: dict[str, str] = {}
-    n_rows = 0
+    n_rows = n_duplicates = 0
     for file, line, row, whole in _rows(files, reader, names):
         n_rows += 1
         if len(problems) >= MAX_PROBLEMS:
@@ -153,14 +147,12 @@ def pair(
         problems.append(Problem(file, None, elsewhere.message, elsewhere.remedy, shown(row)))
     if not n_rows:
         raise _nothing(names, options, reader.n_empty)
-    if not options.partial and seen:
-        absent = [example_id for example_id in examples.ids if example_id not in seen]
-        remedy = _WHOLE_FILE if options.of_stranger else _PART_OF_IT
-        if absent:
-            few = ", ".join(map(str, absent[:NAMED]))
-            more = f" and {len(absent) - NAMED:,} more" if len(absent) > NAMED else ""
-            words = f"{len(absent):,} of {len(examples.ids):,} missing: {few}{more}"
-            problems.append(Problem("predictions", None, words, remedy))
+    absent = [example_id for example_id in examples.ids if example_id not in seen]
+    if absent and seen and not options.partial:
+        few = ", ".join(map(str, absent[:NAMED]))
+        more = f" and {len(absent) - NAMED:,} more" if len(absent) > NAMED else ""
+        words = f"{len(absent):,} of {len(examples.ids):,} missing: {few}{more}"
+        problems.append(Problem("predictions", None, words, _WHOLE_FILE if options.of_stranger else _PART_OF_IT))
     if problems and not seen and unknown and not options.of_stranger and (places := places_with_ids(unknown)):
         raise _of_other_place(problems[0].file, benchmark.dataset, places)
     if problems:
@@ -193,20 +185,14 @@ def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> Da
         why = f"its {n_empty:,} answers are empty cells"
     elif options.where:
         why = f"no row has {', '.join(f'{path}={value}' for path, value in options.where.items())}"
-    return DataError(
-        f"{name} holds no predictions: {why}. Expected one for each example. Check the file.",
-        code="empty",
-    )
+    message = f"{name} holds no predictions: {why}. Expected one for each example. Check the file."
+    return DataError(message, code="empty")
 
 
 def write_predictions(predictions: Predictions, examples: Examples, field_name: str, file: Path) -> None:
     """Write the answers that there are as JSON Lines, in the order of the examples."""
-    rows = [
-        {"id": example_id, field_name: answer}
-        for example_id, answer in zip(examples.ids, predictions.answers, strict=True)
-        if answer is not None
-    ]
-    write_json_lines(file, rows)
+    pairs = zip(examples.ids, predictions.answers, strict=True)
+    write_json_lines(file, [{"id": each, field_name: answer} for each, answer in pairs if answer is not None])
 
 
 def example_line(benchmark: Benchmark, examples: Examples) -> str:
@@ -261,12 +247,10 @@ def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:
+    field = benchmark.scoring.answer.field
+    if not benchmark.asking.parsers and options.source == "response":
+        raise UsageError(f"{benchmark.dataset} has no responses to parse; expected '{field}' in each line.")
     if not benchmark.asking.parsers:
-        if options.source == "response":
-            raise UsageError(
-                f"{benchmark.dataset} has no responses to parse; "
-                f"expected '{benchmark.scoring.answer.field}' in each line."
-            )
         return None
     name = options.parser or next(iter(benchmark.asking.parsers))
     if name not in benchmark.asking.parsers:

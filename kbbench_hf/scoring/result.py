@@ -275,6 +275,11 @@ def read_result(file: Path) -> PlainResult:
     return cast(PlainResult, parsed)
 
 
+def stored_rows(file: Path) -> list[Row]:
+    """Return the rows of a JSON Lines file of a run's folder; none where there is no such file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
 def write_result(result: Result, folder: Path) -> None:
     """Write `scores.jsonl` (one line per example) and then `result.json` into a folder, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)

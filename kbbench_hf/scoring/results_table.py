@@ -18,16 +18,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files import refuse_stdin_twice, user_path
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
-from kbbench_hf.scoring.comparison import (
-    adjusted_tests,
-    different_texts,
-    own_task_key,
-    own_warnings,
-    pair_warnings,
-    prompt_warnings,
-    refuse_incomparable,
-    repeat_notes,
-)
+from kbbench_hf.scoring.comparison import adjusted_tests, comparison_warnings, own_task_key, refuse_incomparable
 from kbbench_hf.scoring.eval_task import RUN, missing_benchmark_error, run_settings, system_name
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.result import Result
@@ -155,14 +146,9 @@ def results_table(
     if (results := logged_results(systems, benchmarks, options, logs)) is not None:
         return results_table(results, metrics=metrics)
     logged = [each.task_key for _, each in named_systems if isinstance(each, Result) and each.log]
-    places = (
-        logged[:1]
-        or [task_key_of(name_of_path(name), None, split, mode) for name in benchmarks]
-        or [
-            task_key_of(f"{each.benchmark}/{each.config}", None, split or each.split, mode or each.mode)
-            for each in dict.fromkeys(own)
-        ]
-    )
+    places = logged[:1] or [task_key_of(name_of_path(name), None, split, mode) for name in benchmarks]
+    for each in () if places else dict.fromkeys(own):
+        places.append(task_key_of(each.benchmark, each.config, split or each.split, mode or each.mode))
     if not places:
         raise missing_benchmark_error(Path(each) for _, each in named_systems if not isinstance(each, Result))
     shared = len(places), metrics, options, across_prompts
@@ -256,12 +242,9 @@ def _block(
         refuse_incomparable(results[a], results[b], (a, b), across_prompts=across_prompts)
     tests = list(_tests([each for each in systems if each.figure(chosen[0])], chosen[0]))
     p_values = {frozenset((each.a, each.b)): each.test.p_value for each in tests}
-    tested = [each.name for each in systems if any(each.name in (test.a, test.b) for test in tests)]
+    tested = [each.name for each in systems if any(each.name in pair for pair in p_values)]
     groups = dict(zip(tested, rank_groups(tested, lambda a, b: p_values[frozenset((a, b))]), strict=True))
-    warnings = own_warnings(results)
-    pairs = [each for a, b in combinations(results, 2) for each in pair_warnings(results[a], results[b], (a, b))]
-    warnings = [*pairs, *different_texts(results), *prompt_warnings(results), *repeat_notes(results), *warnings]
-    return Block(task_key, chosen, systems, tests, groups, warnings)
+    return Block(task_key, chosen, systems, tests, groups, comparison_warnings(results))
 
 
 def _systems(
@@ -277,9 +260,8 @@ def _systems(
             for each in find_published(given, task_key):
                 if each.system not in taken:
                     taken.add(each.system)
-                    yield SystemScore(
-                        each.system, score(each.answers, **where) if each.answers else None, each.row, each.answers
-                    )
+                    result = score(each.answers, **where) if each.answers else None
+                    yield SystemScore(each.system, result, each.row, each.answers)
             continue
         if n_places > 1 and (of := own_task_key(given)) is None:
             raise UsageError(
@@ -302,10 +284,8 @@ def _metrics(of: Benchmark, systems: Sequence[SystemScore], wanted: Sequence[str
     if wanted is not None:
         return of.metric_names(wanted)
     there = [metric for metric in of.metrics if any(each.figure(metric) for each in systems)]
-    published = [
-        metric for metric in there if any(each.published and metric in each.published.figures for each in systems)
-    ]
-    return published or of.headline_metrics(there) or [of.headline]
+    published = {metric for each in systems if each.published for metric in each.published.figures}
+    return [metric for metric in there if metric in published] or of.headline_metrics(there) or [of.headline]
 
 
 def _tests(systems: Sequence[SystemScore], metric: str) -> Iterable[HeadToHead]:

@@ -23,7 +23,7 @@ from kbbench_hf.files.rows import (
     value_or_none,
 )
 from kbbench_hf.files.trec import score_of
-from kbbench_hf.scoring.gold_columns import EqualColumns
+from kbbench_hf.scoring.gold_columns import EqualColumns, is_gold_name, suggested_map
 from kbbench_hf.scoring.item_tables import (
     LOOKED_AT,
     ItemTable,
@@ -36,7 +36,6 @@ from kbbench_hf.scoring.item_tables import (
 )
 from kbbench_hf.scoring.lists import AnswerPairs, Joiner, ListReader
 from kbbench_hf.scoring.options import ReadOptions
-from kbbench_hf.scoring.suggestions import is_gold_name, suggested_map
 
 Fields = dict[str, object]
 """The fields of a row that are looked at: `id`, the answer or `response`, `error`, `scores`."""
@@ -86,23 +85,18 @@ class RowReader:
                 readable = False
                 yield Placed(name, line.number, value)
                 continue
-            fields = self._row_fields(value, reading, chosen)
-            if self._joiner and isinstance(fields, dict):
-                example_id = self._joiner.next_id(value)
-                fields = example_id if isinstance(example_id, Unreadable) else {**fields, "id": example_id}
-            if isinstance(fields, dict):
-                fields = self._in_type(fields, rankings, reading.columns is not None, isinstance(value, KeyedAnswer))
-            if isinstance(fields, dict):
-                if "response" not in fields:  # what a model wrote is scored, never refused
-                    pairs.add(fields.get(self._kind.field))
-                fields = self._incomplete(fields, value) or self._elsewhere(fields, value) or fields
-            if isinstance(fields, Unreadable):
-                as_it_is = fields.shown or shown(value)
-                yield Placed(name, line.number, Problem(name, line.number, fields.message, fields.remedy, as_it_is))
+            try:
+                fields = self._row_fields(value, reading, chosen)
+                if isinstance(fields, dict):
+                    fields = self._checked(fields, value, reading, rankings, pairs)
+            except Unreadable as error:
+                as_it_is = error.shown or shown(value)
+                yield Placed(name, line.number, Problem(name, line.number, error.message, error.remedy, as_it_is))
                 if len(chosen) > 1:
                     return
-            elif fields is not None:
-                yield Placed(name, line.number, fields, value)
+            else:
+                if fields is not None:
+                    yield Placed(name, line.number, fields, value)
         if problem := (rankings.problem() if readable else None) or pairs.problem():
             yield Placed(name, None, problem.problem(name))
         if reading.format not in _PLAIN:
@@ -119,29 +113,40 @@ class RowReader:
         """Return what is wrong with the rows of all files together."""
         return self._joiner.problem() if self._joiner else None
 
-    def _row_fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> Fields | Unreadable | object:
-        """Return the fields of a row under their own names; None where it is not among those that are read."""
-        if isinstance(value, KeyedAnswer):
-            row = self._of_key(value)
-            if isinstance(row, Unreadable):
-                return row
-        elif isinstance(value, dict):
-            row = value
-        elif value is None:
-            return Unreadable("expected an object with 'id', found null", "Take the line out.")
-        else:
-            return value
+    def _row_fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> object:
+        """Return the fields of a row under their own names; what is no row as it is."""
+        row = self._of_key(value) if isinstance(value, KeyedAnswer) else value
+        if row is None:
+            raise Unreadable("expected an object with 'id', found null", "Take the line out.")
+        if not isinstance(row, dict):
+            return row
         if reading.one_of is not None:
             chosen[str(value_or_none(row, reading.one_of))] = None
             if len(chosen) > 1:
-                return Unreadable(
-                    f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...), and one of them "
-                    "must be chosen",
-                    f"Score one at a time: --where {reading.one_of}={next(iter(chosen))}",
-                )
+                each = f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...)"
+                remedy = f"Score one at a time: --where {reading.one_of}={next(iter(chosen))}"
+                raise Unreadable(f"{each}, and one of them must be chosen", remedy)
         return self._mapped(row, reading)
 
-    def _of_key(self, keyed: KeyedAnswer) -> Fields | Unreadable:
+    def _checked(
+        self, row: Fields, whole: object, reading: ParsedFile, rankings: Rankings, pairs: AnswerPairs
+    ) -> Fields | None:
+        """Return the fields of a row in the benchmark's types; None where all cells are empty.
+
+        Raises:
+            Unreadable: what is wrong with the row.
+        """
+        if self._joiner:
+            row = {**row, "id": self._joiner.next_id(whole)}
+        typed = self._in_type(row, rankings, reading.columns is not None, isinstance(whole, KeyedAnswer))
+        if typed is not None:
+            if "response" not in typed:  # what a model wrote is scored, never refused
+                pairs.add(typed.get(self._kind.field))
+            self._refuse_incomplete(typed, whole)
+            self._refuse_other_id(typed, whole)
+        return typed
+
+    def _of_key(self, keyed: KeyedAnswer) -> Fields:
         """Return an answer under its id as a row."""
         answer = keyed.answer
         if isinstance(answer, dict):
@@ -152,13 +157,11 @@ class RowReader:
             if self._options.source == "response":
                 return {"id": keyed.id, "response": answer}
             if not is_bracketed(answer):
-                return Unreadable(
-                    f"{answer[:60]!r} under an id: the answer, or a model's response?",
-                    'For responses: --from response. For answers write a list: {"id": ["..."]}.',
-                )
+                remedy = 'For responses: --from response. For answers write a list: {"id": ["..."]}.'
+                raise Unreadable(f"{answer[:60]!r} under an id: the answer, or a model's response?", remedy)
         return {"id": keyed.id, self._kind.field: answer}
 
-    def _mapped(self, row: Fields, reading: ParsedFile) -> Fields | Unreadable:
+    def _mapped(self, row: Fields, reading: ParsedFile) -> Fields:
         """Return the fields from where the format, or the user, says that they are."""
         told = dict(self._options.fields or {})
         if not told and (not reading.fields or {"id", self._kind.field} <= row.keys()):
@@ -175,48 +178,43 @@ class RowReader:
             try:
                 fields[name] = path(row) if callable(path) else value_at(row, path)
             except Unreadable as several:
-                return Unreadable(several.message, self._suggestion(row, [self._kind.field]))
+                raise Unreadable(several.message, self._suggestion(row, [self._kind.field])) from None
             except KeyError as error:
                 lacks_id = name == "id" and not self._joiner
                 if lacks_id or (name in told and fields.get("error") is None):
                     keys = ", ".join(map(repr, sorted(map(str, row))[:8]))
-                    return Unreadable(
-                        f"no {path!r}: {error} is missing; the keys are {keys}", self._suggestion(row, [name])
-                    )
+                    message = f"no {path!r}: {error} is missing; the keys are {keys}"
+                    raise Unreadable(message, self._suggestion(row, [name])) from None
         return fields
 
-    def _incomplete(self, row: Fields, whole: object) -> Unreadable | None:
-        """Return what is wrong with a row that lacks an id, or whatever may be the answer to one of the examples."""
-        field, example_id = self._kind.field, row.get("id")
+    def _refuse_incomplete(self, row: Fields, whole: object) -> None:
+        """Refuse a row that lacks an id, or whatever may be the answer to one of the examples."""
+        field, example_id, has_answer = self._kind.field, row.get("id"), self._has_answer(row)
+        lacks, wanted = f"neither '{field}' nor 'response'", [field]
         if "id" not in row:
-            wanted = ["id"] if self._has_answer(row) else ["id", field]
-            return Unreadable(f"no 'id'; the keys are {sorted(row)[:5]}", self._suggestion(whole, wanted))
-        is_known = isinstance(example_id, str | int) and example_id in self._known
-        if not is_known or self._has_answer(row):
-            return None
-        lacks = f"neither '{field}' nor 'response'"
-        if isinstance(row.get("response"), dict | list):
+            lacks, wanted = "no 'id'", ["id"] if has_answer else ["id", field]
+        elif has_answer or not isinstance(example_id, str | int) or example_id not in self._known:
+            return
+        elif isinstance(row.get("response"), dict | list):
             lacks = f"'response' is {type(row['response']).__name__}, expected text"
-        return Unreadable(f"{lacks}; the keys are {sorted(row)[:5]}", self._suggestion(whole, [field]))
+        raise Unreadable(f"{lacks}; the keys are {sorted(row)[:5]}", self._suggestion(whole, wanted))
 
     def _has_answer(self, row: Fields) -> bool:
         """Say whether a row has an answer, a text to parse or an error under their own names."""
         is_nested = isinstance(row.get("response"), dict | list) and not self._options.of_stranger
         return self._kind.field in row or row.get("error") is not None or ("response" in row and not is_nested)
 
-    def _elsewhere(self, row: Fields, whole: object) -> Unreadable | None:
-        """Return what is wrong with a row whose id no example has, where one stands in another of its fields."""
+    def _refuse_other_id(self, row: Fields, whole: object) -> None:
+        """Refuse a row whose id no example has, where one stands in another of its fields."""
         example_id = row.get("id")
         if not isinstance(whole, dict) or "id" in (self._options.fields or {}) or self._options.of_stranger:
-            return None
-        if not isinstance(example_id, str | int) or example_id in self._known:
-            return None
-        if "PATH" in self._suggestion(whole, ["id"]):
-            return None
-        wanted = ["id"] if self._has_answer(row) else ["id", self._kind.field]
-        return Unreadable(f"id {example_id!r} matches no example", self._suggestion(whole, wanted))
+            return
+        is_unknown = isinstance(example_id, str | int) and example_id not in self._known
+        if is_unknown and "PATH" not in self._suggestion(whole, ["id"]):
+            wanted = ["id"] if self._has_answer(row) else ["id", self._kind.field]
+            raise Unreadable(f"id {example_id!r} matches no example", self._suggestion(whole, wanted))
 
-    def _in_type(self, row: Fields, rankings: Rankings, table: bool, keyed: bool) -> Fields | Unreadable | None:
+    def _in_type(self, row: Fields, rankings: Rankings, table: bool, keyed: bool) -> Fields | None:
         """Return the fields with ids, lists and rankings as the benchmark has them; None where all cells are empty."""
         row = {name: value for name, value in row.items() if value is not None or not table}
         if "id" in row:
@@ -226,7 +224,7 @@ class RowReader:
             self.n_empty += 1
             return None
         if table and str(row.get("response")).strip() in ("nan", "NaN", "<NA>", "NaT"):
-            return Unreadable(f"'response' is {row['response']!r}, as pandas writes what is missing", "Empty the cell.")
+            raise Unreadable(f"'response' is {row['response']!r}, as pandas writes what is missing", "Empty the cell.")
         answer = row.get(field)
         is_told = self._kind.separable and field in (self._options.fields or {})
         is_text = table or keyed or self._kind.ranked or is_told
@@ -234,29 +232,22 @@ class RowReader:
             answer = self._lists.of_text(answer, example_id)
         elif isinstance(answer, list) and answer and all(map(self._lists.is_barred, answer)):
             answer = self._lists.of_text("\n".join(map(str, answer)), example_id)
-        if isinstance(answer, Unreadable):
-            return answer
         if self._kind.ranked and isinstance(answer, dict):
             if self._options.scores == "rank":
-                return Unreadable("its candidates have scores, and no ranks", "Leave out --scores rank.")
+                raise Unreadable("its candidates have scores, and no ranks", "Leave out --scores rank.")
             ids = self._lists.typed(list(answer), example_id)
-            try:
-                answer = rankings.ordered(ids, list(answer.values()), in_object=keyed)
-            except Unreadable as error:
-                return error
+            answer = rankings.ordered(ids, list(answer.values()), in_object=keyed)
         elif self._kind.ranked and isinstance(answer, list):
             if hit_fields({field: answer}):
                 message = f"candidate {answer[0]!r} is neither an integer nor a string"
-                return Unreadable(message, self._suggestion({field: answer}, [field]))
+                raise Unreadable(message, self._suggestion({field: answer}, [field]))
             answer = self._lists.typed(answer, example_id)
         if field in row:
             row[field] = answer
         if self._kind.ranked and isinstance(scores := row.get("scores"), list):
             settings, sign = self._options.read_settings(), -1 if self._options.scores == "distance" else 1
-            try:  # an infinite score is in order where it is last; the check of the order takes finite numbers
-                row["scores"] = [max(sign * score_of(each, settings), -sys.float_info.max) for each in scores]
-            except Unreadable as error:
-                return error
+            # an infinite score is in order where it is last; the check of the order takes finite numbers
+            row["scores"] = [max(sign * score_of(each, settings), -sys.float_info.max) for each in scores]
         return row
 
     def _one_example_a_line(self, name: str, reading: ParsedFile) -> Iterator[ParsedRow]:
@@ -300,13 +291,11 @@ class RowReader:
         if len({*names.values()}) < len(names) or not names:
             return columns
 
-        def rows(lines: Iterator[ParsedRow]) -> Iterator[ParsedRow]:
-            for number, row in lines:
-                if isinstance(row, dict):
-                    row = {names.get(name, name): cell for name, cell in row.items()}
-                yield ParsedRow(number, row)
+        def renamed(row: object) -> object:
+            return {names.get(name, name): cell for name, cell in row.items()} if isinstance(row, dict) else row
 
-        reading.lines, reading.columns = rows(reading.lines), [names.get(each, each) for each in columns]
+        reading.lines = (ParsedRow(number, renamed(row)) for number, row in reading.lines)
+        reading.columns = [names.get(each, each) for each in columns]
         return reading.columns
 
     def _is_headless(self, columns: Sequence[str]) -> bool:
@@ -318,9 +307,7 @@ class RowReader:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
             row = line.value.answer if isinstance(line.value, KeyedAnswer) else line.value
-            if not isinstance(row, dict) or all(
-                str(value_or_none(row, path)) == wanted for path, wanted in where.items()
-            ):
+            if not isinstance(row, dict) or all(str(value_or_none(row, path)) == of for path, of in where.items()):
                 yield line
 
     def _misnamed(self, name: str, reading: ParsedFile, columns: Sequence[str], message: str) -> Problem:
@@ -350,9 +337,8 @@ class RowReader:
                 mapping = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"
                 if "id" not in wanted:
                     return f"Map your columns: --map {mapping}."
-                return (
-                    f"{suggested_map({**row, field: []}, ['id'], self._known, self._kind).removesuffix('.')},{mapping}."
-                )
+                with_id = suggested_map({**row, field: []}, ["id"], self._known, self._kind)
+                return f"{with_id.removesuffix('.')},{mapping}."
         self._equal.add(row)
         mapping = suggested_map(row, wanted, self._known, self._kind, self._has_parser)
         if "id=PATH" in mapping and not self._joiner:

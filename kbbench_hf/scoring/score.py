@@ -1,6 +1,5 @@
 """`score`: align predictions with examples, score them with the benchmark, and aggregate into a Result."""
 
-import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,18 +18,9 @@ from kbbench_hf.errors import DataError
 from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.metrics.aggregate import Estimate
+from kbbench_hf.scoring import warnings
 from kbbench_hf.scoring.eval_task import EvalTask, resolve_task, run_settings, task_key_of_run
-from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result, UsedPrompt
-from kbbench_hf.scoring.warnings import (
-    COPIED,
-    completeness_warnings,
-    copied_triple_warnings,
-    gold_warnings,
-    limit_warning,
-    place_warning,
-    revision_warning,
-    stored_warnings,
-)
+from kbbench_hf.scoring.result import AGREEMENT, ANNOTATIONS, Predictions, Result, UsedPrompt, stored_rows
 
 if TYPE_CHECKING:
     from kbbench_hf.scoring.options import ReadOptions
@@ -89,17 +79,19 @@ def score(
     if any(map(is_published, paths)):
         paths = [answers_of(str(path), task.task_key) for path in paths]
         options = ReadOptions(source=options.source, parser=options.parser)
-    if options.parser is None and run.get("benchmark") == task.task_key.benchmark:
+    on_same = run.get("benchmark") == task.task_key.benchmark
+    if options.parser is None and on_same:
         options = replace(options, parser=run["parser"], source=run.get("source", options.source))
     if paths:
         try:
             read = read_predictions(paths, task.benchmark, task.examples, options)
         except DataError:
-            if (of_run := run.get("benchmark", task.task_key.benchmark)) == task.task_key.benchmark:
+            if on_same or not run:
                 raise
+            wanted = task.task_key.benchmark
             raise DataError(
-                f"{paths[0]} is a run on {of_run}, not on {task.task_key.benchmark}. Score it without --benchmark, or "
-                f"name a run on {task.task_key.benchmark}.",
+                f"{paths[0]} is a run on {run['benchmark']}, not on {wanted}. Score it without --benchmark, or name a "
+                f"run on {wanted}.",
                 code="benchmark",
             ) from None
     else:
@@ -114,21 +106,21 @@ def score(
         annotations = find_annotations(paths[0])
     made_on = run.get("dataset_revision", "")
     of_run = [
-        *place_warning(task_key_of_run(paths) or task.task_key, task.task_key),
-        *revision_warning(made_on, task.revision),
-        *stored_warnings(run.get("warnings", [])),
+        *warnings.place_warning(task_key_of_run(paths) or task.task_key, task.task_key),
+        *warnings.revision_warning(made_on, task.revision),
+        *warnings.stored_warnings(run.get("warnings", [])),
     ]
     if task.benchmark.scoring.annotations and annotations is not None:
         from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
 
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
-    same = not run.get("similar_by") and run.get("benchmark") == task.task_key.benchmark
-    setup = run if same else None  # demonstrations that an embedder selected are not known here: the stored count holds
-    of_run = [each for each in of_run if not setup or each.code != COPIED]
+    # demonstrations that an embedder selected are not known here: the stored count holds
+    setup = run if on_same and not run.get("similar_by") else None
+    of_run = [each for each in of_run if not setup or each.code != warnings.COPIED]
     result = score_predictions(add_annotations(task, annotations), read, of_run, walked, run=setup)
     result = replace(result, made_on=made_on, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run))
-    repeated = run.get("repeats", 1) > 1 and paths[0].is_dir() and run["benchmark"] == task.task_key.benchmark
+    repeated = on_same and run.get("repeats", 1) > 1 and paths[0].is_dir()
     files = repeat_files(paths[0], run["repeats"])[1:] if repeated else []
     if not all(file.is_file() for file in files):
         return result
@@ -144,9 +136,7 @@ def score_with_annotations(
     run: Mapping[str, Any] | None = None,
 ) -> Result:
     """Return the score of the predictions of a file, with the annotations next to it."""
-    if task.benchmark.scoring.annotations is not None:
-        task = add_annotations(task, find_annotations(file))
-    return score_predictions(task, predictions, of_run, run=run)
+    return score_predictions(add_annotations(task, find_annotations(file)), predictions, of_run, run=run)
 
 
 def own_predictions(
@@ -159,34 +149,25 @@ def own_predictions(
     not pass its check: the reader names every problem.
     """
     benchmark, examples, *_ = task
-    kind, answers, unparsed, n_errors = benchmark.scoring.answer, dict[Id, Answer](), list[Id](), 0
-    known = rows is not None
-    for row in rows or ():
-        if "error" in row:
-            n_errors += 1
-        elif kind.field not in row:
-            unparsed.append(row["id"])
-            answers[row["id"]] = []
-        elif (answer := _read_answer(task, row, check=check)) is not None:
-            answers[row["id"]] = answer
-        else:
-            known = False
-            break
-    if not known:
+    scoring, answers, unparsed, n_errors = benchmark.scoring, dict[Id, Answer](), list[Id](), 0
+    try:
+        if rows is None:
+            raise ShapeError("the rows are in the file alone")
+        for row in rows:
+            if "error" in row:
+                n_errors += 1
+            elif scoring.answer.field not in row:
+                unparsed.append(row["id"])
+                answers[row["id"]] = []
+            else:
+                answers[row["id"]] = scoring.answer.read(row)
+                if check and (problem := scoring.check(examples, row["id"], answers[row["id"]])):
+                    raise ShapeError(problem)
+    except ShapeError:
         from kbbench_hf.scoring.predictions import read_predictions
 
         return read_predictions([file], benchmark, examples, options)
     return Predictions([answers.get(example_id) for example_id in examples.ids], unparsed, n_errors=n_errors)
-
-
-def _read_answer(task: EvalTask, row: Row, *, check: bool) -> Answer | None:
-    """Return the answer of a row; None where the benchmark does not take it."""
-    scoring = task.benchmark.scoring
-    try:
-        answer = scoring.answer.read(row)
-    except ShapeError:
-        return None
-    return None if check and scoring.check(task.examples, row["id"], answer) else answer
 
 
 def repeat_files(folder: Path, repeats: int) -> list[Path]:
@@ -221,10 +202,7 @@ def _average_repeats(result: Result, repeats: Sequence[Result]) -> Result:
     draws = {metric: rows for metric, rows in compared.items() if rows.ndim > 1}
     scores, definition = Scores(values, result.example_slices, draws=draws), find_benchmark(result.benchmark)
     answered = np.all([each.answered for each in repeats], axis=0)
-    estimates = {
-        metric: estimate._replace(n_missing=int((~answered).sum()))
-        for metric, estimate in definition.scoring.summarise(scores, result.mode).items()
-    }
+    estimates = _estimates(definition, scores, ~answered, result.mode)
     slices = _slices(definition, scores, ~answered, result.mode)
     return replace(result, scores=estimates, slices=slices, values=values, compared=compared, answered=answered)
 
@@ -236,31 +214,22 @@ def _mean(repeats: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     array([0.5, 0.5, nan])
     """
     stacked = np.array(repeats)
-    counts = (~np.isnan(stacked)).sum(axis=0)
-    sums = np.nansum(stacked, axis=0)
-    means: NDArray[np.float64] = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    means: NDArray[np.float64] = np.ma.array(stacked, mask=np.isnan(stacked)).mean(axis=0).filled(np.nan)
     return means
-
-
-def _made_with(examples: Examples) -> Mapping[str, str]:
-    """Return what each kind of annotation was made with, and how far its judge agrees with released verdicts."""
-    if examples.annotations is None:
-        return {}
-    from kbbench_hf.benchmarks.annotated import annotation_identities, judge_agreements
-
-    return {f"{ANNOTATIONS}{kind}": made_with for kind, made_with in annotation_identities(examples).items()} | {
-        f"{AGREEMENT}{kind}": measured for kind, measured in judge_agreements(examples).items()
-    }
 
 
 def _of_annotations(
     benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None]
-) -> Sequence[ScoreWarning]:
+) -> tuple[dict[str, str], Sequence[ScoreWarning]]:
+    """Return what annotations were made with, how far their judge agrees with released verdicts, and warnings."""
     if examples.annotations is None:
-        return ()
+        return {}, ()
+    from kbbench_hf.benchmarks.annotated import annotation_identities, judge_agreements
     from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 
-    return annotation_warnings(benchmark, examples, answers)
+    made_with = {f"{ANNOTATIONS}{kind}": each for kind, each in annotation_identities(examples).items()}
+    agreements = {f"{AGREEMENT}{kind}": each for kind, each in judge_agreements(examples).items()}
+    return made_with | agreements, annotation_warnings(benchmark, examples, answers)
 
 
 def add_annotations(task: EvalTask, annotations: Path | None) -> EvalTask:
@@ -274,8 +243,7 @@ def add_annotations(task: EvalTask, annotations: Path | None) -> EvalTask:
 
 def read_explanations(folder: Path) -> list[Row]:
     """Return the explanations of a run's rankings; empty where its retriever has none."""
-    file = folder / EXPLANATIONS
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    return stored_rows(folder / EXPLANATIONS)
 
 
 def find_annotations(predictions: Path) -> Path | None:
@@ -312,25 +280,20 @@ def score_predictions(
     example_slices = {name: [str(key) for key in column] for name, column in own_slices.items()}
     scores = replace(scores, slices=example_slices)
     missing = np.array([answer is None for answer in predictions.answers])
-    n_missing = int(missing.sum())
     counters = {
         "n_examples": len(examples.rows),
-        "n_missing": n_missing,
+        "n_missing": predictions.n_missing,
         "n_duplicates": predictions.n_duplicates,
         "n_parse_failures": len(predictions.parse_failures),
         "n_errors": predictions.n_errors,
         **scores.counters,
         **counts,
     }
-    figures = {
-        metric: estimate._replace(n_missing=n_missing)
-        for metric, estimate in benchmark.scoring.summarise(scores, mode).items()
-    }
+    figures = _estimates(benchmark, scores, missing, mode)
+    made_with, of_annotations = _of_annotations(benchmark, examples, predictions.answers)
+    gold_column, with_texts = predictions.gold_column, predictions.with_texts
     return Result(
-        benchmark=benchmark.dataset,
-        config=task_key.config,
-        split=task_key.split,
-        mode=mode,
+        *task_key,
         dataset_revision=revision,
         scores=figures,
         slices=_slices(benchmark, scores, missing, mode),
@@ -340,7 +303,7 @@ def score_predictions(
             "python": platform.python_version(),
             "numpy": np.__version__,
             **({"dataset": dataset_version} if dataset_version else {}),
-            **_made_with(examples),
+            **made_with,
         },
         predictions_sha256=predictions.sha256(examples, benchmark.scoring.answer.field),
         ids=examples.ids,
@@ -352,11 +315,11 @@ def score_predictions(
             *of_run,
             *of_agent,
             *predictions.notes,
-            *limit_warning(len(examples.rows), n_available),
-            *gold_warnings(benchmark, examples, predictions.answers, predictions.gold_column, predictions.with_texts),
-            *completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
-            *copied_triple_warnings(task, predictions.answers, run or {}),
-            *_of_annotations(benchmark, examples, predictions.answers),
+            *warnings.limit_warning(len(examples.rows), n_available),
+            *warnings.gold_warnings(benchmark, examples, predictions.answers, gold_column, with_texts),
+            *warnings.completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
+            *warnings.copied_triple_warnings(task, predictions.answers, run or {}),
+            *of_annotations,
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),
         ],
         answered=~missing,
@@ -370,12 +333,14 @@ def _slices(
     """Summarise the examples of each key as all examples are summarised."""
     result: dict[str, dict[str, dict[str, Estimate]]] = {}
     for name, column in scores.slices.items():
-        result[name] = {}
-        for key in dict.fromkeys(column):
-            chosen = np.asarray(column) == key
-            n_missing = int(missing[chosen].sum())
-            result[name][key] = {
-                metric: estimate._replace(n_missing=n_missing)
-                for metric, estimate in benchmark.scoring.summarise(scores.of(chosen), mode).items()
-            }
+        chosen = {key: np.asarray(column) == key for key in dict.fromkeys(column)}
+        result[name] = {key: _estimates(benchmark, scores.of(own), missing[own], mode) for key, own in chosen.items()}
     return result
+
+
+def _estimates(benchmark: Benchmark, scores: Scores, missing: NDArray[np.bool_], mode: str) -> dict[str, Estimate]:
+    """Return the mean of each metric over the examples, with the number of those without a prediction."""
+    n_missing = int(missing.sum())
+    return {
+        name: each._replace(n_missing=n_missing) for name, each in benchmark.scoring.summarise(scores, mode).items()
+    }

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.answers import ANSWERS
 from kbbench_hf.benchmarks.base import Benchmark, Data, Facts, Scoring
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
@@ -85,17 +86,13 @@ def results_of_logs(
     [0.5, 1.0]
     """
     judged = read_qrels(options.qrels) if options.qrels else None
-    if len(systems) == 1 and len(options.value) > 1 and options.system is None:  # a column per system
-        logs = [
-            log
-            for column in options.value
-            for log in _read(column, systems[0][1], replace(options, value=[column]), read, judged)
-        ]
-        for log in logs:
-            log.scores = {example: {"score": next(iter(of.values()))} for example, of in log.scores.items()}
+    columns = [(name, given, options) for name, given in systems]
+    if a_system_each := len(systems) == 1 and len(options.value) > 1 and options.system is None:
+        columns = [(column, systems[0][1], replace(options, value=[column])) for column in options.value]
         options = replace(options, value=())
-    else:
-        logs = [log for name, given in systems for log in _read(name, given, options, read, judged)]
+    logs = [log for column in columns for log in _read(*column, read, judged)]
+    for log in logs if a_system_each else ():
+        log.scores = {example: {"score": next(iter(of.values()))} for example, of in log.scores.items()}
     if len(logs) < 2:
         raise UsageError(
             f"Only one system is given: {logs[0].name}. Expected two or more. Add a file, name the column of systems "
@@ -136,12 +133,11 @@ def _read(
                 log = logs.setdefault(system, _Log(system or name))
                 task = scored.task or parsed.title
                 log.tasks[task] = None
-                task = task if len(files) > 1 else scored.task
-                _add(log, scored._replace(task=task), options, last=bool(read and read.duplicates == "last"))
+                scored = scored._replace(task=task if len(files) > 1 else scored.task)
+                _add(log, scored, options, last=bool(read and read.duplicates == "last"))
         except KeyError as error:
-            raise DataError(
-                f"{label} has a row without {error.args[0]!r}; expected it in each row. Name another column."
-            ) from None
+            message = f"{label} has a row without {error.args[0]!r}; expected it in each row."
+            raise DataError(f"{message} Name another column.") from None
         except Unreadable as error:
             place, remedy = f"{label}:{error.line}" if error.line else label, error.remedy or "Write the file again."
             raise DataError(f"{place}: {error.message}. Expected a score for each example. {remedy}") from None
@@ -221,17 +217,16 @@ def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
 def _common_metrics(logs: Sequence[_Log], options: LogOptions) -> list[str]:
     """Return the metrics that all logs have, in the order that the user gave."""
     if none := next((log.name for log in logs if not log.metrics), None):
-        raise DataError(
-            f"{none} has no scores; expected numbers for examples. Score it first, or name a column: --value COLUMN."
-        )
+        message = f"{none} has no scores; expected numbers for examples."
+        raise DataError(f"{message} Score it first, or name a column: --value COLUMN.")
     own = [log.metrics for log in logs]
     metrics = [metric for metric in options.value or own[0] if all(metric in each for each in own)]
     if not metrics or len(metrics) < len(options.value):
         listed = "; ".join(f"{log.name}: {', '.join(each)}" for log, each in zip(logs, own, strict=True))
-        wanted = f"{', '.join(options.value)} is" if options.value else "No score is"
+        wanted = f"{', '.join(options.value)} is not" if options.value else "No score is"
         raise DataError(
-            f"{wanted} {'not ' if options.value else ''}in all logs ({listed}). Expected a metric of the same name in "
-            "each. Choose it with --value, or rename a column.",
+            f"{wanted} in all logs ({listed}). Expected a metric of the same name in each. Choose it with --value, or "
+            "rename a column.",
             code="metrics",
         )
     every = dict.fromkeys(m for log, each in zip(logs, own, strict=True) for m in (*each, *sorted(log.no_numbers)))
@@ -279,9 +274,8 @@ def _column(log: _Log, ids: Sequence[str], metric: str) -> NDArray[np.float64]:
     """Return one value per example: the mean over its repeats, NaN where there is none."""
     scored = [[each for each in log.scores[key].get(metric, {}).values() if not math.isnan(each)] for key in ids]
     if not any(scored):
-        raise DataError(
-            f"{log.name} has no {metric!r} of these examples; expected numbers. Choose another: --value COLUMN."
-        )
+        message = f"{log.name} has no {metric!r} of these examples; expected numbers."
+        raise DataError(f"{message} Choose another: --value COLUMN.")
     return np.array([math.fsum(each) / len(each) if each else math.nan for each in scored])
 
 
@@ -319,15 +313,12 @@ def _result(log: _Log, ids: Sequence[str], values: Values, bench: Benchmark, opt
     slices = {name: _fields(log, rows, name) for name in options.slices if name not in ("all", "task")}
     if len(log.tasks) > 1:
         slices = {"task": [row.task for row in rows], **slices}
-    _warn(log, rows, values[bench.headline], bench, clusters)
+    _warn(log, rows, values[bench.headline], bench, clusters is not None)
     small = small_warning(len(ids)) if clusters is None else small_warning(len(set(clusters)), " clusters")
     outputs = [None if row.output is None else str(row.output) for row in rows]
     text = json.dumps([*ids, {metric: column.tolist() for metric, column in values.items()}])
     return Result(
-        bench.dataset,
-        "default",
-        LOGGED,
-        LOGGED,
+        *TaskKey(bench.dataset, "default", LOGGED, LOGGED),
         dataset_revision=sha256("\n".join(ids).encode()).hexdigest(),
         scores=_scores(values, clusters, bench.scoring.unbounded, options.scale),
         slices={},
@@ -351,13 +342,12 @@ def _scores(
     values: Values, clusters: Sequence[str] | None, unbounded: Collection[str], scale: tuple[float, float] | None
 ) -> dict[str, Estimate]:
     """Return the mean of each metric; its interval is within the scale."""
-    low, high = scale or (0.0, 1.0)
+    low, width = scale[0] if scale else 0.0, scale[1] - scale[0] if scale else 1.0
     found = {}
     for metric, column in values.items():
-        bounded = scale is not None or metric not in unbounded
-        each = estimate((column - low) / (high - low), bounded=bounded, clusters=clusters)
-        value, *ends = (low + (high - low) * number for number in (each.value, *each.ci95))
-        found[metric] = each._replace(value=value, ci95=(ends[0], ends[1]))
+        each = estimate((column - low) / width, bounded=bool(scale) or metric not in unbounded, clusters=clusters)
+        value, start, end = (low + width * number for number in (each.value, *each.ci95))
+        found[metric] = each._replace(value=value, ci95=(start, end))
     return found
 
 
@@ -372,11 +362,7 @@ def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
 
 
 def _warn(
-    log: _Log,
-    rows: Sequence[ScoredRow],
-    headline: NDArray[np.float64],
-    bench: Benchmark,
-    clusters: Sequence[str] | None,
+    log: _Log, rows: Sequence[ScoredRow], headline: NDArray[np.float64], bench: Benchmark, clustered: bool
 ) -> None:
     """Warn of what weakens the scores of one log: missing scores, repeats, dependent examples."""
     with_scores = {row.task for row, score in zip(rows, headline, strict=True) if not math.isnan(score)}
@@ -397,10 +383,8 @@ def _warn(
     if n_repeats > 1:
         message = f"Scores are the mean of up to {n_repeats} repeats of each example."
         log.note("repeats", message, "To compare one: --where epoch=1.", severity="note")
-    for name in (each for stem in _CLUSTERS if clusters is None for each in (stem, f"{stem}_id") if each != "doc_id"):
+    for name in () if clustered else (each for stem in _CLUSTERS for each in (stem, f"{stem}_id") if each != "doc_id"):
         with suppress(KeyError):
-            if 1 < (n_values := len({str(field_of(row.row, name)) for row in rows})) <= 0.8 * len(rows):
-                message = (
-                    f"The {len(rows):,} examples have {n_values:,} values of {name!r}: do they depend on each other?"
-                )
+            if 1 < (n := len({str(field_of(row.row, name)) for row in rows})) <= 0.8 * len(rows):
+                message = f"The {len(rows):,} examples have {n:,} values of {name!r}: do they depend on each other?"
                 log.note("clusters", message, f"If so, add --cluster {name}.", severity="note")

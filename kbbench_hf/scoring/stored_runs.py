@@ -108,8 +108,10 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
     if unfinished:
         left_out.append(f"Without a result, start them again to finish them: {', '.join(unfinished)}.")
     systems: dict[str, dict[str, ScoredConfig]] = {}
-    labels = _labels(chosen)
-    for (system, config), same in _grouped(zip(labels, chosen, strict=True)).items():
+    groups: dict[tuple[str, str], list[_Run]] = {}
+    for label, run in zip(_labels(chosen), chosen, strict=True):
+        groups.setdefault((label, run.result["config"]), []).append(run)
+    for (system, config), same in groups.items():
         run = max(same, key=lambda each: (each.result["counters"]["n_examples"], each.started))
         if len(same) > 1:
             left_out.append(f"{system} ran {config} {len(same)} times; shown is {run.folder.name}.")
@@ -134,9 +136,8 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
     folders = [Path(str(given)) for _, given in systems]
     for folder in folders:
         if not all((folder / name).is_file() for name in (RUN, "result.json", "scores.jsonl")):
-            raise UsageError(
-                f"{folder} is not the folder of a finished run; expected what 'kbbench run' wrote. Name it."
-            )
+            message = f"{folder} is not the folder of a finished run; expected what 'kbbench run' wrote."
+            raise UsageError(f"{message} Name it.")
     from kbbench_hf.scoring.score_logs import results_of_logs
 
     runs = [read_json(folder / RUN) for folder in folders]
@@ -166,10 +167,7 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
             **place._asdict(),
             versions={"format": "stored scores"},
             log=result.log and replace(result.log, benchmark=definition),
-            warnings=[
-                *differ[number:],
-                *(each for each in result.warnings if each.code != "direction"),
-            ],
+            warnings=[*differ[number:], *(each for each in result.warnings if each.code != "direction")],
             prompt=UsedPrompt.of_run(run["settings"]),
         )
         for number, (result, run) in enumerate(zip(results, runs, strict=True))
@@ -217,13 +215,6 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _flat(value)
         else:
             yield key, value
-
-
-def _grouped(labelled: Iterable[tuple[str, _Run]]) -> dict[tuple[str, str], list[_Run]]:
-    groups: dict[tuple[str, str], list[_Run]] = {}
-    for label, run in labelled:
-        groups.setdefault((label, run.result["config"]), []).append(run)
-    return groups
 
 
 def _load_scores(run: _Run, mode: str | None) -> ScoredConfig:

@@ -1,14 +1,14 @@
 """Trajectories of agents (`trajectories.jsonl`): calls, selected nodes, slices, counters and warnings."""
 
 import json
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.warnings import ScoreWarning
+from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
 from kbbench_hf.files.datasets import Id
+from kbbench_hf.scoring.result import stored_rows
 
 TRAJECTORIES = "trajectories.jsonl"
 """One `Trajectory` a line, in the order of the predictions."""
@@ -115,10 +115,7 @@ def start_of(call: Call, known: Collection[Id]) -> Id:
 
 def read_trajectories(folder: Path) -> list[Trajectory]:
     """Return the trajectories of a run's folder; empty where it has none, because no agent ran."""
-    file = folder / TRAJECTORIES
-    if not file.is_file():
-        return []
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = stored_rows(folder / TRAJECTORIES)
     return [Trajectory(**{**line, "calls": [Call(**call) for call in line["calls"]]}) for line in lines]
 
 
@@ -128,10 +125,8 @@ def slices_of(trajectories: Sequence[Trajectory], ids: Sequence[Id]) -> dict[str
         return {}
     by_id = {each.id: each for each in trajectories}
     known = [by_id.get(name) for name in ids]
-    slices = {
-        "hops_walked": [each.hops if each else "none" for each in known],
-        "end": [each.end if each else "none" for each in known],
-    }
+    ends = [each.end if each else "none" for each in known]
+    slices = {"hops_walked": [each.hops if each else "none" for each in known], "end": ends}
     if any(each and each.answer_seen is not None for each in known):
         slices["answer_seen"] = [str(bool(each and each.answer_seen)).lower() for each in known]
     return slices
@@ -158,17 +153,14 @@ def counters_of(trajectories: Sequence[Trajectory]) -> dict[str, int]:
 def trajectory_warnings(trajectories: Sequence[Trajectory]) -> list[ScoreWarning]:
     """Return what weakens an agent's figures: questions that its base answered, and those whose model failed."""
     n, warnings = len(trajectories), []
-    ends = Counter(each.end for each in trajectories)
-    if failed := ends["failed"]:
+    if failed := sum(each.end == "failed" for each in trajectories):
         message = f"The model failed on {failed:,} of {n:,} questions; the base's ranking counts for them."
         warnings.append(ScoreWarning("agent_failed", message, "Start the same run again.", failed))
-    backed_off = sum(each.backed_off for each in trajectories)
-    if backed_off:
+    if backed_off := sum(each.backed_off for each in trajectories):
         message = (
             f"On {backed_off:,} of {n:,} questions the agent selected nothing; their scores are those of the base."
         )
-        severe = backed_off > MOST_BACKED_OFF * n
         remedy = "Compare it with the run of its base, question by question."
-        severity: Literal["note", "warning"] = "warning" if severe else "note"
+        severity: Severity = "warning" if backed_off > MOST_BACKED_OFF * n else "note"
         warnings.append(ScoreWarning("backed_off", message, remedy, backed_off, severity=severity))
     return warnings

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from itertools import permutations
 from math import isfinite
@@ -39,13 +40,11 @@ def gold_answers(example: Example, kind: AnswerKind) -> list[Answer]:
     The columns that hold it are `kind.gold`, and those whose names begin with it (`triples_repaired`).
     """
     name = kind.gold or kind.field
+    columns = [column for column in example if column == name or column.startswith(f"{name}_")]
     results = []
-    for column, value in example.items():
-        if (column == name or column.startswith(f"{name}_")) and isinstance(value, list) and value:
-            try:
-                results.append(kind.read({kind.field: value}))
-            except ShapeError:
-                continue
+    for value in (example[column] for column in columns if isinstance(example[column], list) and example[column]):
+        with suppress(ShapeError):
+            results.append(kind.read({kind.field: value}))
     return results
 
 
@@ -74,11 +73,9 @@ def _order_warning(answers: Sequence[Answer | None], golds: Sequence[Sequence[An
     n = 0
     for answer, of_example in zip(answers, golds, strict=True):
         gold = {tuple(map(_folded, triple)) for each in of_example for triple in each}
-        for triple in answer or ():
-            if len(triple) == len(_TRIPLE):
-                n += 1
-                parts = [*map(_folded, triple)]
-                right.update(order for order in permutations(_TRIPLE) if tuple(parts[k] for k in order) in gold)
+        for parts in ([*map(_folded, triple)] for triple in answer or () if len(triple) == len(_TRIPLE)):
+            n += 1
+            right.update(order for order in permutations(_TRIPLE) if tuple(parts[k] for k in order) in gold)
     moved = [order for order in right if order != _TRIPLE and (order[1] != 1 or 2 * right[order] > n)]
     best = max(moved, key=lambda order: right[order], default=_TRIPLE)
     if right[best] < max(LEAST_REORDERED, n / 4) or right[best] <= 3 * right[_TRIPLE]:
@@ -110,39 +107,26 @@ def completeness_warnings(
     unparsed = np.array([example_id in failed for example_id in ids])
     n, warnings = len(missing), []
     if missing.any():
-        effect = _headline_gain(benchmark, scores, figures, missing, mode)
-        errors = f" ({predictions.n_errors:,} failed with an error)" if predictions.n_errors else ""
-        warnings.append(
-            ScoreWarning(
-                "missing",
-                f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong."
-                f"{_gain_text(benchmark, figures, effect)}",
-                "Resume the run: it sends again what failed, unless it was refused or too long."
-                if predictions.n_errors
-                else "Complete the file, or resume the run.",
-                int(missing.sum()),
-                effect,
-            )
-        )
+        effect, gain = _headline_gain(benchmark, scores, figures, missing, mode)
+        errors, remedy = "", "Complete the file, or resume the run."
+        if predictions.n_errors:
+            errors = f" ({predictions.n_errors:,} failed with an error)"
+            remedy = "Resume the run: it sends again what failed, unless it was refused or too long."
+        message = f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong.{gain}"
+        warnings.append(ScoreWarning("missing", message, remedy, int(missing.sum()), effect))
     if unparsed.any():
-        effect = _headline_gain(benchmark, scores, figures, unparsed, mode)
+        effect, gain = _headline_gain(benchmark, scores, figures, unparsed, mode)
         remedy = "Read some of them, and choose another parser with --parser."
         if 2 * unparsed.sum() > n:
             remedy = (
                 "Read some of them; choose another --parser, or run the model again with another --prompt or, where "
                 "it was off, with --structured."
             )
-        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, _gain_text(benchmark, figures, effect))
+        (warning,) = unread_warning(int(unparsed.sum()), n, remedy, gain)
         warnings.append(replace(warning, effect=effect))
-    if predictions.n_duplicates:
-        warnings.append(
-            ScoreWarning(
-                "duplicates",
-                f"{predictions.n_duplicates:,} duplicates: lines that repeat an id. The last line of each id counts.",
-                "Write one line per id.",
-                predictions.n_duplicates,
-            )
-        )
+    if doubled := predictions.n_duplicates:
+        message = f"{doubled:,} duplicates: lines that repeat an id. The last line of each id counts."
+        warnings.append(ScoreWarning("duplicates", message, "Write one line per id.", doubled))
     headline = next((estimate for estimate in figures.values() if estimate.n_scored), None)
     warnings += small_warning(headline.n_scored) if headline else []
     annotated = benchmark.scoring.annotations.metrics if benchmark.scoring.annotations else ()
@@ -162,11 +146,8 @@ def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:
     if n_examples >= n_available:
         return []
     message = f"Partial run: {n_examples:,} of {n_available:,} examples. Do not report it as the score of the split."
-    return [
-        ScoreWarning(
-            "limit", message, "Run without --limit; what a subset can show: kbbench power.", n_available - n_examples
-        )
-    ]
+    remedy = "Run without --limit; what a subset can show: kbbench power."
+    return [ScoreWarning("limit", message, remedy, n_available - n_examples)]
 
 
 def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
@@ -192,21 +173,16 @@ def stored_warnings(plain: Sequence[PlainWarning]) -> list[ScoreWarning]:
 
 def _headline_gain(
     benchmark: Benchmark, scores: Scores, figures: Mapping[str, Estimate], left_out: NDArray[np.bool_], mode: str
-) -> dict[str, float]:
-    """Return what the headline figure gains where some examples are left out; empty where none remain."""
+) -> tuple[dict[str, float], str]:
+    """Return what the headline figure gains without some examples, also in words; empty where none remain."""
     headline = benchmark.headline
     if left_out.all() or headline not in figures:
-        return {}
+        return {}, ""
     rest = benchmark.scoring.summarise(scores.of(~left_out), mode)[headline].value
-    gain = rest - figures[headline].value
-    return {headline: gain} if np.isfinite(gain) else {}
-
-
-def _gain_text(benchmark: Benchmark, scores: Mapping[str, Estimate], effect: Mapping[str, float]) -> str:
-    return "".join(
-        f" {benchmark.metrics[metric]} without them: {scores[metric].value + gain:.4f} ({gain:+.4f})."
-        for metric, gain in effect.items()
-    )
+    gain, value = rest - figures[headline].value, figures[headline].value
+    if not isfinite(gain):
+        return {}, ""
+    return {headline: gain}, f" {benchmark.metrics[headline]} without them: {value + gain:.4f} ({gain:+.4f})."
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -243,9 +219,8 @@ def copied_triple_warnings(
             bare = write(example, task.examples, replace(options, demonstrations="none"))
             answer = _without_copied(answer, whole, bare)
         changed.append(answer)
-    n, n_copied = (sum(len(each or ()) for each in some) for some in (answers, changed))
-    n_copied = n - n_copied
-    if not n_copied:
+    n, n_left = (sum(len(each or ()) for each in some) for some in (answers, changed))
+    if not (n_copied := n - n_left):
         return []
     n_examples = sum(len(old or ()) != len(new or ()) for old, new in zip(answers, changed, strict=True))
     effect, without = _effect(task, answers, changed)
@@ -293,7 +268,6 @@ def _effect(
     shown = [metric for metric in headline if metric == bench.headline or "hallucination" in metric]
     gains = {metric: after[metric].value - before[metric].value for metric in shown}
     effect = {metric: gain for metric, gain in gains.items() if isfinite(gain) and abs(gain) >= 0.00005}
-    values = ", ".join(
-        f"{bench.metrics[metric]} {after[metric].value:.4f} ({gain:+.4f})" for metric, gain in effect.items()
-    )
+    texts = (f"{bench.metrics[name]} {after[name].value:.4f} ({gain:+.4f})" for name, gain in effect.items())
+    values = ", ".join(texts)
     return effect, f" Without them: {values}." if values else ""

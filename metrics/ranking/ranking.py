@@ -8,9 +8,8 @@ from kbbench_hf.benchmarks.answers import IDS, ShapeError
 from kbbench_hf.benchmarks.warnings import ScoreWarning, empty_warning, equals_gold_warning
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.aggregate import estimate
-from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import DEFAULT_KS, measure, metric_names
-from kbbench_hf.metrics.ranks import locate, rank
+from kbbench_hf.metrics.ranks import locate, number_ids, rank
 from kbbench_hf.scoring.evaluate_modules import Unordered, decode, module_result, read_list, reads
 
 _DESCRIPTION = """\

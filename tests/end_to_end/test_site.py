@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.append(str(DOCS))
 
-from extensions.pictures import COMPARISON, comparison, description  # noqa: E402
+from extensions.pictures import COMPARISON, comparison, description, state_of_the_art  # noqa: E402
 from extensions.trust import judged, verdict_of  # noqa: E402
 
 from kbbench_hf.benchmarks.published import PublishedScore, Source  # noqa: E402
@@ -54,6 +54,14 @@ def test_a_verdict_follows_from_the_printed_digits(
     printed: float, digits: int, ours: float | None, verdict: str
 ) -> None:
     assert verdict_of(PublishedScore(printed, digits, SOURCE, "row"), ours) == verdict
+
+
+def test_published_scores_over_time_are_dated_and_none_is_second_hand() -> None:
+    of_mag, of_prime = (state_of_the_art(kbbench_hf.benchmark(f"stark-{name}")) for name in ("mag", "prime"))
+    assert of_mag["queries"][-2:] == [(2026.0, 0.6701, "ARK (GPT-4o)"), (2026.0, 0.6166, "ARK distilled")]
+    systems = {name for block in of_prime.values() for _, _, name in block}
+    assert "GraphRAFT" in systems and "GRASP" not in systems
+    assert not state_of_the_art(kbbench_hf.benchmark("mini-stark"))
 
 
 def test_every_published_figure_has_a_verdict_and_what_cannot_be_had_a_reason() -> None:

@@ -162,7 +162,7 @@ def test_any_warning_of_a_result_reaches_every_place(
 ) -> None:
     """A warning with a code that nothing knows: no place may choose among warnings."""
     probe = ScoreWarning("probe", "Never seen before, near", "Look here.")
-    monkeypatch.setattr("kbbench_hf.scoring.score.completeness_warnings", lambda *_: [probe])
+    monkeypatch.setattr("kbbench_hf.scoring.warnings.completeness_warnings", lambda *_: [probe])
     file = tmp_path / "answers.jsonl"
     file.write_bytes(WHOLE.read_bytes())
     said = " ".join({**PLACES, **TABLES}[place](file, monkeypatch, capsys).split())

@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.metrics import intervals
+from kbbench_hf.metrics import aggregate
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import paired_test
 from tests.endurance import made_up_scores
@@ -271,10 +271,10 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=10_000, help="of a cell, at most")
     parser.add_argument("--tests", type=int, default=2_000, help="of a metric, a design and a size")
     parser.add_argument("--made-up", action="store_true", help="measure made-up scores, and no tests")
-    parser.add_argument("--unseen", type=float, default=intervals.UNSEEN, help="measure another `intervals.UNSEEN`")
+    parser.add_argument("--unseen", type=float, default=aggregate.UNSEEN, help="measure another `aggregate.UNSEEN`")
     parser.add_argument("--every", type=int, default=1, help="measure every so manieth population only")
     asked = parser.parse_args()
-    intervals.UNSEEN = asked.unseen
+    aggregate.UNSEEN = asked.unseen
     with tempfile.TemporaryDirectory() as place:
         scores = made_up_scores.populations() if asked.made_up else populations(asked.shared, Path(place))
         found = [each for each in scores if np.nanstd(each.values)][:: asked.every]

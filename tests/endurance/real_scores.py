@@ -16,9 +16,8 @@ from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.answers import score_answers
 from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
-from kbbench_hf.metrics.id_lists import number_ids
 from kbbench_hf.metrics.ranking import measure
-from kbbench_hf.metrics.ranks import locate, rank
+from kbbench_hf.metrics.ranks import locate, number_ids, rank
 from kbbench_hf.retrieval.bm25 import BM25
 from tests.golden.text2kg_runs import RUNS, responses
 

@@ -22,8 +22,7 @@ from kbbench_hf.building.genres.release import CONFIGS
 from kbbench_hf.judges.thresholds import spearman
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel
 from kbbench_hf.metrics.aggregate import means
-from kbbench_hf.metrics.generative_re import topical_similarity
-from kbbench_hf.metrics.topics import content_words, join_triples
+from kbbench_hf.metrics.generative_re import content_words, join_triples, topical_similarity
 
 N_SEEDS = len(SEEDS) + 10
 BOUNDS = {"cdr": (3.5, 0.96), "wiki20m": (1.2, 0.98), "wiki80": (0.9, 0.99)}

@@ -24,11 +24,17 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import TaskKey
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
 from kbbench_hf.benchmarks.genres.answers import ANSWERED
-from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
-from kbbench_hf.metrics.id_lists import IdLists
+from kbbench_hf.metrics.generative_re import (
+    completeness,
+    count_pairs,
+    factualness,
+    granularity,
+    hard_match,
+    tokens_per_triple,
+    triples_per_document,
+)
 from kbbench_hf.metrics.ranking import lower_bounds
-from kbbench_hf.metrics.ranks import locate, rank
-from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_per_document
+from kbbench_hf.metrics.ranks import IdLists, locate, rank
 from kbbench_hf.scoring.score import score
 from kbbench_hf.text.tokens import tokenize
 

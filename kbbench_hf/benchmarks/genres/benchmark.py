@@ -37,22 +37,20 @@ from kbbench_hf.metrics.generative_re import (
     MODES,
     TOPIC_MODES,
     WORDS,
+    Triple,
     all_cosines,
     completeness,
     factualness,
     find_reversed,
     granularity,
-    topical_similarity,
-    uniqueness,
-)
-from kbbench_hf.metrics.triple_lists import (
-    Triple,
     hard_match,
     keep_well_formed,
     match_key,
     select_triples,
     tokens_per_triple,
+    topical_similarity,
     triples_per_document,
+    uniqueness,
 )
 from kbbench_hf.text.tokens import tokenize
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbbench_hf.benchmarks.base import Example
-from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed, spelling_key
+from kbbench_hf.metrics.generative_re import Triple, hard_match, keep_well_formed, spelling_key
 
 Pair = tuple[str, str]
 MOST = 0.5

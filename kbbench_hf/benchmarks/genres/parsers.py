@@ -11,7 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.base import Example
-from kbbench_hf.metrics.triple_lists import Triple
+from kbbench_hf.metrics.generative_re import Triple
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.triples import parse_triples, without_types
 

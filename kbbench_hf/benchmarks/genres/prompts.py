@@ -16,8 +16,7 @@ from string import Template
 from kbbench_hf.benchmarks.base import Example, Examples, Prompt, PromptOptions, object_schema
 from kbbench_hf.benchmarks.genres.closed import Pair, offered_pairs
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.generative_re import TOPIC_MODES
-from kbbench_hf.metrics.triple_lists import match_key
+from kbbench_hf.metrics.generative_re import TOPIC_MODES, match_key
 
 _TEXTS = Path(__file__).parent / "texts"
 _SCOPES = {

@@ -13,8 +13,15 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.genres.closed import Constant, Pair, best_constant, is_closed, offered_pairs
 from kbbench_hf.benchmarks.triple_habits import habit_warnings, with_gold_punctuation, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.generative_re import EMPTY_SCORES, TOPIC_MODES
-from kbbench_hf.metrics.triple_lists import Triple, hard_match, keep_well_formed, match_key, select_triples
+from kbbench_hf.metrics.generative_re import (
+    EMPTY_SCORES,
+    TOPIC_MODES,
+    Triple,
+    hard_match,
+    keep_well_formed,
+    match_key,
+    select_triples,
+)
 
 Gold = Sequence[Sequence[tuple[str, str, str]]]
 HARD = {"precision": "P", "recall": "R", "f1": "F1"}

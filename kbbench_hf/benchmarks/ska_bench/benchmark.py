@@ -28,8 +28,7 @@ from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Inst
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
-from kbbench_hf.metrics.answers import balanced_accuracy, question_kinds, score_answers, score_rejections
-from kbbench_hf.metrics.typed_answers import match_answers
+from kbbench_hf.metrics.answers import balanced_accuracy, match_answers, question_kinds, score_answers, score_rejections
 from kbbench_hf.parsing.parsed_reply import ParsedReply
 
 METRICS = {

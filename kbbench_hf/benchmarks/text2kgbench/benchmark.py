@@ -28,9 +28,7 @@ from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER, beyond_paper
 from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, load, underscored_gold
 from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced, parse_json
 from kbbench_hf.metrics.aggregate import Estimate, estimate
-from kbbench_hf.metrics.generative_re import factualness
-from kbbench_hf.metrics.mentions import is_mentioned
-from kbbench_hf.metrics.triple_lists import select_triples
+from kbbench_hf.metrics.generative_re import factualness, select_triples
 from kbbench_hf.metrics.triples import (
     ALL_ZERO,
     EMPTY_ANSWER,
@@ -38,6 +36,7 @@ from kbbench_hf.metrics.triples import (
     Triple,
     TripleScores,
     count_defects,
+    is_mentioned,
     name_key,
     score_reference,
     score_repaired,

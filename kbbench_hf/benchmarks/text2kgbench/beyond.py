@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.metrics.entity_types import Signature, TypedOntology
-from kbbench_hf.metrics.triples import Ontology, Triple, entity_form
+from kbbench_hf.metrics.triples import Ontology, Signature, Triple, TypedOntology, entity_form
 from kbbench_hf.text.tokens import stem_text
 
 BEYOND_PAPER = {

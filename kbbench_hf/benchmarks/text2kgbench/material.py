@@ -8,8 +8,7 @@ from functools import cached_property
 from kbbench_hf.benchmarks.base import Example, Examples
 from kbbench_hf.benchmarks.text2kgbench.beyond import typed_by
 from kbbench_hf.files.datasets import DatasetFolder, Row
-from kbbench_hf.metrics.entity_types import TypedOntology
-from kbbench_hf.metrics.triples import Ontology, Triple, name_key, triple_key, underscore_spaces
+from kbbench_hf.metrics.triples import Ontology, Triple, TypedOntology, name_key, triple_key, underscore_spaces
 from kbbench_hf.text.words import remove_blanks, separate_units
 
 

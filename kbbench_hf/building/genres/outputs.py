@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.genres.answers import PUBLISHED, RELEASE_NAMES, store
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.building.genres.release import CONFIGS
 from kbbench_hf.errors import DataError
-from kbbench_hf.metrics.votes import Vote
+from kbbench_hf.metrics.agreement import Vote
 
 _VERDICTS = ("GREScores", "stored_verdicts", "genres/stored_verdicts", "data/genres/stored_verdicts")
 """Folders of the released judge's verdicts, in a clone or in a folder of its parts."""

@@ -34,7 +34,7 @@ from kbbench_hf.building.ska_bench.hybridqa_graph import (
 )
 from kbbench_hf.building.ska_bench.name_matching import mentions, mentions_name, normal_name
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
-from kbbench_hf.metrics.typed_answers import answer_type
+from kbbench_hf.metrics.answers import answer_type
 
 _ALL_ROWS = re.compile(r"\b(both|either|neither|same|different|former|latter|total|average)\b")
 """The evidence of what compares these is more than one row."""

@@ -42,7 +42,7 @@ from kbbench_hf.building.ska_bench.hybridqa import (
 from kbbench_hf.building.ska_bench.hybridqa_evidence import QuestionEvidence, TableWords, find_evidence
 from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions_name, normal_name
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
-from kbbench_hf.metrics.typed_answers import answer_type
+from kbbench_hf.metrics.answers import answer_type
 
 PER_TABLE, PER_ANSWER = 2, 4
 """The most questions on one table, and with one answer; a composed one may be a third from revision 2 on."""

@@ -14,8 +14,7 @@ from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import COMPARISONS, parse_number
 from kbbench_hf.errors import DataError
-from kbbench_hf.metrics.answers import wtq_number
-from kbbench_hf.metrics.typed_answers import answer_type
+from kbbench_hf.metrics.answers import answer_type, wtq_number
 
 TABLES, QUESTIONS = "wtq_tables.jsonl.gz", "wtq_questions.jsonl.gz"
 SOURCE = source_files.DataSource("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")

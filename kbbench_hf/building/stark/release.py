@@ -34,7 +34,7 @@ from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.knowledge_base.metapaths import Hop, Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 _CARDS = Path(__file__).with_name("cards")

@@ -18,7 +18,7 @@ from kbbench_hf.files.datasets import DatasetFolder, Row, write_dataset
 from kbbench_hf.knowledge_base.plans import AttributeTest, Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import schema_table
-from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 ByModels = Callable[[KnowledgeBase], tuple[QuestionSet, list[str]]]

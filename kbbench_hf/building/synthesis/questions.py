@@ -18,7 +18,7 @@ from kbbench_hf.building.synthesis.templates import TemplateYield, left_out, say
 from kbbench_hf.building.synthesis.wording import Choice, Wording, is_filled
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 TRIES_WITHOUT_RESULT = 200

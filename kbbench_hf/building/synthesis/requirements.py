@@ -16,7 +16,7 @@ from kbbench_hf.building.synthesis.english import WORDS, verb_form
 from kbbench_hf.knowledge_base.plans import LONGEST_VALUE, AttributeTest
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
-from kbbench_hf.metrics.topics import STOP_WORDS
+from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.text.folding import strip_accents
 from kbbench_hf.text.words import list_words
 

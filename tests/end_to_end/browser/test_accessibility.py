@@ -21,8 +21,8 @@ from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from kbbench_hf.reports.evaluation_report import write_evaluation
 from kbbench_hf.reports.run_page import answers_page, run_page
+from kbbench_hf.reports.score_table import write_evaluation
 from kbbench_hf.reports.side_by_side_page import side_by_side_page
 from kbbench_hf.runners.run import finished_run
 from kbbench_hf.scoring.predictions import ReadOptions

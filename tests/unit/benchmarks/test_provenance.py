@@ -20,7 +20,6 @@ from kbbench_hf.benchmarks.baselines import published_places, published_rows, pu
 from kbbench_hf.benchmarks.genres.answers import ANSWERED, STRATEGY_NAMES
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.plots import state_of_the_art
 from kbbench_hf.scoring.results_table import results_table
 
 
@@ -314,12 +313,6 @@ def test_a_second_hand_score_is_in_no_table_plot_or_leaderboard(monkeypatch: pyt
     assert len(only_second_hand) > 20 and not shown & only_second_hand
     with pytest.raises(UsageError, match=r"only second-hand scores.*kbbench list stark-prime --published"):
         results_table(["published:GRASP"], ["stark-prime"])
-    assert state_of_the_art(benchmark("stark-mag"))["queries"][-2:] == [
-        (2026.0, 0.6701, "ARK (GPT-4o)"),
-        (2026.0, 0.6166, "ARK distilled"),
-    ]
-    systems = {name for block in state_of_the_art(benchmark("stark-prime")).values() for _, _, name in block}
-    assert "GraphRAFT" in systems and not systems & {name for _, name in only_second_hand}
 
 
 def test_recomputed_figures_are_the_means_of_single_sentences_over_ontologies(shared: Path) -> None:

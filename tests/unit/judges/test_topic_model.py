@@ -10,8 +10,7 @@ import pytest
 from kbbench_hf.benchmarks.genres.topic_corpora import released_corpus
 from kbbench_hf.judges.thresholds import spearman
 from kbbench_hf.judges.topic_model import LdaSettings, TopicModel
-from kbbench_hf.metrics.generative_re import topical_similarity
-from kbbench_hf.metrics.topics import content_words, join_triples
+from kbbench_hf.metrics.generative_re import content_words, join_triples, topical_similarity
 
 pytest.importorskip("gensim")
 

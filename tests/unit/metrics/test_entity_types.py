@@ -5,7 +5,7 @@ from math import isnan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.entity_types import Signature, TypedOntology
+from kbbench_hf.metrics.triples import Signature, TypedOntology
 
 SIGNATURES = [
     Signature("directed by", "film", "human"),

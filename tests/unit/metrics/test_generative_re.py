@@ -15,15 +15,13 @@ from kbbench_hf.metrics.generative_re import (
     factualness,
     find_reversed,
     granularity,
-    topical_similarity,
-    uniqueness,
-)
-from kbbench_hf.metrics.triple_lists import (
     hard_match,
     keep_well_formed,
     select_triples,
     tokens_per_triple,
+    topical_similarity,
     triples_per_document,
+    uniqueness,
 )
 
 A, B = [1.0, 0.0], [0.0, 1.0]

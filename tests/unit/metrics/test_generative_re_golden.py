@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbbench_hf.metrics.generative_re import completeness, count_pairs, factualness, granularity
-from kbbench_hf.metrics.triple_lists import hard_match, tokens_per_triple, triples_per_document
+from kbbench_hf.metrics.generative_re import (
+    completeness,
+    count_pairs,
+    factualness,
+    granularity,
+    hard_match,
+    tokens_per_triple,
+    triples_per_document,
+)
 from kbbench_hf.text.tokens import tokenize
 
 PERCENT = {"FS", "GS", "CS", "P", "R", "F1"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.mentions import is_mentioned
+from kbbench_hf.metrics.triples import is_mentioned
 
 SENTENCE = (
     "On 2 May 1989 the UN honoured Müller of the European Space Agency in Albany, Oregon, for 1,104.1 kg of U.S. ore."

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.metrics.id_lists import IdLists, number_ids
 from kbbench_hf.metrics.ranking import MODES, lower_bounds, measure, metric_names
-from kbbench_hf.metrics.ranks import locate, rank
+from kbbench_hf.metrics.ranks import IdLists, locate, number_ids, rank
 
 EVERY = metric_names((1, 2, 3, 5, 10))
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.metrics.answers import answer_scores
-from kbbench_hf.metrics.typed_answers import answer_type, is_same_answer, match_answers, parse_answer_dates
+from kbbench_hf.metrics.answers import answer_scores, answer_type, is_same_answer, match_answers, parse_answer_dates
 
 # Judged by reading, before any rule was written: type|gold|aliases with ;|prediction|y or n.
 PAIRS = (Path(__file__).parent / "typed_answers.txt").read_text(encoding="utf-8").splitlines()

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from kbbench_hf.metrics.votes import Decided, Vote, bradley_terry, decided_votes, vote
+from kbbench_hf.metrics.agreement import Decided, Vote, bradley_terry, decided_votes, vote
 
 
 def test_only_where_people_decide_does_a_metric_agree_or_disagree() -> None:

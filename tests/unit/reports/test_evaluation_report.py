@@ -13,7 +13,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.evaluation_report import write_evaluation
+from kbbench_hf.reports.score_table import write_evaluation
 from kbbench_hf.runners.run import finished_run
 from kbbench_hf.scoring.stored_runs import read_runs
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from kbbench_hf.reports.html import templates
+from kbbench_hf.reports.page import templates
 
 INERT = "&lt;b&gt;&#36;&#123;x&#125;&#96;&#92;&quot;&#x27;&amp;"
 TEXT = "<b>${x}`\\\"'&"

@@ -12,9 +12,8 @@ import pytest
 
 from kbbench_hf.cli import main
 from kbbench_hf.errors import DataError
-from kbbench_hf.metrics.id_lists import IdLists
 from kbbench_hf.metrics.ranking import measure
-from kbbench_hf.metrics.ranks import locate, rank
+from kbbench_hf.metrics.ranks import IdLists, locate, rank
 from kbbench_hf.reports.exports import RANKING_FILES, trec_files
 
 KS = (1, 5, 10, 20, 100)

@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.genres.benchmark import MINI as GENRES
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.comparison import print_comparison
+from kbbench_hf.reports.results_table import print_comparison
 from kbbench_hf.reports.tables import interval, label, number, print_result
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import load_examples

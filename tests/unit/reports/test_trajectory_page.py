@@ -11,8 +11,7 @@ import kbbench_hf
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.run_page import run_page
-from kbbench_hf.reports.trajectory_page import totals, trajectory
-from kbbench_hf.reports.walked_graph import IN_BOX, MOST_ROWS, draw_trajectory
+from kbbench_hf.reports.trajectory_page import IN_BOX, MOST_ROWS, draw_trajectory, totals, trajectory
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 HOSTILE = "</text><script>alert(1)</script>${x}"

@@ -9,9 +9,9 @@ import pytest
 
 from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES
 from kbbench_hf.scoring.eval_task import load_examples
+from kbbench_hf.scoring.gold_columns import likeness, suggested_map
 from kbbench_hf.scoring.predictions import PredictionsError, ReadOptions
 from kbbench_hf.scoring.score import score
-from kbbench_hf.scoring.suggestions import likeness, suggested_map
 
 T2K, SKA, STARK = "mini-text2kg", "mini-ska/noise_table_1k", "mini-stark"
 WRONG = [["Zed", "captain", "Nobody"]]

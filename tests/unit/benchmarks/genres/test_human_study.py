@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.building.genres.outputs import human_votes
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.errors import DataError
-from kbbench_hf.metrics.votes import decided_votes, vote
+from kbbench_hf.metrics.agreement import decided_votes, vote
 
 HEADER = "metric,sample,id,a,b,merged,score_a,score_b\n"
 
