@@ -9,6 +9,7 @@ The constants were tuned on two knowledge bases (food and stage; films, sports a
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -74,6 +75,13 @@ class _Mentions:
     relations: Mapping[str, float]
     """How far the query mentions each relation, outside names."""
     types: Mapping[str, float]
+    stems: Mapping[str, int]
+    """How often each stem is in the query, names included."""
+
+    def are_one(self, names: Iterable[str]) -> bool:
+        """Whether names share a word that the query has less often: readings of one mention, not two conditions."""
+        counts = Counter(stem for name in names for stem in {*words(name)})
+        return any(0 < self.stems.get(stem, 0) < count for stem, count in counts.items())
 
     @property
     def rows(self) -> Rows:
@@ -144,6 +152,7 @@ class RulePlanner:
             strengths,
             dict(zip(graph.relations, relations, strict=True)),
             dict(zip(graph.node_types, types, strict=True)),
+            Counter(words(query.text)),
         )
 
     def _by_name(self, entities: LinkedEntities) -> dict[str, Rows]:
@@ -177,7 +186,9 @@ class RulePlanner:
             walks = [each.walk for each in chosen if each.walk is not None]
             ends = [self._kb.of_type(answer_type)] if is_alone else [each.rows for each in chosen if each.walk]
             # Exclusions that leave nothing contradict the walks.
-            if not len(_meet(ends, np.concatenate([mentions.rows, *(each.rows for each in exclusions)]))):
+            if mentions.are_one(walk.topic or "" for walk in walks) or not len(
+                _meet(ends, np.concatenate([mentions.rows, *(each.rows for each in exclusions)]))
+            ):
                 continue
             chance = np.log(size) + sum(np.log(len(rows) / size) for rows in ends)
             odds = sum(each.odds for each in chosen) + (np.clip(-chance, 0, MOST_CHANCE) if len(ends) > 1 else 0)

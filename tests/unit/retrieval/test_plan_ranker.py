@@ -125,6 +125,19 @@ def test_rules_plan_what_a_query_mentions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "n_walks"),
+    [("Which mills do grain drying and grain sorting?", 2), ("Which mills do the drying and sorting of grain?", 1)],
+)
+def test_rules_take_names_that_share_a_word_of_the_query_as_readings_of_one_mention(query: str, n_walks: int) -> None:
+    names = ["Grain drying", "Grain sorting", "Low Mill", "High Mill", "Wind Mill"]
+    nodes = {"id": [*range(5)], "type": ["process"] * 2 + ["mill"] * 3, "name": names, "text": [""] * 5}
+    edges = {"head": [2, 2, 3, 4], "relation": ["do"] * 4, "tail": [0, 1, 0, 1]}
+    kb = KnowledgeBase.from_arrow(pa.table(nodes), pa.table(edges))
+    plans = retriever("plan:rules", RetrieverContext(kb, Path())).explain(query, np.array([2])).plans  # type: ignore[attr-defined]
+    assert len(Plan.parse(plans[0].plan).walks) == n_walks
+
+
+@pytest.mark.parametrize(
     ("query", "is_sure"),
     [
         ("Which raw ores yield Lead?", True),
