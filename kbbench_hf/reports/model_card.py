@@ -82,7 +82,8 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
         version=facts["versions"].get("kbbench-hf", ""),
         figures=_validation_table(facts["validation"]),
         curve="MRR by step: " + ", ".join(f"{each['mrr']:.4f} at {each['step']:,.0f}" for each in facts["curve"]) + ".",
-        gains=_gains(facts["gains"], facts["ceilings"], facts.get("exact_match")),
+        gains=_gains(facts["gains"], facts["ceilings"], facts.get("exact_match"))
+        + "".join(f"\n\n{warning}" for warning in facts.get("warnings", ())),
         revision=settings["dataset_revision"],
         hashes=", ".join(f"{split} `{value}`" for split, value in settings["questions"].items()),
         settings=_table(["setting", "value"], [[key, str(settings[key])] for key in shown]),

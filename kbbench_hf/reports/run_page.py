@@ -19,8 +19,7 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.reports import page, tables
-from kbbench_hf.reports.plan_losses import PlannedQuery, read_planned
-from kbbench_hf.reports.plan_page import plan_section, plan_totals
+from kbbench_hf.reports.plans import PlannedQuery, plan_section, plan_totals, read_planned
 from kbbench_hf.reports.score_table import cells
 from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajectory
 from kbbench_hf.scoring.eval_task import load_examples, system_name

@@ -26,7 +26,7 @@ from kbbench_hf.retrieval.graph_ranker import ranker
 from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery
 from kbbench_hf.retrieval.graph_ranker.propagation import Rows, SparseScores
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
-from kbbench_hf.retrieval.planner import PlanCandidate, Planner, PlanQuery
+from kbbench_hf.retrieval.planner import LLMPlanner, PlanCandidate, Planner, PlanQuery
 from kbbench_hf.retrieval.trained_folder import PLAN, trained_folder
 
 PLAN_WEIGHT = 1.0
@@ -73,8 +73,6 @@ def _planner(spec: Spec, context: RetrieverContext, samples: int) -> Planner:
 
         return RulePlanner(context.kb)
     if spec.model.startswith("llm:"):
-        from kbbench_hf.retrieval.plan_llm import LLMPlanner
-
         if context.complete is None:
             raise UsageError(f"{str(spec)!r} needs the server of its model; expected --base-url URL. Add it.")
         complete = context.complete(spec.model.removeprefix("llm:"), context.cache)

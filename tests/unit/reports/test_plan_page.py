@@ -16,9 +16,8 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.plans import Plan, execute
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import PlanExplanation
-from kbbench_hf.reports import plan_losses
-from kbbench_hf.reports.plan_losses import LOSSES, PlannedQuery
-from kbbench_hf.reports.plan_page import draw_plan, plan_section, plan_totals
+from kbbench_hf.reports import plans
+from kbbench_hf.reports.plans import LOSSES, PlannedQuery, draw_plan, plan_section, plan_totals
 from kbbench_hf.reports.run_page import run_page
 from kbbench_hf.runners.ranking import _record
 
@@ -119,7 +118,7 @@ def test_a_path_that_was_cut_at_the_bound_is_lost_in_execution(
     kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = planned(kb, YIELDS, [GALENA], [TIN])
-    monkeypatch.setattr(plan_losses, "execute", partial(execute, most_edges=1))
+    monkeypatch.setattr(plans, "execute", partial(execute, most_edges=1))
     assert query.loss == "cut"
     assert "was cut at hop 1" in plan_section(query)
 
