@@ -64,6 +64,7 @@ _RIVALS = (
 _PERIOD, _YEAR = re.compile(r"(?i)^(?:years?|seasons?|dates?)$"), re.compile(r"\b(?:1\d|20)\d\d\b")
 _YOUNGEST = 10
 """The least age in years of a person in a list: whom a page has as younger is a namesake."""
+_CODE, _CODE_ASKED = re.compile(r"[A-Z]{1,2}[ -]?\d{2,}"), re.compile(r"(?i)\b(?:codes?|numbers?|designation|model)\b")
 _CUT_OFF = re.compile(r"(?:[A-Z]\.)+[A-Z]")
 _ASKED = r"(?i)\b(?:which|what)(?: (?:is|was|are|were))?(?: the)?(?: (?:title|name)s? of(?: the)?)?"
 _HOW_MANY = re.compile(r"(?i)\bhow many (\w{4,})")
@@ -221,6 +222,13 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
         return True
     cells = [*zip(table.header, table.rows[question.row], table.links[question.row], strict=True)]
     needed = {*question.answer_passages}
+    linked = [(cell, link) for _, cell, links in cells for link in {*links} & {*needed, *question.bridges}]
+    if _CODE.fullmatch(question.answer) and not _CODE_ASKED.search(question.text):
+        return True
+    if any(
+        not content_words(cell) & content_words(f"{hybridqa.title_of(n)} {table.passages[n]}") for cell, n in linked
+    ):
+        return True  # the page is another thing's: a hero's, where the cell is the sidekick
     pages = [table.passages[link] for link in {*needed, *question.bridges} & table.passages.keys()]
     born = [int(year) for page in pages for year in hybridqa.BORN.stated.findall(page)]
     years = [int(year) for header, cell, _ in cells if _PERIOD.search(header) for year in _YEAR.findall(cell)]

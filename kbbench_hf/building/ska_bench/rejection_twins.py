@@ -182,7 +182,9 @@ class TwinMaker:
             return []
         else:
             cuts = self._cuts_of_rows(program)
-            if self._revision > 1:
+            if self._revision > 1 and any(map(str.islower, instance.answers)):
+                cuts = []  # a common noun, such as "perfect fifth", follows from its row by what it means
+            elif self._revision > 1:
                 own = enumerate(self._pool.sk[instance.group])
                 rivals = (self._is_rival(row) for n, row in own if n not in instance.positive_sk)
                 cuts = [] if any(rivals) or any(map(self._follows, self._positives)) else cuts
@@ -260,6 +262,7 @@ class TwinMaker:
             or self._counts_emptied(cut)
             or self._is_only_one_without(cut)
             or self._is_dated()
+            or any(self._resembles_answer(self._text(place)) for place in left_units)
             or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
             or not set(cut) & set(self._positives)
         ):
@@ -274,6 +277,16 @@ class TwinMaker:
         if instance.answer_type == "number":
             names += [word for word, number in ORDINALS.items() if str(number) in names]
         return {normal_name(re.sub(r"^(?:the|an?) ", "", name, flags=re.IGNORECASE)) for name in names} - {""}
+
+    def _resembles_answer(self, text: str) -> bool:
+        """Return whether a text has an answer of several words, but for endings: "Public Ivy" for "Public Ivies"."""
+        names = self._answer_names() if self._instance.answer_type == "entity" else ()
+        forms = (
+            " ".join(rf"\b{re.escape(word[: max(2, len(word) - 3)])}\w*" for word in name.split())
+            for name in names
+            if " " in name
+        )
+        return any(re.search(form, normal_name(text)) for form in forms)
 
     def _telling_words(self) -> set[str]:
         """Return the words of names that are answers without those of the question: a reader guesses the rest."""

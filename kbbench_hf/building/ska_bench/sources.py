@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,14 @@ REMOVED = Path(__file__).with_name("removed.csv")
 """Instances that a version removed, with the reason: they are never made again."""
 DEMO = 20
 """How many instances of a subset are for demonstrations; the test instances share no topic or table with them."""
+_NAME = r"(?:[A-Z]\.|[A-Z][\w'’-]*)"
+_NAMES = rf"{_NAME}(?: {_NAME})*"
+_NAME_ASKED = re.compile(r"(?i)\b(?:stage|nick|first|middle|last|birth|real|full|pen|former|original|official) ?name")
+_FULL_NAME = re.compile(rf"({_NAMES}) \(")
+_KNOWN_AS = re.compile(
+    r"(?: [a-z]+)?(?: \([^()]*\))?,?(?: (?:also|once|at one time|better|[a-z]+ly))*"
+    rf" (?:known|referred to)(?: \w+ly)? as (?:the )?({_NAMES}(?:,? or (?:the )?{_NAMES})*)"
+)
 TEMPLATE_SHARE = 0.3
 """The largest share of `kg_text` that instances from templates have."""
 
@@ -35,7 +44,7 @@ def make_instances(source: Path, subsets: Sequence[str] = SUBSETS, revision: int
     made = [MAKERS[subset](source, revision) for subset in subsets if subset in MAKERS]
     if revision > 1:
         made = [
-            part._replace(instances=[add_longer_names(each, part.pools[each.subset]) for each in part.instances])
+            part._replace(instances=[_with_further_names(each, part.pools[each.subset]) for each in part.instances])
             for part in made
         ]
     cleaned = [[clean_aliases(each, revision) for each in part.instances if each.id not in removed] for part in made]
@@ -107,6 +116,38 @@ MAKERS: Mapping[str, Callable[[Path, int], InstanceSet]] = {
     "table_text": table_text.make_instances,
 }
 """Subset -> a function from a source folder and a revision of the construction to its instances and its pool."""
+
+
+def _with_further_names(instance: Instance, pool: UnitPool) -> Instance:
+    """Return an instance whose answers have the longer forms and the further names of its evidence as aliases."""
+    longer = add_longer_names(instance, pool)
+    if _NAME_ASKED.search(instance.question):
+        return longer
+    texts = [pool.text[number] for number in instance.positive_text]
+    given = longer.answer_aliases or ((),) * len(instance.answers)
+    aliases = tuple(
+        (*names, *(name for text in texts for name in further_names(answer, *text)))
+        for answer, names in zip(instance.answers, given, strict=True)
+    )
+    return replace(longer, answer_aliases=aliases if any(aliases) else ())
+
+
+def further_names(answer: str, title: str, text: str) -> list[str]:
+    """Return the names that a passage gives beside an answer: its full name on its own page, and what it is known as.
+
+    >>> further_names("Dene", "", "It is named after a Dene tribe also known as the Red Knives or Copper People.")
+    ['Red Knives', 'Copper People']
+    >>> further_names("Ann Lee", "Ann Lee (singer)", "Anna Maria Lee (born 1950) is a singer.")
+    ['Anna Maria Lee']
+    """
+    own = _FULL_NAME.match(text) if title.partition(" (")[0] == answer else None
+    found = [own[1]] if own else []
+    for place in re.finditer(rf"(?<!\w){re.escape(answer)}", text) if answer[:1].isupper() else ():
+        rest = text[place.end() :]
+        while names := _KNOWN_AS.match(rest):
+            found += re.split(r",? or (?:the )?", names[1])
+            rest = rest[names.end() :]
+    return list(dict.fromkeys(found))
 
 
 def clean_aliases(instance: Instance, revision: int = 1) -> Instance:

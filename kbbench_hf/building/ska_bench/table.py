@@ -42,8 +42,11 @@ PER_TABLE = 4
 """The most questions on one table."""
 PER_ANSWER = 12
 """The most questions with one answer, so that a constant guess earns next to nothing."""
-LENGTH_CUE = 0.585
-"""How well the length of a row may tell positives from noise over the subset: the area under the ROC curve."""
+LENGTH_CUE, NEWER_LENGTH_CUE = 0.585, 0.59
+"""How well the length of a row may tell positives from noise over the subset: the area under the ROC curve.
+
+The second is that of revision 2 of the construction on.
+"""
 _LONGEST, _USUAL = 160, 25
 """Lengths of rows in tokens: all from the first up count as one; rows longer than the second are long."""
 
@@ -128,6 +131,17 @@ QUOTAS = {
     "second option": Quota(lambda each: -each.first_option, 0.01),
 }
 
+NEWER_QUOTAS = QUOTAS | {
+    name: QUOTAS[name]._replace(share=share)
+    for name, share in {
+        "one row": 0.14,
+        "more than four rows": 0.3,
+        "found by words": 0.31,
+        "budget left empty": 0.12,
+    }.items()
+}
+"""The quotas from revision 2 of the construction on: fewer questions are clear, and the audit leaves room."""
+
 
 def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of the subset, as many as keep the quotas, and their tables.
@@ -169,11 +183,14 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
             )
         )
     pool = UnitPool(sk, headers=headers, origins=origins)
-    return InstanceSet(instances, {"table": pool}, tuple(_count_steps(sources, candidates, chosen)))
+    return InstanceSet(instances, {"table": pool}, tuple(_count_steps(sources, candidates, chosen, revision)))
 
 
 def _count_steps(
-    sources: Sequence[TableSource], candidates: Sequence[TableCandidate], chosen: Sequence[TableCandidate]
+    sources: Sequence[TableSource],
+    candidates: Sequence[TableCandidate],
+    chosen: Sequence[TableCandidate],
+    revision: int,
 ) -> Iterator[StepCount]:
     """Yield how many questions each step left, and the shares that the quotas limit, before and after the choice."""
     for each in sources:
@@ -183,7 +200,7 @@ def _count_steps(
             "chosen, so that every quota is kept": sum(candidate.source is each for candidate in chosen),
         }
         yield from counts("table", each.source.name, steps)
-    for name, quota in QUOTAS.items():
+    for name, quota in (QUOTAS if revision < 2 else NEWER_QUOTAS).items():
         before, after = (sum(map(quota.counts, some)) / max(1, len(some)) for some in (candidates, chosen))
         yield StepCount("table", "", f"quota: {name}, at most {quota.share:.1%}", f"{before:.1%}, then {after:.1%}")
 
@@ -236,11 +253,12 @@ def select_candidates(candidates: Iterable[TableCandidate], revision: int = NEWE
     that break nothing in the end are taken again, also for one that goes for several.
     """
     kept, removed = _limit_repeats(candidates), list[TableCandidate]()
+    quotas, most = (QUOTAS, LENGTH_CUE) if revision < 2 else (NEWER_QUOTAS, NEWER_LENGTH_CUE)
     lengths = np.sum([each.lengths for each in kept], axis=0) if kept else np.zeros((2, _LONGEST))
     while kept:
-        over = [(q, sum(map(q.counts, kept)) - q.share * len(kept)) for q in QUOTAS.values()]
+        over = [(q, sum(map(q.counts, kept)) - q.share * len(kept)) for q in quotas.values()]
         broken = [(quota, min(1.0, excess)) for quota, excess in over if excess > 0]
-        tells = length_cue(lengths) > LENGTH_CUE
+        tells = length_cue(lengths) > most
         if not broken and not tells:
             break
         beyond = (np.arange(_LONGEST) - _USUAL).clip(-_USUAL, _USUAL)
@@ -261,12 +279,12 @@ def select_candidates(candidates: Iterable[TableCandidate], revision: int = NEWE
 
 def _refill(kept: Sequence[TableCandidate], removed: Iterable[TableCandidate]) -> list[TableCandidate]:
     """Return the candidates with those removed ones, one after the other, that keep every quota and the length cue."""
-    found, counted = [*kept], [sum(map(quota.counts, kept)) for quota in QUOTAS.values()]
+    found, counted = [*kept], [sum(map(quota.counts, kept)) for quota in NEWER_QUOTAS.values()]
     lengths = np.sum([each.lengths for each in kept], axis=0)
     for each in sorted(removed, key=lambda each: (each.found_by_cells, -each.fill, each.key)):
-        more = [n + quota.counts(each) for n, quota in zip(counted, QUOTAS.values(), strict=True)]
-        fits = all(n <= quota.share * (len(found) + 1) for n, quota in zip(more, QUOTAS.values(), strict=True))
-        if fits and each not in found and length_cue(lengths + each.lengths) <= LENGTH_CUE:
+        more = [n + quota.counts(each) for n, quota in zip(counted, NEWER_QUOTAS.values(), strict=True)]
+        fits = all(n <= quota.share * (len(found) + 1) for n, quota in zip(more, NEWER_QUOTAS.values(), strict=True))
+        if fits and each not in found and length_cue(lengths + each.lengths) <= NEWER_LENGTH_CUE:
             found, counted, lengths = [*found, each], more, lengths + each.lengths
     return found
 

@@ -45,7 +45,7 @@ from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.metrics.answers import answer_type
 
 PER_TABLE, PER_ANSWER = 2, 4
-"""The most questions on one table, and with one answer; a composed one may be a third from revision 2 on."""
+"""The most questions on one table, and with one answer; composed ones may be a third and fourth from revision 2 on."""
 BY_CELLS = 0.30
 """The largest share of questions whose rows a search for the question's cells finds."""
 COMPARED, CHAINED, NEWER_CHAINED = 0.17, 0.05, 0.1
@@ -85,7 +85,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     n_asked = Counter(each.table for each in people)
     common, most = None, {name: int(not n_asked[name]) for name in names}
     if revision > 1:
-        common, most = common_words(tables.values()), {name: PER_TABLE + 1 - n_asked[name] for name in names}
+        common, most = common_words(tables.values()), {name: PER_TABLE + 2 - n_asked[name] for name in names}
     free = [tables[name] for name in names if most[name] > 0]
     found = sorted(_add_composed(people, free, common, most))
     n_composed = sum(each.method == "composed" for each in found)

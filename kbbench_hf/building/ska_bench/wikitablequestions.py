@@ -4,14 +4,15 @@ Where people also wrote the question's logical form, the program must read the r
 """
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
 from kbbench_hf.building.ska_bench import source_files
-from kbbench_hf.building.ska_bench.name_matching import mentions, normalize_cell
-from kbbench_hf.building.ska_bench.program_induction import induce_program
+from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name, normalize_cell
+from kbbench_hf.building.ska_bench.program_induction import STOP_WORDS, induce_program
 from kbbench_hf.building.ska_bench.programs import COMPARISONS, parse_number
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.answers import answer_type, wtq_number
@@ -20,6 +21,9 @@ TABLES, QUESTIONS = "wtq_tables.jsonl.gz", "wtq_questions.jsonl.gz"
 SOURCE = source_files.DataSource("WikiTableQuestions", "ppasupat/WikiTableQuestions @7d455a5", "CC BY-SA 4.0")
 FEWEST_COLUMNS, FEWEST_ROWS = 6, 8
 """The paper's smallest tables."""
+USUAL = 5
+"""A word that questions on so many tables have is no name."""
+_YEAR, _LOWER = re.compile(r"(?:1[89]|20)\d\d"), re.compile(r"(?<![\w-])[a-z]{3,}(?![\w-])")
 _SUMMARIES = frozenset({"total", "totals", "overall total", "grand total", "career total", "sum", "average"})
 
 
@@ -34,6 +38,7 @@ def read_tables(folder: Path, revision: int = NEWEST) -> source_files.TableSourc
     fields = {"id": str, "question": str, "table": str, "answers": list}
     questions = []
     records = sorted(source_files.read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
+    known = usual_words(tables.values(), records) if revision > 1 else frozenset()
     for row in records:
         if row["table"] not in tables:
             raise DataError(f"{row['id']} needs {row['table']!r}, which {TABLES} does not have. Get both files again.")
@@ -46,11 +51,46 @@ def read_tables(folder: Path, revision: int = NEWEST) -> source_files.TableSourc
             is_number = all(wtq_number(answer) is not None for answer in answers)
             kind, aliases = "number" if is_number else "entity", tuple[Cells, ...]()
             if revision > 1:
+                shown = [table.header, *(table.rows[n] for n in found.positive), [str(found.program)]]
+                if unshown_words(row["question"], shown, known):
+                    continue
                 kind = kind if is_number else min(map(answer_type, answers), key=["entity", "date", "number"].index)
                 aliases = option_names(row["question"], found.program, table.header, answers)
             fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, kind, aliases)
             questions.append(source_files.TableQuestion(*fields_of, row["table"], found.program, found.positive))
     return source_files.TableSource(SOURCE, tables, questions, len(records))
+
+
+def usual_words(tables: Iterable[source_files.SourceTable], questions: Iterable[Mapping[str, str]]) -> frozenset[str]:
+    """Return the stems of words that are no names: in headers, many questions, or cells in lower case."""
+    asked = defaultdict[str, set[str]](set)
+    for each in questions:
+        for word in content_words(each["question"]):
+            asked[word].add(each["table"])
+    tables = list(tables)
+    cells = {cell for table in tables for row in table.rows for cell in row}
+    lower = {word for cell in cells for word in _LOWER.findall(cell)}
+    headers = {name for table in tables for name in table.header}
+    usual = {word for word, names in asked.items() if len(names) >= USUAL}
+    return content_words(" ".join([*lower, *headers])) | usual
+
+
+def unshown_words(question: str, shown: Iterable[Sequence[str]], known: Collection[str]) -> set[str]:
+    """Return the names and years of a question that no needed row has: only a title could say them.
+
+    >>> shown = [("Driver", "Laps"), ("Ann", "59"), ("Bo", "7")]
+    >>> sorted(unshown_words("how many laps did ann drive at the 2006 gran premio?", shown, {"drive"}))
+    ['2006', 'gran', 'premio']
+    """
+    held = {word for cells in shown for word in normal_name(" ".join(cells)).split()}
+    starts = {word[:3] for word in held}
+
+    def is_usual(word: str) -> bool:
+        parts = {*content_words(word), *(word[:n] for n in range(4, len(word)))}
+        return word in STOP_WORDS or word[:3] in starts or bool(parts & {*known}) or not word.isalpha()
+
+    words = {word for word in normal_name(question).split() if len(word) > 2 and word not in held}
+    return {word for word in words if _YEAR.fullmatch(word) or not is_usual(word)}
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> source_files.SourceTable:

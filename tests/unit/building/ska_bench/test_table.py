@@ -201,6 +201,7 @@ def test_what_breaks_no_quota_in_the_end_is_chosen_again(tmp_path: Path, monkeyp
     candidates = list(table.make_candidates(wikitablequestions.read_tables(folder)))
     quotas = {f"byte {n}": table.Quota(lambda each, n=n: each.key[n] / 255, 0.4) for n in range(6)}
     monkeypatch.setattr(table, "QUOTAS", quotas)
+    monkeypatch.setattr(table, "NEWER_QUOTAS", quotas)
     before, now = (table.select_candidates(candidates, revision) for revision in (1, 2))
     assert len(now) > len(before) > 0 and len({each.question.id for each in now}) == len(now)
     assert all(sum(map(quota.counts, now)) <= quota.share * len(now) for quota in quotas.values())
@@ -512,3 +513,17 @@ def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
 def test_what_is_meant_by_a_title_that_is_not_shown_is_not_asked(question: str) -> None:
     assert induce_program(question, FILMS, REELS, ["30"]) is None
     assert induce_program("which films have over 25 votes?", FILMS, REELS, ["Ada", "Una"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "is_found"),
+    [
+        ("how many films have over 25 votes?", True),
+        ("how many films of hanako had over 25 votes?", False),
+        ("how many films had over 25 votes in 2004?", False),
+    ],
+)
+def test_names_and_years_that_only_a_title_could_say_are_not_asked(question: str, is_found: bool) -> None:
+    known = wikitablequestions.usual_words([SourceTable(FILMS, REELS)], [])
+    shown = [FILMS, *REELS]
+    assert (not wikitablequestions.unshown_words(question, shown, known)) == is_found

@@ -283,6 +283,8 @@ def test_a_second_question_on_a_table_is_on_other_rows() -> None:
             {"page": "Bo Dahl", "says": "P. Bo Dahl (born May 2, 1953) won a prize for the film Rain."},
         ),
         ({**IN_PASSAGE, "answer": "R.V"}, {}),  # cut off: "R.V. Falk"
+        ({**IN_PASSAGE, "answer": "B 1879"}, {}),  # a code
+        (IN_PASSAGE, {"page": "Cy Falk", "says": "The page is a crew's.", "other": "Una Moe"}),  # not its cell's page
         (IN_PASSAGE, {"header": ("Club", "Captain", "Home port", "Year"), "year": "1954"}),  # born in 1956: a namesake
         (
             {**IN_TABLE, "question": "How many points has the submarine from the harbour with a windmill ?"},
@@ -303,6 +305,8 @@ def test_an_answer_of_another_kind_or_with_a_rival_is_left_out(asked: dict, chan
     if page := changes.get("page"):
         table = table._replace(passages={**table.passages, link(page): changes["says"]})
         questions = [questions[0]._replace(answer=questions[0].answer.replace("baker", "Baker"))]
+    if other := changes.get("other"):
+        table = table._replace(rows=tuple((row[0], other, *row[2:]) for row in table.rows))
     if year := changes.get("year"):
         table = table._replace(rows=tuple((*row[:3], year) for row in table.rows))
     table = table._replace(header=changes.get("header", table.header), title=changes.get("title", table.title))
