@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
-from kbbench_hf.building.ska_bench.table import QUOTAS, make_candidates, select_candidates
+from kbbench_hf.building.ska_bench.table import NEWER_QUOTAS, make_candidates, select_candidates
 
 
 def main(source: Path) -> None:
@@ -21,7 +21,7 @@ def main(source: Path) -> None:
     settled = [
         each for read in (wikitablequestions.read_tables, tatqa.read_tables) for each in make_candidates(read(source))
     ]
-    over = np.array([[quota.counts(each) - quota.share for each in settled] for quota in QUOTAS.values()])
+    over = np.array([[quota.counts(each) - quota.share for each in settled] for quota in NEWER_QUOTAS.values()])
     best = milp(
         -np.ones(len(settled)), integrality=np.ones(len(settled)), bounds=Bounds(0, 1),
         constraints=LinearConstraint(over, -np.inf, 0), options={"time_limit": 120},
