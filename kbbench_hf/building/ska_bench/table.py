@@ -3,11 +3,9 @@
 As many questions are taken as keep every quota, so that no surface feature gives answers away.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,9 +27,8 @@ from kbbench_hf.benchmarks.ska_bench.units import (
 from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions, normalize_cell
 from kbbench_hf.building.ska_bench.noise import key_columns, make_near_rows
-from kbbench_hf.building.ska_bench.program_induction import STOP_WORDS
 from kbbench_hf.building.ska_bench.programs import alternatives, leaves_answer
-from kbbench_hf.building.ska_bench.source_files import SourceTable, TableQuestion, TableSource
+from kbbench_hf.building.ska_bench.source_files import TableQuestion, TableSource
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 
 STANDARD_TOKENS = 4 * 1024
@@ -131,15 +128,8 @@ QUOTAS = {
     "second option": Quota(lambda each: -each.first_option, 0.01),
 }
 
-NEWER_QUOTAS = QUOTAS | {
-    name: QUOTAS[name]._replace(share=share)
-    for name, share in {
-        "one row": 0.14,
-        "more than four rows": 0.3,
-        "found by words": 0.31,
-        "budget left empty": 0.12,
-    }.items()
-}
+NEWER_SHARES = {"one row": 0.14, "more than four rows": 0.3, "found by words": 0.31, "budget left empty": 0.12}
+NEWER_QUOTAS = {name: each._replace(share=NEWER_SHARES.get(name, each.share)) for name, each in QUOTAS.items()}
 """The quotas from revision 2 of the construction on: fewer questions are clear, and the audit leaves room."""
 
 
@@ -225,24 +215,11 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
                 real = [row for row in real if content_words(row[0]) - UNSPECIFIC not in named]
             if revision > 1 and mentions(text, "total") and not any("total" in row[0].casefold() for row in positive):
                 continue  # what the question calls a total is in no row that was marked
-        if revision > 1:
-            real = _without_namesakes(real, question.question, table)
         some = real[:100]
         keys = key_columns(table.rows) if revision > 1 else None
         near = make_near_rows(question.id, question.question, question.program, positive, some, 60, keys)
         found = is_found_by_cells(question.question, positive, [*some, *near])
         yield TableCandidate(question, source, real, found)
-
-
-def _without_namesakes(rows: Iterable[Cells], question: str, table: SourceTable) -> list[Cells]:
-    """Return rows without those of others that hold two words of a question, side by side, which its table has not.
-
-    Whom the table is about is in no row of it: as an opponent in a row of another club, it would look like another one.
-    """
-    words = re.sub(r"[^\w' ]+", " ", normalize_cell(question)).split()
-    own = {word for cells in (table.header, *table.rows) for cell in cells for word in normalize_cell(cell).split()}
-    names = [f"{one} {other}" for one, other in pairwise(words) if not {one, other} & (own | STOP_WORDS)]
-    return [row for row in rows if not any(mentions(normalize_cell(cell), name) for cell in row for name in names)]
 
 
 def select_candidates(candidates: Iterable[TableCandidate], revision: int = NEWEST) -> list[TableCandidate]:

@@ -426,19 +426,6 @@ def test_counted_rows_are_no_number_of_a_column(header: str, is_found: bool) -> 
     assert bool(induce_program(question, (header, "Year", "Storms"), rows, ["66"])) == is_found
 
 
-def test_no_row_of_another_table_names_whom_a_table_is_about() -> None:
-    games = [(f"{n} May 1998", "Lund", "2-1") for n in range(9)]
-    others = [("3 June 1998", "Elk Rovers", "0-0"), ("4 June 1998", "Rostock", "0-0")]
-    asked = TableQuestion(
-        "q", "how many games did elk rovers play in may 1998?", ("9",), "number", (), "t",
-        {"type": "count", "where": [[0, "contains", "may"]]}, tuple(range(9)),
-    )  # fmt: skip
-    tables = {name: SourceTable(("Date", "Opponent", "Score"), rows) for name, rows in (("t", games), ("u", others))}
-    found = TableSource(wikitablequestions.SOURCE, tables, [asked], 1)
-    real = [[row[1] for row in each.real] for r in (1, 2) for each in table.make_candidates(found, r)]
-    assert real == [["Elk Rovers", "Rostock"], ["Rostock"]]
-
-
 @pytest.mark.parametrize(
     ("winners", "is_found"), [(("Elk (1)", "Elk (2)"), False), (("Elk", "Elk"), True), (("Elk*", "Elk (3)"), True)]
 )
