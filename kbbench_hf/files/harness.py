@@ -394,10 +394,8 @@ def parse_webnlg(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
     entries = [root] if root.tag == "entry" else root.findall(".//entry")
     if entries and all(entry.find(_SET) is None for entry in entries):
         gold_set = next((name for name in _GOLD_SETS if entries[0].find(name) is not None), "no set of triples")
-        raise Unreadable(
-            f"WebNLG's XML with {gold_set} and no generatedtripleset: the gold, no predictions",
-            "Send a system's output: <generatedtripleset><gtriple>subject | relation | object</gtriple>.",
-        )
+        remedy = "Send a system's output: <generatedtripleset><gtriple>subject | relation | object</gtriple>."
+        raise Unreadable(f"WebNLG's XML with {gold_set} and no generatedtripleset: the gold, no predictions", remedy)
     fields = {"id": "id", "triples": "triples"}
     return ParsedFile("WebNLG's XML", _webnlg_rows(entries), fields=fields, empty="it has no entry")
 

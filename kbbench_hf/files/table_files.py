@@ -126,9 +126,8 @@ def read_csv(opened: OpenedFile, path: Path, delimiter: str, texts: Iterable[str
         with closing(open_text(path)) as again:
             for _ in text_lines(again):  # names the line that is not UTF-8
                 pass
-        raise Unreadable(
-            f"cannot be read as a table: {error}", f"Put quotes around cells that hold {delimiter!r} or quotes."
-        ) from None
+        remedy = f"Put quotes around cells that hold {delimiter!r} or quotes."
+        raise Unreadable(f"cannot be read as a table: {error}", remedy) from None
 
 
 def json_rows(opened: OpenedFile) -> Iterator[Row]:

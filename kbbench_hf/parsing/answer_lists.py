@@ -201,9 +201,7 @@ def _unquoted(item: str) -> str:
     return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
 
 
-_ABBREVIATION = re.compile(
-    r"(?:[A-Z]\.[A-Z]|\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs))\.$",
-)
+_ABBREVIATION = re.compile(r"(?:[A-Z]\.[A-Z]|\b(?:Inc|Ltd|Corp|Dept|Prof|Sgt|Capt|Univ|Bros|Jr|Sr|Mrs))\.$")
 """The end of what is no sentence, though a point and a capital follow."""
 _KEEPS_POINT = re.compile(r"\b(?:[A-Z]|Inc|Ltd|Corp|Co|Jr|Sr|Bros|St|Dr|Mr|Mrs|No|vs|etc)\.$|\.\w+\.$")
 _AROUND = {*_QUOTES - {"《》"}, "''", "‘’"}

@@ -15,6 +15,7 @@ from kbbench_hf.parsing.conversation_turns import fold_text
 from kbbench_hf.parsing.lenient_json import CutList, CutObject, JsonSpan, Value, extract_json
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError, T
 from kbbench_hf.parsing.wrappers import strip_reasoning, unwrap
+from kbbench_hf.text.folding import ignoring_case
 
 _MASK = "\ue000"
 """Stands for each character of a value while words are looked for."""
@@ -212,9 +213,8 @@ def _blank_under_headings(shadow: str, blank: bytearray, judged: bool, announced
 
 
 _ITEM = re.compile(r"[-*•\d(\[{|]")
-_EXAMPLE = re.compile(
-    r"\b(?:examples?|demonstration|beispiel\w*|exemples?|ejemplos?|exemplos?|esempi[o]?|примеры?)\b|例|예시",
-    re.IGNORECASE,
+_EXAMPLE = ignoring_case(
+    r"\b(?:examples?|demonstration|beispiel\w*|exemples?|ejemplos?|exemplos?|esempi[o]?|примеры?)\b|例|예시"
 )
 
 
@@ -290,20 +290,20 @@ def _answers_after(before: str) -> bool:
 
 def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = []
-    alternatives, spans = False, [(each.start, each.end) for each in values]
-    for number, each in enumerate(values):
+    alternatives, done = False, 0
+    for each in values:
         line = text.rfind("\n", 0, each.start) + 1
-        between = text[spans[number - 1][1] : each.start] if number else None
-        before = text[max(line, spans[number - 1][1] if number else 0) : each.start]
+        between = text[done : each.start] if pieces else None
+        before = text[max(line, done) : each.start]
         after = text[each.end : _end_of_line(text, each.end)]
         if between is not None and "\n" not in between and _OR.match(between):
             alternatives = True
         stands = not _MARKERS.sub("", before).strip(" `*_\"'(,;") or bool(_LEADS_ON.search(before))
-        if between is not None and spans[number - 1][1] > line:
+        if between is not None and done > line:
             stands = bool(_LEADS_ON.search(before)) or (bool(_BETWEEN.match(between)) and pieces[-1].stands)
         if between is not None and _LEADS_TO.match(between):  # a statement, and what it is split into
             pieces[-1] = pieces[-1]._replace(stands=False)
-        pieces.append(Piece(each.value, each.start, each.end, stands, after))
+        pieces.append(Piece(each.value, each.start, done := each.end, stands, after))
     return pieces, alternatives
 
 

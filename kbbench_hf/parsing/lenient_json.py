@@ -89,19 +89,10 @@ class _CutOffError(Exception):
 _OPENING = re.compile(r"""[{\[]|\((?=\s*["'“‘`(])""")
 _CLOSING = "]})"
 _QUOTES = {
-    '"': '"',
-    "'": "'",
-    "“": '”“"',
-    "”": '”"',
-    "„": '“”"',
-    "‘": "’‘'",
-    "’": "’'",
-    "`": "`'",
-    "«": "»",
-    "＂": "＂",
-    "「": "」",
-    "『": "』",
-}
+    '"': '"', "'": "'", "`": "`'", "“": '”“"', "”": '”"', "„": '“”"', "‘": "’‘'", "’": "’'",
+    "«": "»", "＂": "＂", "「": "」", "『": "』",
+}  # fmt: skip
+"""Opening quote -> those that close it."""
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.{0,300}?\*/|#(?=[\s\w])[^\n]*|<!--.{0,300}?-->)+", re.DOTALL)
 _AFTER_VALUE = re.compile(r"\s*(?:[,，;}\])]|$|//|/\*|#\s|\n\s*[\"'“‘`{\[])")
 _NEXT_KEY = re.compile(r"""\s+["'“„«][^"'“”„«»\n:]{1,40}["'”“»]\s*[:：]""")
@@ -150,11 +141,8 @@ class _Scanner:
             start = match.start()
             try:
                 value, position = self._whole(start)
-            except _CutOffError:
-                position = start + 1
-                continue
-            except _NotAValueError as error:
-                position = max(error.at, start + 1)
+            except (_CutOffError, _NotAValueError) as error:
+                position = max(getattr(error, "at", 0), start + 1)
                 continue
             yield JsonSpan(value, start, position)
 
@@ -334,8 +322,6 @@ class _Scanner:
         else:
             raise _CutOffError
         word = self.text[start:position].strip()
-        if "//" in word:
-            word = word.partition("//")[0].strip() if re.search(r"\s//\s", word) else word
-        if word in _WORDS:
-            return _WORDS[word], position
-        return Bare(word), position
+        if "//" in word and re.search(r"\s//\s", word):
+            word = word.partition("//")[0].strip()
+        return _WORDS[word] if word in _WORDS else Bare(word), position

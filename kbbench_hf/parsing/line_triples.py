@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from kbbench_hf.parsing.cues import word_lists
 from kbbench_hf.parsing.lenient_json import normalize_key
 from kbbench_hf.parsing.parsed_reply import Triple
+from kbbench_hf.text.folding import ignoring_case
 from kbbench_hf.text.quantities import THOUSANDS
 
 MARKER = re.compile(
@@ -38,9 +39,8 @@ _LABEL = re.compile(r"^(?:A|answer|output|triples?|result|response)\s*[:：]\s*(
 _MARK = re.compile(r"[^\w .,'’]")
 """What no written triple is without: names and sentences of unmarked words need no further look."""
 _LONGEST_PART = 300
-_DENIED_LINE = re.compile(
-    r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]",
-    re.I,
+_DENIED_LINE = ignoring_case(
+    r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]"
 )
 _LEFT = r"(?:←|⟵|⟸|⇐|<-{1,3}|<—|<=)"
 
@@ -191,10 +191,9 @@ def _separated(line: str, relations: Collection[str]) -> Triple | None:
     for pattern, weak in _SEPARATORS:
         parts = _parts(pattern, inner)
         if len(parts) == 3:
-            has_inner = all(
-                _INNER.search(part) or any(name in normalize_relation(part) for name in relations) for part in parts
-            )
-            several = weak and has_inner and not is_relation(parts[1], relations)
+            known = [any(name in normalize_relation(part) for name in relations) for part in parts]
+            have_inner = all(each or _INNER.search(part) for part, each in zip(parts, known, strict=True))
+            several = weak and have_inner and not is_relation(parts[1], relations)
             return None if several else order_parts(parts, relations)
         if len(parts) > 3:
             return None

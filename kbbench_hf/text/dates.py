@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from kbbench_hf.text.folding import lazy_pattern
@@ -95,9 +96,8 @@ def parse_date(text: str) -> tuple[Date, ...]:
         return (Date(int(unknown["of"]), _month(unknown["month"])),) if known else ()
     if short := _SHORT_YEAR.fullmatch(text):
         centuries = ("20", "19") if int(short[2]) < 50 else ("19", "20")
-        return tuple(
-            date for century in centuries for date in parse_date(f"{short[1]}{century}{short[2]}".replace("-", " "))
-        )
+        written = [f"{short[1]}{century}{short[2]}".replace("-", " ") for century in centuries]
+        return tuple(date for each in written for date in parse_date(each))
     for form in (*_FORMS, _YEAR_AND_MONTH):
         if (match := form.fullmatch(text)) and (dates := _possible_dates(match)):
             return dates
@@ -118,16 +118,13 @@ def find_dates(text: str) -> tuple[Date, ...]:
     """
     spans: list[tuple[int, int]] = []
     results: list[tuple[int, Date]] = []
-    for match in (match for form in _FORMS for match in form.finditer(text)):
+    for match in chain.from_iterable(form.finditer(text) for form in _FORMS):
         if not _overlaps(match, spans) and (dates := _possible_dates(match)):
             spans.append(match.span())
             results += [(match.start(), date) for date in dates]
-    days = [
-        (_month(match["month"]), _day(match["day"]))
-        for form in _DAY_OF_MONTH
-        for match in form.finditer(text)
-        if not _overlaps(match, spans) and 1 <= _day(match["day"]) <= 31
-    ]
+    matches = chain.from_iterable(form.finditer(text) for form in _DAY_OF_MONTH)
+    days = [(_month(each["month"]), _day(each["day"])) for each in matches if not _overlaps(each, spans)]
+    days = [(month, day) for month, day in days if 1 <= day <= 31]
     years = {date.year for _, date in results if date.precision == 1} or {date.year for _, date in results}
     in_order = [date for _, date in sorted(results, key=lambda each: each[0])]
     return tuple(dict.fromkeys([*(Date(year, *day) for year in sorted(years) for day in days), *in_order]))

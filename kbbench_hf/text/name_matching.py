@@ -116,9 +116,8 @@ class SentenceWords:
     def quote(self, span: Span) -> str:
         """Return a span as the sentence has it, with the dot of an initial at its end."""
         start, end = self.spans[span[0]][0], self.spans[span[1] - 1][1]
-        return self.sentence[
-            start : end + (len(self.written[span[1] - 1]) == 1 and self.sentence[end : end + 1] == ".")
-        ]
+        has_dot = len(self.written[span[1] - 1]) == 1 and self.sentence[end : end + 1] == "."
+        return self.sentence[start : end + has_dot]
 
     def gap(self, position: int) -> str:
         """Return the text between a word and the one before it; a full stop before the first and after the last."""
