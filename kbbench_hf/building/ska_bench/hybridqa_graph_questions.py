@@ -52,8 +52,8 @@ RIVAL = 0.6
 """No other page of the table's holds this share of that weight."""
 MOST_NAME_WORDS = 12
 """The most words of a row's name: a longer one is a description."""
-CHAINED, NEWER_CHAINED = 0.15, 0.18
-"""The share of questions that are composed, until revision 1 and from revision 2 of the construction on."""
+CHAINED = 0.15
+"""The share of questions that are composed."""
 MOST_CHAINS = 4
 """The most composed questions on one table."""
 
@@ -71,8 +71,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     graphs = TableGraphs({name: graph for name, graph in made.items() if graph})
     people = [instance for question in questions if (instance := make_instance(question, graphs, revision))]
     common = hybridqa.common_words(tables.values()) if revision > 1 else None
-    share = CHAINED if revision < 2 else NEWER_CHAINED
-    most = int(len(people) * share / (1 - share))
+    most = int(len(people) * CHAINED / (1 - CHAINED))
     composed = list(islice(compose_chains(graphs, common), most))
     steps = {
         "asked on its half of the tables": len(questions),
