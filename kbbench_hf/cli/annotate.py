@@ -16,6 +16,7 @@ from kbbench_hf.cli.options import JSON, on_benchmark, with_read_options
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _FILE = FilePath()
 JUDGING = (
     "base_url", "api_key_env", "structured", "max_tokens", "concurrency", "timeout", "max_requests",
-    "allow_other_server", "batch_size",
+    "allow_other_server", "batch_size", "shard", "collect",
 )  # fmt: skip
 """Options for the requests to a judge."""
 _JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name of a model behind an API."
@@ -66,6 +67,8 @@ _JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name
 @click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Timeout of a request in seconds.")
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after this number of requests.")
 @click.option("--allow-other-server", is_flag=True, help="Resume with another server or model.")
+@click.option("--shard", type=NAME, metavar="K/N", help="Judge only shard K of N; 'slurm' is K/N of a job array.")
+@click.option("--collect", is_flag=True, default=None, help="Send nothing; annotate with what the shards have judged.")
 @click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Batch size of local models.")
 @click.option("--out", type=_FILE, help="Folder of the annotations; by default next to the predictions.")
 @click.option(
@@ -126,11 +129,16 @@ def command(
         read_options = ReadOptions(source=read_options.source, parser=read_options.parser)
     options |= {"show": not json_output, "json_output": json_output}
     if calibrate is not None:
+        if options["shard"] or options["collect"]:
+            raise UsageError("--shard and --collect are for predictions; --calibrate is not divided. Leave them out.")
         done = _calibrate(rules, calibrate, task, options)
     elif predictions is None:
         raise UsageError("No predictions; expected a run folder or a predictions file. Name it, or use --calibrate.")
     else:
-        done = _annotate(predictions, task, read_options, options)
+        try:
+            done = _annotate(predictions, task, read_options, options)
+        except ShardEnd as end:
+            done = {"shard": str(end)}
     click.echo(
         json.dumps(done, indent=2) if json_output else "\n".join(f"{name}: {what}" for name, what in done.items())
     )

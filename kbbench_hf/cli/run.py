@@ -78,8 +78,6 @@ def command(
     if dry:
         _print_estimate(benchmark, model, cast("RunOptions", options), json_output)
         return
-    if testbed and options.get("shard"):
-        raise UsageError(f"--shard takes one config; expected NAME/CONFIG. Leave --testbed {testbed} out.")
     if testbed:
         wanted = (testbed, subset.split(",") if subset else None)
         _run_testbed(found, benchmark, model, wanted, cast("RunOptions", options), json_output)
@@ -202,10 +200,13 @@ def _run_testbed(
         else:
             print_table(table)
         return
-    results, unfinished = {}, {}
+    results, unfinished, open_ones = {}, {}, list[str]()
     summaries: list[RunSummary | None] = []
     for config, done in run_configs(found, configs, model, options):
-        if isinstance(done, KBBenchError):
+        if isinstance(done, ShardEnd):
+            open_ones.append(config)
+            words = str(done)
+        elif isinstance(done, KBBenchError):
             unfinished[config] = words = f"not run: {done}"
         else:
             results[config] = done.result.to_dict()
@@ -215,7 +216,7 @@ def _run_testbed(
                 unfinished[config] = str(done.stopped or f"{done.summary and done.summary.n_open} requests failed")
         if _is_first() and not json_output:
             click.echo(f"{config}: {words}")
-    if _is_first():
+    if _is_first() and not open_ones:
         _print_configs(found, model, wanted[0], options, results, json_output)
     if unfinished:
         reasons = "; ".join(f"{config}: {why}" for config, why in unfinished.items())

@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard `number` (from 1) of `count`; number 0 claims nothing: see `COLLECT` and `UNCLAIMED`.
+    """Shard `number` (from 1) of `count`; number 0 claims nothing: see `COLLECT`.
 
     >>> shard = Shard.parse("1/2", {})
     >>> str(shard), [name for name in "abcdef" if shard.owns(name)], shard.owns(2), shard.owns(3)
@@ -81,7 +81,7 @@ class Shard:
         place = (
             example if isinstance(example, int) else int(sha256(text.encode("utf-8", "replace")).hexdigest()[:15], 16)
         )
-        return self.count > 0 and place % self.count == max(self.number, 1) - 1
+        return self.number > 0 and place % self.count == self.number - 1
 
     def file_name(self) -> str:
         """Return the name of a new journal that no other process writes, without `journal.`."""
@@ -91,8 +91,6 @@ class Shard:
 
 COLLECT = Shard(0, 0)
 """Owns nothing: what the shards have journaled is scored, and nothing is sent."""
-UNCLAIMED = Shard(0, 1)
-"""Owns everything, and claims nothing: the base run that each shard of a second stage makes where it is not made."""
 
 
 class ShardEnd(KBBenchError):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +12,7 @@ from kbbench_hf.benchmarks.annotated import AnnotationRules, TopicCorpus
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
+from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.judges.topic_model import SEEDS
 from kbbench_hf.scoring.eval_task import EvalTask
 
@@ -84,18 +86,38 @@ def annotate_predictions(
 
     What is there already and was made alike is kept; an interrupted judge goes on where it stopped.
 
+    A shard (`shard` or `collect` in `annotators.judging`) judges its items only; what needs no judge is made when the
+    shards are collected. The last shard to end collects them.
+
     Raises:
         UsageError: the benchmark needs no annotations, or a name that is no judge or no known embedder's.
+        ShardEnd: a shard has ended, and others have not.
+        IncompleteError: a shard that is to be collected has not ended.
     """
     from kbbench_hf.judges.thresholds import thresholds_of
     from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
     from kbbench_hf.runners.judge import annotate_verdicts
+    from kbbench_hf.runners.run_options import shard_of
 
     rules, examples = annotation_rules(task), task.examples
     annotators = _needed_annotators(annotators, rules, task.task_key.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
     config = task.task_key.config
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
+    shard = shard_of(cast("RunOptions", annotators.judging))
+    judging: Row = {"text": rules.text, "agreements": annotators.calibrations, "shard": shard, "show": show}
+    if shard is not None and shard.number:
+        if not judges:
+            raise UsageError(f"--shard {shard} divides the verdicts of judges; expected one. Name it, or leave it out.")
+        for kind, judge in judges.items():
+            with suppress(ShardEnd):
+                annotate_verdicts(examples, answers, folder, kind, judge, **judging)
+        for end in (ShardEnd(folder / "work" / kind, shard) for kind in judges):
+            if not end.is_last:
+                raise end
+        rest = {name: value for name, value in annotators.judging.items() if name != "shard"}
+        annotators = replace(annotators, judging={**rest, "collect": True})
+        return annotate_predictions(task, answers, folder, annotators, show=show)
     report: Row = {"annotations": str(folder)}
     if annotators.topics:
         own = annotators.corpus
@@ -115,18 +137,7 @@ def annotate_predictions(
         n = annotate_stored_cosines(examples, folder, annotators.stored_cosines)
         report["cosines"] = f"{n:,} documents"
     for kind, judge in judges.items():
-        report[kind] = dict(
-            annotate_verdicts(
-                examples,
-                answers,
-                folder,
-                kind,
-                judge,
-                text=rules.text,
-                agreements=annotators.calibrations,
-                show=show,
-            )
-        )
+        report[kind] = dict(annotate_verdicts(examples, answers, folder, kind, judge, **judging))
     return report
 
 

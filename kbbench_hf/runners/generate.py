@@ -158,9 +158,8 @@ def generate(
         context.most = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
         records = _mark_not_sent(context.watch(journal.read(keys)), work, stopped)
         written = folder if parse is not None and rank == 0 and whole else None
-        summary, predictions = finish(
-            records, meter, name_of(model), len(prompts), parse=parse, answer=answer, folder=written
-        )
+        who = name if collects else name_of(model)  # a server that may be gone does not say its name
+        summary, predictions = finish(records, meter, who, len(prompts), parse=parse, answer=answer, folder=written)
         wait_for_everyone(model)  # so that every process finds the predictions when this returns
     summary, warnings = _complete(summary, stopped, limit, context, identity, structured=structured)
     return Generation(summary, journal, keys, stopped, warnings, predictions)
@@ -452,4 +451,8 @@ def generate_judgements(
         except UsageError as error:
             if "'response_format'" not in str(error):
                 raise
+        except IncompleteError:  # or the shards sent no schema, as their server does not take one
+            with suppress(IncompleteError):
+                return generate(prompts, model, folder, **how), False
+            raise
     return generate(prompts, model, folder, structured=bool(structured), **how), bool(structured)

@@ -23,6 +23,7 @@ from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, read_agreement
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.journal import Journal, Record
+from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, end_shard, read_again
 from kbbench_hf.judges.llm_judges import (
     FACT_PROMPT_SHA256,
     SPLIT_PROMPT_SHA256,
@@ -38,7 +39,7 @@ from kbbench_hf.judges.surface import SURFACE, SurfaceJudge
 from kbbench_hf.metrics.generative_re import keep_well_formed
 from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.parsing.parsed_reply import ParseError
-from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict, name_of
+from kbbench_hf.protocols import Judge, LanguageModel, Tunable, Verdict
 from kbbench_hf.runners.generate import check_read, generate, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import progress
@@ -94,6 +95,7 @@ def annotate_verdicts(
     *,
     text: str = "text",
     agreements: Path | None = None,
+    shard: Shard | None = None,
     show: bool = True,
 ) -> Counter[str]:
     """Write a judge's verdicts on every predicted triple; return how many items ended with which status.
@@ -106,6 +108,7 @@ def annotate_verdicts(
 
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict; nothing is written.
+        ShardEnd: a `shard` has judged its items; nothing is written but its journal.
     """
     triples = [
         (row, triple, (row[text], triple_key(triple)))
@@ -118,7 +121,7 @@ def annotate_verdicts(
         identity: Identity = {"judge": judge.name}
     else:
         judge = with_calibrated_threshold(judge, kind, examples, agreements)
-        verdicts, identity, _ = judge_each_once(items, folder / "work" / kind, kind, judge, show=show)
+        verdicts, identity, _ = judge_each_once(items, folder / "work" / kind, kind, judge, shard=shard, show=show)
         if measured := measured_agreement(judge, identity, kind, examples, agreements):
             identity = {**identity, "agreement": measured.to_dict()}
     rows: dict[tuple[str, str, int], Verdict] = {}
@@ -181,7 +184,9 @@ class Judged(NamedTuple):
     cost: Mapping[str, float]
 
 
-def judge_each_once(items: Sequence[Item], work: Path, kind: str, judge: AnyJudge, *, show: bool = True) -> Judged:
+def judge_each_once(
+    items: Sequence[Item], work: Path, kind: str, judge: AnyJudge, *, shard: Shard | None = None, show: bool = True
+) -> Judged:
     """Return a judge's verdict on every item; equal items are judged once, and what `work` already holds is not again.
 
     Raises:
@@ -193,38 +198,47 @@ def judge_each_once(items: Sequence[Item], work: Path, kind: str, judge: AnyJudg
     distinct = list(dict.fromkeys(names))
     start = perf_counter()
     if isinstance(judge, ChatJudge):
-        found, identity, cost = _judge_by_chat(distinct, work, how, judge, show)
+        found, identity, cost = _judge_by_chat(distinct, work, how, judge, shard, show)
     else:
-        found, identity, cost = _judge_locally(distinct, work, judge, show), {"judge": judge.name}, {}
+        found, identity, cost = _judge_locally(distinct, work, judge, shard, show), {"judge": judge.name}, {}
     by_name = dict(zip(distinct, found, strict=True))
     seconds = {"n_items": len(distinct), "seconds": round(perf_counter() - start, 3)}
     return Judged([by_name[name] for name in names], identity, {**seconds, **cost})
 
 
-def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, show: bool) -> list[Verdict]:
+@read_again
+def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, shard: Shard | None, show: bool) -> list[Verdict]:
     keys = [_digest(judge.name, *item) for item in items]
-    with Journal(work) as journal:
-        heartbeat = journal.heartbeat
-        heartbeat.start()
-        missing = [(key, item) for key, item in zip(keys, items, strict=True) if key not in journal]
-        done = len(items) - len(missing)
-        with progress("Judging", len(items), done=done, show=show, heartbeat=heartbeat, counts=True) as advance:
+    with Journal(work, shard or 0) as journal:
+        if shard == COLLECT:
+            if n_missing := sum(record is None for record in journal.read(keys)):
+                raise IncompleteError(work, n_missing, len(items), "verdicts")
+        else:
+            journal.heartbeat.start()
+        pairs = enumerate(zip(keys, items, strict=True))
+        own = [each for place, each in pairs if shard is None or shard.owns(place // _JUDGE_BATCH)]
+        missing = [] if shard == COLLECT else [each for each in own if each[0] not in journal]
+        how: dict[str, Any] = {"show": show, "heartbeat": journal.heartbeat, "counts": True}
+        with progress("Judging", len(own), done=len(own) - len(missing), **how) as advance:
             for start in range(0, len(missing), _JUDGE_BATCH):
                 batch = missing[start : start + _JUDGE_BATCH]
                 advance(0)  # waits while the run is paused
-                heartbeat.under_way = len(batch)
+                journal.heartbeat.under_way = len(batch)
                 for (key, _), verdict in zip(batch, judge.judge([item for _, item in batch]), strict=True):
                     error = None if verdict.value is not None else verdict.status
                     journal.append({"key": key, "error": error, **verdict._asdict()})
-                heartbeat.under_way = 0
+                journal.heartbeat.under_way = 0
                 advance(len(batch))
+        end_shard(shard, work)
         return [Verdict(each["value"], each["status"], each["raw"]) for each in journal.read(keys) if each is not None]
 
 
-def _judge_by_chat(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, show: bool) -> Judged:
+def _judge_by_chat(
+    items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, shard: Shard | None, show: bool
+) -> Judged:
     """Ask for every item; an answer that was cut off while the model thought is asked for once more, with more room."""
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
-    how = {"show": show, "title": "Judging", **judge.options}
+    how = {"show": show, "title": "Judging", **judge.options, "shard": shard}
     run, structured = generate_judgements(
         prompts, judge.model, work, sampling=judge.sampling, structured=judge.structured, **how
     )
@@ -239,10 +253,11 @@ def _judge_by_chat(items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJu
                 sampling = replace(judge.sampling, max_tokens=more)
                 runs.append(generate(again, judge.model, work, sampling=sampling, structured=structured, **how))
                 verdicts |= {record["id"]: _read_record(record, kind) for record in runs[-1].records()}
+    end_shard(shard, work, run.summary.n_open)
     n_unread = sum(verdict.status in UNREAD for verdict in verdicts.values())
     check_read(n_unread, n_unread + sum(verdict.status == "ok" for verdict in verdicts.values()), "verdict")
     identity = {
-        "judge": f"chat:{name_of(judge.model)}",
+        "judge": f"chat:{run.summary.model}",
         "prompt_sha256": kind.prompt_sha256,
         "sampling": judge.sampling.parameters(kind.prompt("", "")),
         "structured": structured,

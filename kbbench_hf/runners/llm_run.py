@@ -16,7 +16,7 @@ from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.shards import end_shard
 from kbbench_hf.llm.failures import SETTLED
-from kbbench_hf.protocols import LanguageModel, name_of
+from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import say
@@ -214,7 +214,7 @@ def run_language_model(
     warnings += [each for each in result.warnings if each.code == COPIED]
     if first:
         plain, summary = [warning.to_dict() for warning in warnings], generation.summary.to_json()
-        add_to_run(folder, model=name_of(model), parser=parser_name, summary=summary, warnings=plain)
+        add_to_run(folder, model=generation.summary.model, parser=parser_name, summary=summary, warnings=plain)
     if generation.stopped is not None:
         if on_stop is None:
             raise generation.stopped

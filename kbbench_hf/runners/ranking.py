@@ -128,7 +128,8 @@ def retrieve(
         if own.keys().isdisjoint(lacking):
             end_shard(shard, folder)  # without the model, which may be large
         run = read_json(folder / RUN) if share.size == 1 else {}
-        if journal is not None and run.get("latency", {}).get("n_timed") and run.get("revisions") == {}:
+        is_scored = run.get("latency", {}).get("n_timed") and run.get("revisions") == {}
+        if journal is not None and (is_scored or (shard == COLLECT and "latency" in run)):
             # finished, with no weights that may have changed since: the latency is the last thing that is written
             written = _write_predictions(folder, examples, batches, journal)
             undo.pop_all()

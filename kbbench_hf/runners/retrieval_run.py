@@ -16,7 +16,7 @@ from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
-from kbbench_hf.protocols import LanguageModel, Searcher, name_of
+from kbbench_hf.protocols import LanguageModel, Searcher
 from kbbench_hf.retrieval.context import Complete, RetrieverContext, RunQuery, candidate_rows
 from kbbench_hf.retrieval.node_texts import Forms, Text
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, NodeSearch, retriever
@@ -221,7 +221,7 @@ def rerank(
     done = rerank_run(task.examples, knowledge_base(task), first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.warnings]
     facts = {"n_unread": done.n_unread, "structured": done.structured, **_base_facts(of_first, warnings)}
-    add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
+    add_to_run(folder, model=summary.model, summary=summary.to_json(), **facts)
     return SecondStage(folder, summary, done.rows, done.n_unread)
 
 
@@ -273,7 +273,7 @@ def search_with_agent(
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
     facts = {"structured": done.structured, **_base_facts(of_first, warnings)}
     if writes:
-        add_to_run(folder, model=name_of(model), summary=summary.to_json(), **facts)
+        add_to_run(folder, model=summary.model, summary=summary.to_json(), **facts)
     return SecondStage(folder, summary, done.rows, trajectories=done.trajectories)
 
 

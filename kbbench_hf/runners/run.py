@@ -1,6 +1,7 @@
 """`run`: evaluate a model on a benchmark in a resumable run folder, and estimate the cost of a run."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from kbbench_hf.benchmarks import find_dataset, name_of_path, rows_of_code
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
+from kbbench_hf.errors import BusyError, InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.heartbeat import CONTROL
-from kbbench_hf.files.shards import ARRAY, UNCLAIMED, ShardEnd
+from kbbench_hf.files.shards import ARRAY, COLLECT, LATE_S, Shard, ShardEnd
 from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.process_group import launch_warnings
@@ -287,16 +288,19 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
     if second is not None and out is not None:
         out, requested = second_stage_folders(out)
     chosen: dict[str, Any] = {k: options[k] for k in ("top_k", "batch", "processes", "show") if k in options}
-    shard = shard_of(options)
-    chosen["shard"] = UNCLAIMED if second is not None and shard is not None and shard.number else shard
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval_run import rank
 
         chosen["embedder"] = served_embedder(model, options, second_stage=second is not None)
         chosen["complete"] = partial(served_completions, options) if options.get("base_url") else None
-        folder, latency, rows = rank(task, model, out, **chosen)
+        run_stage = partial(rank, task, model, out, **chosen)
     else:
-        folder, latency, rows = _run_searcher(task, model, {**options, "out": out}, chosen)
+        run_stage = partial(_run_searcher, task, model, {**options, "out": out}, chosen)
+    shard = shard_of(options)
+    if second is not None and shard is not None and shard.number:
+        folder, latency, rows = _run_once(run_stage, show=options.get("show", True))
+    else:
+        folder, latency, rows = run_stage(shard=shard)
     summary = unread = None
     trajectories: Sequence[Trajectory] = ()
     if second is not None:
@@ -306,6 +310,20 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
     result = score_predictions(task, predictions, stored_warnings(run.get("warnings", [])), trajectories)
     result = replace(result, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run["settings"]))
     return FinishedRun(task, folder, result, summary, latency, unread)
+
+
+def _run_once(run_stage: "Callable[..., RankedRun]", *, show: bool) -> "RankedRun":
+    """Return the base run of a second stage in shards: the first shard to come makes it, and the others wait for it."""
+    is_announced = False
+    while True:
+        try:
+            run_stage(shard=Shard(1, 1))
+        except ShardEnd:
+            return run_stage(shard=COLLECT)
+        except BusyError as error:
+            say([f"The base run is under way. This shard waits for it. {error}"], show=show and not is_announced)
+            is_announced = True
+            time.sleep(LATE_S[-1])
 
 
 def _second_stage(
@@ -392,7 +410,9 @@ def _default_sampling(wording: str) -> RunOptions:
     return {"temperature": RERANK_METHODS[wording].temperature} if wording in RERANK_METHODS else {}
 
 
-def _run_searcher(task: EvalTask, model: Searcher, options: RunOptions, chosen: dict[str, Any]) -> "RankedRun":
+def _run_searcher(
+    task: EvalTask, model: Searcher, options: RunOptions, chosen: dict[str, Any], shard: Shard | None
+) -> "RankedRun":
     """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
     from kbbench_hf.runners.ranking import retrieve
     from kbbench_hf.runners.retrieval_run import RankedRun
@@ -401,7 +421,9 @@ def _run_searcher(task: EvalTask, model: Searcher, options: RunOptions, chosen: 
     settings = {**task.settings(), "model": name}
     chosen["top_k"] = chosen.get("top_k") or 100
     folder = options.get("out") or default_folder(task.task_key, name, {**settings, "top_k": chosen["top_k"]})
-    return RankedRun(folder, *retrieve(task.examples, lambda _: model, folder, settings, timed=False, **chosen))
+    return RankedRun(
+        folder, *retrieve(task.examples, lambda _: model, folder, settings, timed=False, shard=shard, **chosen)
+    )
 
 
 def _check_model(model: Model, task: EvalTask) -> None:

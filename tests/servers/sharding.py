@@ -18,7 +18,7 @@ import kbbench_hf
 from kbbench_hf.errors import BusyError
 from kbbench_hf.files import heartbeat, shards
 from kbbench_hf.files.journal import Journal
-from kbbench_hf.files.shards import UNCLAIMED, ShardEnd
+from kbbench_hf.files.shards import COLLECT, ShardEnd
 from tests.servers.late_disk import LateDisk
 from tests.servers.scripted import MODEL, ScriptedServer
 
@@ -196,7 +196,7 @@ def run_on_late_disk(place: Path, seed: int) -> LateOutcome:
         n_sent, n_prompts = len(server.times), len(server.attempts)
         run(server.url, place / "whole", **how, concurrency=64)
     keys: Counter[str] = Counter()
-    with Journal(folder, UNCLAIMED, observe=lambda record: keys.update([record["key"]])):
+    with Journal(folder, COLLECT, observe=lambda record: keys.update([record["key"]])):
         double = sum(n - 1 for n in keys.values())
     answers = [json.loads(line) for line in (folder / SCORED[0]).read_text("utf-8").splitlines()]
     return LateOutcome(

@@ -10,9 +10,11 @@ from click.testing import CliRunner, Result
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.files.shards import IncompleteError
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import board
+from kbbench_hf.runners.refusal_scope import CANARY
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 from tests.servers.scripted import MODEL, ScriptedServer
@@ -64,6 +66,49 @@ def test_a_served_judge_gives_scores_that_need_no_model(answers: Path) -> None:
     assert result["scores"]["factualness"]["value"] == pytest.approx(22 / 24)  # silent twice
     assert result["scores"]["granularity"]["n_scored"] == 0
     assert json.loads(result["versions"]["annotations:factualness"])["judge"].startswith(f"chat:{MODEL}@")
+
+
+@pytest.mark.parametrize("judge", ["surface", MODEL])
+def test_a_judge_in_shards_makes_the_annotations_of_one_process_and_sends_nothing_twice(
+    answers: Path, judge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbbench_hf.runners.judge._JUDGE_BATCH", 5)
+    monkeypatch.setattr("kbbench_hf.files.shards.LATE_S", (0.0,))
+
+    def answer(payload: dict[str, object]) -> str:
+        text = json.dumps(payload)
+        parts = '{"sub_triples": []}' if len(text) % 2 else '{"sub_triples": [["a", "b", "c"], ["d", "e", "f"]]}'
+        return json.dumps({"supported": len(text) % 3 == 0}) if "supports a statement" in text else parts
+
+    with ScriptedServer(answer=answer) as server:
+        options = ["--fact-judge", judge, "--split-judge", judge]
+        options += ["--base-url", server.url] if judge == MODEL else []
+
+        def n_sent() -> int:
+            return sum(n for prompt, n in server.attempts.items() if prompt != CANARY.messages[-1]["content"])
+
+        assert annotate(answers, *options, "--out", "whole").exception is None
+        n = n_sent()
+        for shard in ("1/3", "3/3", "1/3"):
+            ended = annotate(answers, *options, "--shard", shard)
+            assert ended.exception is None and "has ended. " in ended.output
+        early = annotate(answers, *options, "--collect")
+        assert isinstance(early.exception, IncompleteError) and "(shards 2 of 3 have not ended)" in str(early.exception)
+        assert not [*Path("hasty.annotations").glob("*.parquet")]
+        last = annotate(answers, *options, "--shard", "2/3")
+        assert last.exception is None and "factualness: {'ok': 34}" in last.output and n_sent() == 2 * n
+    (folder,) = Path().glob("hasty*annotations")
+    for kind in ("factualness", "granularity"):
+        assert (folder / f"{kind}.parquet").read_bytes() == Path(f"whole/{kind}.parquet").read_bytes()
+
+
+def test_shards_are_of_judges(answers: Path) -> None:
+    for options, words in (
+        ("--stored-cosines", "expected one. Name it"),
+        ("--calibrate", "--calibrate is not divided"),
+    ):
+        done = annotate(answers, options, str(answers), "--shard", "1/2")
+        assert isinstance(done.exception, UsageError) and words in str(done.exception)
 
 
 def test_a_judge_that_fails_tells_so_and_goes_on_when_asked_again(answers: Path) -> None:

@@ -12,6 +12,7 @@ from kbbench_hf.cli.report import command as report
 from kbbench_hf.cli.run import command
 from kbbench_hf.errors import KBBenchError, UsageError
 from tests.servers.scripted import Reply, ScriptedServer
+from tests.servers.sharding import SCORED
 
 
 def run(server: ScriptedServer, *options: str) -> str:
@@ -61,6 +62,20 @@ def test_out_holds_a_folder_for_every_config_of_a_testbed(in_tmp: Path) -> None:
         run(server, "--testbed", "integration", "--subset", "kg", "--out", "mine")
         assert len(server.requests) == sent
     assert {file.parent.name for file in Path("mine").glob("*/result.json")} >= {"noise_kg_1k", "noise_kg_4k"}
+
+
+def test_a_testbed_in_shards_makes_the_files_of_one_process(in_tmp: Path) -> None:
+    with ScriptedServer(answer=lambda payload: '{"answer": ["nothing"]}') as server:
+        options = ["--testbed", "noise", "--subset", "kg", "--out"]
+        whole = run(server, *options, "whole")
+        first = run(server, *options, "mine", "--shard", "1/2")
+        assert "Shard 1/2 of mine/noise_kg_1k has ended. 1 of 2" in first and "noise_kg_1k  " not in first
+        last = run(server, *options, "mine", "--shard", "2/2")
+        assert last.splitlines()[-3:] == [line.replace("whole", "mine") for line in whole.splitlines()[-3:]]
+        assert run(server, *options, "mine", "--collect").splitlines()[-3:] == last.splitlines()[-3:]
+    for config in ("noise_kg_1k", "noise_kg_4k"):
+        for name in SCORED:
+            assert Path("mine", config, name).read_bytes() == Path("whole", config, name).read_bytes()
 
 
 def test_an_unknown_testbed_or_subset_is_refused(in_tmp: Path) -> None:

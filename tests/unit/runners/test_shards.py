@@ -4,6 +4,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,51 @@ def test_batches_are_divided_whole_and_the_number_of_shards_may_change(
     assert (model.n, files(folder)) == (whole.n, files(tmp_path / "whole"))
     kbbench_hf.run(benchmark, model, out=folder, collect=True, **how)
     assert (model.n, files(folder)) == (whole.n, files(tmp_path / "whole"))
+
+
+class Scores:
+    """A re-ranker whose scores depend on the document alone."""
+
+    name = "scores"
+
+    def generate(self, prompts: Sequence[Any], max_tokens: int) -> list[str]:
+        return [f"0.{len(str(each)) % 7}" for each in prompts]
+
+
+def test_one_shard_makes_the_base_run_and_the_others_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kbbench_hf.runners.run.LATE_S", (0.05,))
+    started, may_search = threading.Event(), threading.Event()
+
+    class Gated(First):
+        def search(self, queries: Sequence[str], top_k: int) -> list[list[int]]:
+            started.set()
+            assert may_search.wait(30)
+            return super().search(queries, top_k)
+
+    how: dict[str, Any] = {"rerank": Scores(), "depth": 3, "limit": 9, "top_k": 20, "batch": 4}
+
+    def run(shard: str) -> None:
+        with suppress(ShardEnd):
+            kbbench_hf.run("mini-stark", gated, out=tmp_path / "run", shard=shard, **how)
+
+    gated, whole = Gated(), First()
+    threads = [threading.Thread(target=run, args=(shard,)) for shard in ("1/2", "2/2")]
+    for thread in threads:
+        thread.start()
+        assert started.wait(30)
+    while "The base run is under way. This shard waits for it. Shard 1/1 of" not in capsys.readouterr().err:
+        assert threads[1].is_alive()
+    may_search.set()
+    for thread in threads:
+        thread.join(60)
+    kbbench_hf.run("mini-stark", whole, out=tmp_path / "whole", **how)
+    assert gated.n == whole.n == 9
+    run("2/2")
+    assert gated.n == 9 and files(tmp_path / "run") == files(tmp_path / "whole")
+    base, other = ((tmp_path / f"{name}-base/predictions.jsonl").read_bytes() for name in ("run", "whole"))
+    assert base == other
 
 
 @pytest.fixture
