@@ -35,18 +35,12 @@ WORDS: Mapping[str, NltkVersion] = {"reference": "3.9", "fixed": "3.10", "fixed-
 
 Floats = NDArray[np.float64]
 
-EMPTY_SCORES: dict[str, Mapping[str, float]] = {
-    "reference": {"uniqueness": 1.0}
-    | dict.fromkeys("factualness completeness triples_per_document tokens_per_triple".split(), 0.0)
-    | dict.fromkeys("granularity precision recall f1".split(), math.nan),
-    "fixed": dict.fromkeys(
-        """topical_similarity uniqueness factualness granularity completeness triples_per_document tokens_per_triple
-        precision recall f1""".split(),
-        0.0,
-    )
-    | {"tokens_per_triple": math.nan},
-}
-EMPTY_SCORES |= {"fixed-2": EMPTY_SCORES["fixed"]}
+_QUALITIES = "topical_similarity uniqueness factualness granularity completeness".split()
+_OTHERS = "triples_per_document tokens_per_triple precision recall f1".split()
+_FIXED = dict.fromkeys([*_QUALITIES, *_OTHERS], 0.0) | {"tokens_per_triple": math.nan}
+_REFERENCE = dict.fromkeys(["factualness", "completeness", *_OTHERS], 0.0) | {"uniqueness": 1.0}
+_REFERENCE |= dict.fromkeys("granularity precision recall f1".split(), math.nan)
+EMPTY_SCORES: dict[str, Mapping[str, float]] = {"reference": _REFERENCE, "fixed": _FIXED, "fixed-2": _FIXED}
 """Scores of a document without predicted triples. In `reference` its topical similarity comes from the topic model,
 which gives an empty text equal shares. The last five are descriptions or the hard-match baseline."""
 
@@ -114,7 +108,14 @@ def factualness(verdicts: Sequence[Sequence[float | None] | None], *, empty: flo
     >>> factualness([[1, 0, None], [], [None]], empty=0.0)
     array([0.5, 0. , nan])
     """
-    return _means(verdicts, empty)
+    scores = np.full(len(verdicts), math.nan)
+    for document, row in enumerate(verdicts):
+        values = [value for value in row or () if value is not None]
+        if values:
+            scores[document] = sum(values) / len(values)
+        elif row is not None and not row:
+            scores[document] = empty
+    return scores
 
 
 def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) -> Floats:
@@ -133,7 +134,7 @@ def granularity(splits: Sequence[Sequence[int | None] | None], *, empty: float) 
     def score(n: int | None) -> float | None:
         return None if n is None else math.exp(-n if n > 1 else 0)
 
-    return _means([None if row is None else [*map(score, row)] for row in splits], empty)
+    return factualness([None if row is None else [*map(score, row)] for row in splits], empty=empty)
 
 
 def count_pairs(reply: str) -> int:
@@ -205,18 +206,6 @@ def _lengths(squares: NDArray[np.floating]) -> NDArray[np.floating]:
     return lengths
 
 
-def _means(rows: Sequence[Sequence[float | None] | None], empty: float) -> Floats:
-    """Return the mean of each row without None: `empty` of an empty row, NaN of no row or no value."""
-    scores = np.full(len(rows), math.nan)
-    for document, row in enumerate(rows):
-        values = [value for value in row or () if value is not None]
-        if values:
-            scores[document] = sum(values) / len(values)
-        elif row is not None and not row:
-            scores[document] = empty
-    return scores
-
-
 Triple = Sequence[object]
 """[head, relation, tail]; the output of a model may have other types and any number of elements."""
 _BLANKS = re.compile(r"(?<!\d) +| +(?!\d| )|(?<= ) +")
@@ -276,13 +265,10 @@ def tokens_per_triple(answers: Sequence[Sequence[Triple]], count: Callable[[str]
     >>> tokens_per_triple([[["New York", "in", "USA"], ["a", "r", 1]]], lambda text: len(text.split()), empty=0.0)
     array([2.])
     """
-    return np.array(
-        [
-            sum(sum(map(count, triple)) for triple in answer if _all_strings(triple)) / len(answer) if answer else empty
-            for answer in answers
-        ],
-        dtype=np.float64,
-    )
+    texts = [[triple for triple in answer if _all_strings(triple)] for answer in answers]
+    totals = [sum(sum(map(count, triple)) for triple in of) for of in texts]
+    pairs = zip(totals, answers, strict=True)
+    return np.array([n / len(answer) if answer else empty for n, answer in pairs], dtype=np.float64)
 
 
 def hard_match(

@@ -101,14 +101,9 @@ def paired_test(
     if min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1:
         low, high = max(low, -1.0), min(high, 1.0)
     difference = estimate(differences, of_pairs, weights, bounded=False).value
-    return PairedTest(
-        difference,
-        (min(low, difference), max(high, difference)),
-        p_value,
-        int((differences > 0).sum()),
-        int((differences == 0).sum()),
-        int((differences < 0).sum()),
-    )
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    interval = min(low, difference), max(high, difference)
+    return PairedTest(difference, interval, p_value, wins, len(differences) - wins - losses, losses)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

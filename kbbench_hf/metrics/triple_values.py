@@ -158,13 +158,9 @@ def _score_by_value(
 def _match_gold(triple: Triple, gold: Sequence[GoldTriple], sentence: str) -> frozenset[int]:
     """Return the positions of the gold triples that a prediction matches."""
     subject, relation, obj = triple
-    return frozenset(
-        position
-        for position, each in enumerate(gold)
-        if name_key(relation) == name_key(each.triple[1])
-        and same_entity(subject, each.triple[0], sentence, each.subject)
-        and same_entity(obj, each.triple[2], sentence, each.object)
-    )
+    same = ((n, each) for n, each in enumerate(gold) if name_key(relation) == name_key(each.triple[1]))
+    same = ((n, each) for n, each in same if same_entity(subject, each.triple[0], sentence, each.subject))
+    return frozenset(n for n, each in same if same_entity(obj, each.triple[2], sentence, each.object))
 
 
 def _score_matches(

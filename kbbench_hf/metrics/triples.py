@@ -373,15 +373,9 @@ def is_mentioned(sentence: str, entity: str) -> bool:
     name = entity.replace("_", " ").strip().strip('"')
     plain = re.sub(r"\s*\([^()]*\)$", "", name)
     words = _words(name)
-    return (
-        not words
-        or text.has_words(words)
-        or (plain != name and text.has_words(_words(plain)))
-        or text.has_number(plain)
-        or text.has_date(plain)
-        or text.has_acronym(plain)
-        or text.has_last_word(plain)
-    )
+    if not words or text.has_words(words) or (plain != name and text.has_words(_words(plain))):
+        return True
+    return text.has_number(plain) or text.has_date(plain) or text.has_acronym(plain) or text.has_last_word(plain)
 
 
 class _SentenceForms:

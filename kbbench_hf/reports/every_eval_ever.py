@@ -220,11 +220,9 @@ def _uncertainty(score: PlainScore, values: Sequence[float | None]) -> Record:
         uncertainty["confidence_interval"] = {"lower": low, "upper": high, "confidence_level": CONFIDENCE}
     given = [value for value in values if value is not None]
     if len(given) > 1 and math.isclose(math.fsum(given) / len(given), score["value"] or 0, abs_tol=1e-9):
-        uncertainty["standard_deviation"] = statistics.stdev(given)
-        uncertainty["standard_error"] = {
-            "value": uncertainty["standard_deviation"] / len(given) ** 0.5,
-            "method": "analytic",
-        }
+        deviation = statistics.stdev(given)
+        error = {"value": deviation / len(given) ** 0.5, "method": "analytic"}
+        uncertainty |= {"standard_deviation": deviation, "standard_error": error}
     return uncertainty
 
 

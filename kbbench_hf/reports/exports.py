@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
 from kbbench_hf.benchmarks.base import Benchmark
@@ -29,10 +30,8 @@ def hub_tasks(bench: Benchmark) -> dict[str, str]:
     ['noise_kg_1k', 'order_kg_prefix', 'hardness_kg_text_hard', 'noise_kg_4k']
     """
     known, metric = bench.data.configs, bench.headline_metrics(bench.metrics)[0]
-    of_testbeds = (
-        next((each for each in of.configs(None) if each in known), "") for of in bench.asking.testbeds.values()
-    )
-    configs = [config for config in dict.fromkeys(of_testbeds) if config] or known
+    testbeds = ([each for each in of.configs(None) if each in known][:1] for of in bench.asking.testbeds.values())
+    configs = [*dict.fromkeys(chain.from_iterable(testbeds))] or known
     named = {config: metric if config == known[0] else f"{config}.{metric}" for config in configs}
     return {config: name for config, name in named.items() if metric in bench.metrics_of(config)}
 
@@ -97,10 +96,8 @@ def eval_results_yaml(result: PlainResult, date: str, source_url: str | None = N
     bench = benchmark(result["benchmark"])
     tasks = hub_tasks(bench)
     if result["config"] not in tasks:
-        raise UsageError(
-            f"{result['config']} of {bench.dataset} has no task on the Hub; expected one of {', '.join(tasks)}. "
-            "Use --as eee."
-        )
+        expected = f"expected one of {', '.join(tasks)}. Use --as eee."
+        raise UsageError(f"{result['config']} of {bench.dataset} has no task on the Hub; {expected}")
     metric, *others = bench.headline_metrics(bench.metrics_of(result["config"]))
     score = result["scores"][metric]
     if score["value"] is None:
@@ -144,9 +141,8 @@ def trec_files(rankings: Lists, gold: Grades, tag: str) -> dict[str, str]:
     names = {each for lists in (rankings, gold) for query, ids in lists.items() for each in (query, *ids)}
     for name in names:
         if str(name).split() != [str(name)]:
-            raise DataError(
-                f"The id {name!r} cannot be written to a TREC file: its columns end at blanks. Use --as ranx."
-            )
+            message = f"The id {name!r} cannot be written to a TREC file: its columns end at blanks."
+            raise DataError(f"{message} Use --as ranx.")
     run = [
         f"{query} Q0 {candidate} {rank} {len(ids) - rank + 1} {'-'.join(tag.split())}\n"
         for query, ids in rankings.items()
@@ -164,9 +160,8 @@ def ranx_files(rankings: Lists, gold: Grades, tag: str) -> dict[str, str]:
     """
     run = {str(query): {str(each): len(ids) - rank for rank, each in enumerate(ids)} for query, ids in rankings.items()}
     qrels = {str(query): {str(each): grade for each, grade in of.items()} for query, of in gold.items()}
-    return {
-        f"{name}.json": json.dumps(each, ensure_ascii=False) + "\n" for name, each in (("run", run), ("qrels", qrels))
-    }
+    files = {"run.json": run, "qrels.json": qrels}
+    return {name: json.dumps(each, ensure_ascii=False) + "\n" for name, each in files.items()}
 
 
 RANKING_FILES: Mapping[str, Callable[[Lists, Grades, str], dict[str, str]]] = {"trec": trec_files, "ranx": ranx_files}

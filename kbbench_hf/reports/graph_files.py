@@ -111,9 +111,8 @@ def _write_edges(kb: KnowledgeBase, relation: int, file: Path) -> int:
     ends = [ids.take(edges[column].combine_chunks()) for column in ("head", "tail")]
     for column in ends:
         if len(wrong := column.filter(pc.match_substring_regex(column, r"[\t\n\r\x22]"))):
-            raise DataError(
-                f"The id {wrong[0].as_py()!r} cannot be written to a TSV file; expected ids without tabs or quotes."
-            )
+            message = f"The id {wrong[0].as_py()!r} cannot be written to a TSV file"
+            raise DataError(f"{message}; expected ids without tabs or quotes.")
     lines = pc.binary_join_element_wise(*ends, "\t").to_pylist()
     file.write_text("".join(f"{line}\n" for line in ("source_id\ttarget_id", *lines)), encoding="utf-8")
     return len(lines)

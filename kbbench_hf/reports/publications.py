@@ -75,9 +75,8 @@ def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
     found = {file.relative_to(folder.path): file for file in sorted(folder.path.rglob("*")) if file.is_file()}
     files = {str(name): file for name, file in found.items() if not any(part.startswith(".") for part in name.parts)}
     if "README.md" not in files:
-        raise UsageError(
-            f"{folder.path} has no README.md; a dataset is not published without its card. Build it again."
-        )
+        message = f"{folder.path} has no README.md; a dataset is not published without its card."
+        raise UsageError(f"{message} Build it again.")
     if not is_released(read_card(folder)):
         raise UsageError(
             f"{folder.path} cannot be published: baselines of its audit are above their limits, and the card does not "

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -13,9 +12,6 @@ from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Publis
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.tables import label
 from kbbench_hf.scoring.result import Result
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 REMARK = "*"
 """Marks a figure of which something is to be said."""
@@ -60,22 +56,18 @@ def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
         for second_hand in (False, True):
             shown = [part for row in rows if (part := row.part(second_hand=second_hand)).figures]
             if second_hand and shown:
-                console.print(
-                    "Second-hand, not read in the text of the authors; not in tables, plots and leaderboards:"
-                )
+                where = "not in tables, plots and leaderboards"
+                console.print(f"Second-hand, not read in the text of the authors; {where}:")
             numbers = [", ".join(str(sources.index(each) + 1) for each in _sources(row)) for row in shown]
-            words = {
-                "from": [f"{_kinds(row)} [{number}]" for row, number in zip(shown, numbers, strict=True)],
-                "year": [row.year for row in shown],
-                "model": [row.model if row.model != row.system else "" for row in shown],
-            }
-            _print_rows(console, benchmark, shown, words, list(benchmark.metrics))
+            words = {"from": [f"{_kinds(row)} [{number}]" for row, number in zip(shown, numbers, strict=True)]}
+            years, models = [row.year for row in shown], ["" if row.model == row.system else row.model for row in shown]
+            _print_rows(benchmark, shown, {**words, "year": years, "model": models}, benchmark.metrics)
             others = dict.fromkeys(each for row in shown for each in row.figures if each not in benchmark.metrics)
-            _print_rows(console, benchmark, shown, {"from": words["from"]}, [*others])
+            _print_rows(benchmark, shown, words, others)
         for number, source in enumerate(sources, start=1):
             note = f"; {source.note}" if source.note else ""
             console.print(f"[dim]{escape(f'[{number}] {source.kind}: {source}{note}')}[/dim]")
-        _print_remarks(console, benchmark, rows)
+        _print_remarks(benchmark, rows)
         if parts := [f"{row.system} by {name} ({len(keys)})" for row in rows for name, keys in row.slices.items()]:
             console.print(f"[dim]--json also has: {escape(', '.join(parts))}[/dim]")
         usual = task_key._replace(mode=task_key.mode or benchmark.scoring.modes[0])
@@ -99,11 +91,11 @@ def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
     everything = f"All: kbbench list {escape(name)} --published"
     console.print(f"\n[dim]Published results nearest in {by} ({where}). {everything}[/dim]")
     rows = [each.row for each in beside]
-    _print_rows(console, benchmark, rows, {"from": [_kinds(row) for row in rows]}, list(benchmark.metrics))
-    _print_remarks(console, benchmark, rows)
+    _print_rows(benchmark, rows, {"from": [_kinds(row) for row in rows]}, benchmark.metrics)
+    _print_remarks(benchmark, rows)
 
 
-def _print_remarks(console: "Console", benchmark: Benchmark, rows: Iterable[PublishedRow]) -> None:
+def _print_remarks(benchmark: Benchmark, rows: Iterable[PublishedRow]) -> None:
     """Print what is to be said of figures, each sentence once, with the systems and metrics of which it is said."""
     said: dict[str, list[str]] = {}
     for row in rows:
@@ -111,7 +103,7 @@ def _print_remarks(console: "Console", benchmark: Benchmark, rows: Iterable[Publ
             metrics = ", ".join(label(benchmark, metric) for metric, each in row.notes.items() if each == note)
             said.setdefault(note.removesuffix("."), []).append(f"{row.system} {metrics}")
     for note, figures in said.items():
-        console.print(f"[dim]{REMARK} {escape(note)}: {escape('; '.join(figures))}[/dim]")
+        terminal.console().print(f"[dim]{REMARK} {escape(note)}: {escape('; '.join(figures))}[/dim]")
 
 
 def _sources(row: PublishedRow) -> list[Source]:
@@ -124,11 +116,7 @@ def _kinds(row: PublishedRow) -> str:
 
 
 def _print_rows(
-    console: "Console",
-    benchmark: Benchmark,
-    rows: Sequence[PublishedRow],
-    words: Mapping[str, Sequence[str]],
-    metrics: Sequence[str],
+    benchmark: Benchmark, rows: Sequence[PublishedRow], words: Mapping[str, Sequence[str]], metrics: Iterable[str]
 ) -> None:
     """Print systems by metrics, with the digits that were printed; what has no figure at all is left out.
 
@@ -143,7 +131,7 @@ def _print_rows(
     ]
     if cells:
         headings = ["system", *words, *(label(benchmark, metric) for metric in metrics)]
-        terminal.print_table(console, headings, cells, n_words=1 + len(words))
+        terminal.print_table(terminal.console(), headings, cells, n_words=1 + len(words))
 
 
 def _cell(score: PublishedScore | None) -> str:

@@ -62,9 +62,8 @@ def run_page(folder: Path) -> str:
         UsageError: the folder holds no scored run.
     """
     if not (folder / "result.json").is_file():
-        raise UsageError(
-            f"{folder} holds no result.json; expected the folder of a finished run. Run it again to resume it."
-        )
+        message = f"{folder} holds no result.json; expected the folder of a finished run."
+        raise UsageError(f"{message} Run it again to resume it.")
     result = read_result(folder / "result.json")
     run = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
     bench = benchmark(result["benchmark"])

@@ -49,10 +49,8 @@ def load_examples(
     folder = without or find_dataset(task_key.benchmark, whole=False)
     examples = bench.data.load(folder, task_key.config, task_key.split)
     if not examples.rows:
-        raise UsageError(
-            f"{task_key.benchmark} has no examples in split {task_key.split!r}; expected at least one. "
-            "Name another split."
-        )
+        message = f"{task_key.benchmark} has no examples in split {task_key.split!r}; expected at least one."
+        raise UsageError(f"{message} Name another split.")
     first = Examples(examples.rows[:limit], examples.context, mode=task_key.mode)
     if without:  # the rows themselves are the data
         revision = sha256(json.dumps(examples.rows, sort_keys=True, default=str).encode()).hexdigest()[:40]
@@ -72,21 +70,16 @@ def resolve_task(
     Raises:
         UsageError: neither says which benchmark.
     """
-    run = run_settings(paths)
-    benchmark = benchmark and name_of_path(benchmark)
-    if benchmark is None and not run:
+    of_run = task_key_of_run(paths)
+    if benchmark is None and of_run is None:
         raise missing_benchmark_error(paths)
-    if not run:
-        return load_examples(benchmark or "", config, split, mode)
-    of_run = task_key_of_run(paths) or task_key_of(benchmark or "", config, split, mode)
-    if benchmark is None:
+    if benchmark is not None:
+        task_key = task_key_of(name_of_path(benchmark), config, split, mode)
+    elif of_run is not None:
         task_key = task_key_of(of_run.benchmark, config or of_run.config, split or of_run.split, mode or of_run.mode)
-    else:
-        task_key = task_key_of(benchmark, config, split, mode)
-    same_questions = task_key[:3] == of_run[:3]
-    if same_questions and mode is None:
-        task_key = of_run
-    return load_examples(*task_key, limit=run.get("n_examples") if same_questions else None)
+    if of_run is None or task_key[:3] != of_run[:3]:
+        return load_examples(*task_key)
+    return load_examples(*(task_key if mode else of_run), limit=run_settings(paths).get("n_examples"))
 
 
 def system_name(settings: Mapping[str, object]) -> str | None:
@@ -108,9 +101,8 @@ def missing_benchmark_error(paths: Iterable[Path]) -> UsageError:
     for path in paths:
         if not path.exists() and str(path) != STDIN and not is_published(path):
             return UsageError(f"{path} does not exist; expected a predictions file or a run folder. Check the path.")
-    return UsageError(
-        "--benchmark is required for a predictions file; only a run folder records it. Add --benchmark NAME."
-    )
+    message = "--benchmark is required for a predictions file; only a run folder records it."
+    return UsageError(f"{message} Add --benchmark NAME.")
 
 
 def task_key_of_run(paths: Sequence[Path]) -> TaskKey | None:

@@ -230,9 +230,8 @@ def _block(
     systems = list(_systems(task_key, named_systems, n_places, options))
     bench = next((each.result.definition for each in systems if each.result), None) or benchmark(task_key.benchmark)
     if not systems:
-        raise UsageError(
-            f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores. Name a system."
-        )
+        message = f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores."
+        raise UsageError(f"{message} Name a system.")
     chosen = _metrics(bench, systems, metrics)
     sign = 1 if chosen[0] in bench.scoring.lower_is_better else -1
     order = {each.name: sign * shown.value if (shown := each.figure(chosen[0])) else math.inf for each in systems}
@@ -264,9 +263,8 @@ def _systems(
                     yield SystemScore(each.system, result, each.row, each.answers)
             continue
         if n_places > 1 and (of := own_task_key(given)) is None:
-            raise UsageError(
-                f"{given} records no benchmark, and several are named; expected a run folder. Compare one benchmark."
-            )
+            message = f"{given} records no benchmark, and several are named; expected a run folder."
+            raise UsageError(f"{message} Compare one benchmark.")
         if n_places > 1 and of[:3] != task_key[:3]:  # type: ignore[index]
             continue
         result = given if isinstance(given, Result) else score(given, **where, options=options)

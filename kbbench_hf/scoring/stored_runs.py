@@ -99,9 +99,8 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
         )
     names = sorted({run.result["benchmark"] for run in runs})
     if len(names) > 1:
-        raise UsageError(
-            f"{folder} holds runs of {', '.join(names)}; expected those of one benchmark. Name a folder below it."
-        )
+        message = f"{folder} holds runs of {', '.join(names)}; expected those of one benchmark."
+        raise UsageError(f"{message} Name a folder below it.")
     found_benchmark = benchmark(names[0])
     wanted = split or found_benchmark.data.default_split
     chosen, left_out = _of_one_kind(found_benchmark, runs, wanted, mode)
