@@ -187,8 +187,8 @@ def dense(folder: Path) -> None:
 def bm25_and_graph(folder: Path) -> None:
     from kbbench_hf.knowledge_base import KnowledgeBase
     from kbbench_hf.retrieval.bm25 import BM25
+    from kbbench_hf.retrieval.context import render
     from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
-    from kbbench_hf.retrieval.node_texts import render
 
     BM25(["some words"]).search(["words"], 1)  # imports
     kb = KnowledgeBase.open(folder / "kb")

@@ -27,8 +27,7 @@ from knowledge_base_data import Synthetic, mag, prime
 
 from kbbench_hf.benchmarks.stark.documents import prime as prime_documents
 from kbbench_hf.knowledge_base import Graph, KnowledgeBase
-from kbbench_hf.knowledge_base.documents import render
-from kbbench_hf.knowledge_base.documents.rendering import nodes
+from kbbench_hf.knowledge_base.documents import nodes, render
 
 torch.set_num_threads(1)
 torch.sparse.check_sparse_tensor_invariants.disable()

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from knowledge_base_data import amazon, mag, prime
 
-from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
+from kbbench_hf.benchmarks.stark.benchmark import METAPATHS
 from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.metapaths import Metapath

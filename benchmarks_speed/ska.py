@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.configs import configs
+from kbbench_hf.benchmarks.ska_bench.testbeds import configs
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, UnitPool
 from kbbench_hf.building.ska_bench.dataset import build_open
 from kbbench_hf.files.datasets import DatasetFolder

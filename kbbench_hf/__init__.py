@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Examples,
         Explanation,
         Facts,
+        Metric,
         Prompt,
         PromptOptions,
         Scores,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         of_text,
     )
     from kbbench_hf.benchmarks.load import KnowledgeBase, load
-    from kbbench_hf.benchmarks.plugged_metrics import Metric
     from kbbench_hf.benchmarks.warnings import ScoreWarning
     from kbbench_hf.building.build import BuildOptions, build
     from kbbench_hf.building.synthesis.synthesize import synthesize
@@ -49,9 +49,8 @@ _NAMES = {
     "benchmarks": "benchmark benchmark_names",
     "benchmarks.answers": "ANSWERS IDS TRIPLES AnswerKind",
     "benchmarks.base": "Asking Benchmark Data Example Examples Explanation Facts Prompt PromptOptions Scores Scoring "
-    "Showing of_text",
+    "Metric Showing of_text",
     "benchmarks.load": "KnowledgeBase load",
-    "benchmarks.plugged_metrics": "Metric",
     "benchmarks.warnings": "ScoreWarning",
     "building.build": "BuildOptions build",
     "building.synthesis.synthesize": "synthesize",

@@ -44,10 +44,8 @@ MOST_CONNECTIONS = 10_000
 class StartedQuestion(Protocol):
     """One started question."""
 
-    @property
-    def handle(self) -> str:
-        """The value of the argument `session` of its calls."""
-        ...
+    handle: str
+    """The value of the argument `session` of its calls."""
 
 
 class QuestionSessions(Protocol):

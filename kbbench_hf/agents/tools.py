@@ -36,7 +36,7 @@ from kbbench_hf.agents.tool_schemas import (
     on_one_line,
     quote_value,
 )
-from kbbench_hf.knowledge_base.documents.rendering import known_of, nodes
+from kbbench_hf.knowledge_base.documents import known_of, nodes
 from kbbench_hf.knowledge_base.graph import Direction
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Matches

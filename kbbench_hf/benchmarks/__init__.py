@@ -7,7 +7,7 @@ from pathlib import Path
 from warnings import warn  # `warnings` is a module of this package
 
 from kbbench_hf.addresses import imported, plug_ins, plugged
-from kbbench_hf.benchmarks.base import Benchmark
+from kbbench_hf.benchmarks.base import Benchmark, with_plugged_metrics
 from kbbench_hf.benchmarks.base import TaskKey as TaskKey
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files import user_path
@@ -79,12 +79,7 @@ def benchmark(name: str) -> Benchmark:
     Raises:
         UsageError: there is none of that name, and the message has the closest one; or its plug-in fails to import.
     """
-    found = _named_benchmark(name.removeprefix(f"{NAMESPACE}/"))
-    if not plug_ins("kbbench.metrics"):
-        return found
-    from kbbench_hf.benchmarks.plugged_metrics import with_plugged_metrics
-
-    return with_plugged_metrics(found)
+    return with_plugged_metrics(_named_benchmark(name.removeprefix(f"{NAMESPACE}/")))
 
 
 def _named_benchmark(name: str) -> Benchmark:
@@ -94,20 +89,29 @@ def _named_benchmark(name: str) -> Benchmark:
     if name in plugged_benchmarks():
         return _plugged_in(name, plugged_benchmarks()[name])
     if folder := built(name) or _BY_PATH.get(name):
-        if {"nodes", "edges"} <= folder.configs().keys():
-            from kbbench_hf.benchmarks.own_data import own_knowledge_base
+        from kbbench_hf.benchmarks import own_data
 
-            return own_knowledge_base(name, folder)
+        if is_knowledge_base(folder):
+            return own_data.own_knowledge_base(name, folder)
         if {"sentences", "ontologies"} <= folder.configs().keys():
-            from kbbench_hf.benchmarks.own_data import own_extraction
-
-            return own_extraction(name, folder)
+            return own_data.own_extraction(name, folder)
         raise UsageError(
             f"{folder.path} is neither a known benchmark's nor a knowledge base nor one of sentences; expected configs "
             "nodes, edges and queries, or sentences and ontologies, and found "
             f"{', '.join(folder.configs()) or 'none'}. Build it again, or remove the folder."
         )
     raise unknown_name("benchmark", name, [*benchmark_names(), *own_names()])
+
+
+def is_knowledge_base(folder: DatasetFolder) -> bool:
+    """Say whether a dataset is a knowledge base: it has nodes and edges."""
+    return {"nodes", "edges"} <= folder.configs().keys()
+
+
+def has_questions(name: str) -> bool:
+    """Say whether a dataset has questions to score; only a knowledge base of one's own can be built without."""
+    folder = built(name)
+    return folder is None or not is_knowledge_base(folder) or "queries" in folder.configs()
 
 
 def _plugged_in(name: str, address: str) -> Benchmark:

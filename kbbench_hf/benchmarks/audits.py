@@ -90,18 +90,12 @@ def beside_models(findings: Sequence[Finding], part: str, reached: Mapping[str, 
     of_models = [
         Finding(part, f"run_{model}", f"the model {model}", value, 1.0, n) for model, (value, n) in reached.items()
     ]
-    shares = [
-        Finding(
-            part,
-            f"{each.name}_of_best",
-            f"{each.name}, as a share of the best of these models",
-            each.value / best if best > 0 else math.nan,
-            MOST_OF_BEST,
-            each.n,
-        )
-        for each in findings
-        if each.part == part and each.name.endswith(GUESS)
-    ]
+    shares = []
+    for each in findings:
+        if each.part == part and each.name.endswith(GUESS):
+            title = f"{each.name}, as a share of the best of these models"
+            share = each.value / best if best > 0 else math.nan
+            shares.append(Finding(part, f"{each.name}_of_best", title, share, MOST_OF_BEST, each.n))
     return [*findings, *of_models, *shares]
 
 

@@ -142,17 +142,16 @@ def read_published(file: Path) -> dict[TaskKey, dict[str, PublishedRow]]:
     """
     sources, systems = _read_sources(file.with_name(SOURCES)), _read_systems(file.with_name(SYSTEMS))
     rows: dict[tuple[TaskKey, str], dict[str, dict[str, dict[str, PublishedScore]]]] = {}
-    with file.open(encoding="utf-8", newline="") as lines:
-        for line in csv.DictReader(lines):
-            task_key = TaskKey(line["benchmark"], line["config"], line["split"], line["mode"])
-            name, _, part = line["slice"].partition("=")
-            figures = rows.setdefault((task_key, line["system"]), {}).setdefault(name, {}).setdefault(part, {})
-            if line["metric"] in figures or line["source"] not in sources:
-                raise DataError(f"{file}: {line} occurs twice, or its source is not in {SOURCES}. Fix the table.")
-            digits = int(line["digits"] or len(line["value"].partition(".")[2]))
-            figures[line["metric"]] = PublishedScore(
-                float(line["value"]), digits, sources[line["source"]], line["key"] or line["system"], line["note"]
-            )
+    for line in _csv_rows(file):
+        task_key = TaskKey(line["benchmark"], line["config"], line["split"], line["mode"])
+        name, _, part = line["slice"].partition("=")
+        figures = rows.setdefault((task_key, line["system"]), {}).setdefault(name, {}).setdefault(part, {})
+        if line["metric"] in figures or line["source"] not in sources:
+            raise DataError(f"{file}: {line} occurs twice, or its source is not in {SOURCES}. Fix the table.")
+        digits = int(line["digits"] or len(line["value"].partition(".")[2]))
+        figures[line["metric"]] = PublishedScore(
+            float(line["value"]), digits, sources[line["source"]], line["key"] or line["system"], line["note"]
+        )
     places: dict[TaskKey, dict[str, PublishedRow]] = {}
     for (task_key, system), parts in rows.items():
         whole = parts.pop("", {}).get("", {})
@@ -164,12 +163,16 @@ def _read_systems(file: Path) -> dict[str, tuple[str, float | None, str]]:
     """Return system -> its type, its size in billions of parameters and its language model; empty without a file."""
     if not file.is_file():
         return {}
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = _csv_rows(file)
     models = {row["system"]: row["system"] if row["type"] == "language model" else row.get("model", "") for row in rows}
     return {
         row["system"]: (row["type"], float(row["parameters_b"] or 0) or None, models[row["system"]]) for row in rows
     }
+
+
+def _csv_rows(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def date_of(citation: str) -> str:
@@ -185,19 +188,11 @@ def date_of(citation: str) -> str:
 
 
 def _read_sources(file: Path) -> dict[str, Source]:
-    with file.open(encoding="utf-8", newline="") as lines:
-        found = {
-            line["source"]: Source(
-                line["source"],
-                cast(Kind, line["kind"]),
-                line["work"],
-                line["where"],
-                line["url"],
-                line["note"],
-                line.get("year") or date_of(line["work"]),
-            )
-            for line in csv.DictReader(lines)
-        }
+    found = {}
+    for line in _csv_rows(file):
+        texts = [line[name] for name in ("work", "where", "url", "note")]
+        texts.append(line.get("year") or date_of(line["work"]))
+        found[line["source"]] = Source(line["source"], cast(Kind, line["kind"]), *texts)
     if unknown := [each for each in found.values() if each.kind not in get_args(Kind)]:
         raise DataError(f"{file}: {unknown[0].kind!r} is not a kind; expected one of {get_args(Kind)}. Fix the table.")
     return found

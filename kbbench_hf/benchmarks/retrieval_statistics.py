@@ -11,8 +11,7 @@ from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark
 from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.files.datasets import DatasetFolder, Row
-from kbbench_hf.knowledge_base.files import is_dataset
-from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.knowledge_base.store import KnowledgeBase, is_dataset
 from kbbench_hf.metrics.generative_re import shannon_entropy, type_token_ratio
 
 N_SHOWN = 20
@@ -30,13 +29,13 @@ def statistics(folder: DatasetFolder) -> Statistics:
     shared = [split for split in ("train", "validation", "test") if split in splits]
     rows = [row for split in shared or splits for row in folder.rows("queries", split)]
     texts = [row["query"] for row in rows]
-    answers = [len(set(row["answer_ids"])) for row in rows]
-    queries = [
-        ("queries", f"{len(rows):,}"),
-        ("with several answers", f"{sum(n > 1 for n in answers):,}"),
-        ("answers per query", f"{np.mean(answers):.3f}" if answers else "-"),
-    ]
-    by_split = [_split_row(split, folder.rows("queries", split), len(rows)) for split in splits]
+    answers = _n_answers(rows)
+    headings = ("queries", "with several answers", "answers per query")
+    queries = list(zip(headings, _counts(rows), strict=True))
+    by_split = []
+    for split in splits:
+        n, *others = _counts(own := folder.rows("queries", split))
+        by_split.append((split, n, f"{len(own) / max(1, len(rows)):.2f}", *others))
     entropy, ratio = f"{shannon_entropy(texts):.3f}", f"{type_token_ratio(texts):.4f}"
     knowledge_base, node_types = _knowledge_base(folder) if "nodes" in configs and "edges" in configs else ([], [])
     tables: dict[str, Sequence[tuple[str, ...]]] = {
@@ -57,11 +56,15 @@ def statistics(folder: DatasetFolder) -> Statistics:
     return Statistics(tables, lengths, columns, "queries")
 
 
-def _split_row(split: str, rows: Sequence[Row], n_shared_out: int) -> tuple[str, ...]:
-    answers = [len(set(row["answer_ids"])) for row in rows]
-    several = sum(n > 1 for n in answers)
+def _n_answers(rows: Sequence[Row]) -> list[int]:
+    return [len(set(row["answer_ids"])) for row in rows]
+
+
+def _counts(rows: Sequence[Row]) -> tuple[str, str, str]:
+    """Return how many queries there are, how many with several answers, and the mean number of answers."""
+    answers = _n_answers(rows)
     mean = f"{np.mean(answers):.3f}" if answers else "-"
-    return split, f"{len(rows):,}", f"{len(rows) / max(1, n_shared_out):.2f}", f"{several:,}", mean
+    return f"{len(rows):,}", f"{sum(n > 1 for n in answers):,}", mean
 
 
 def _composition(row: Row) -> tuple[int, int]:

@@ -74,65 +74,66 @@ def habit_warnings(
 
 def with_ontology_relations(answers: Answers, ontologies: Sequence[Ontology], remedy: str) -> Rewriting:
     """Return answers with the ontology's names for relations that differ in case, blanks or underscores only."""
-    renamed: list[list[list[str]] | None] = []
-    n_near, example = 0, ""
-    for ontology, answer in zip(ontologies, answers, strict=True):
-        triples = []
-        for subject, relation, obj in answer or ():
-            name = relation
-            if relation not in ontology.relation_names:
-                name = ontology.loose_relations.get(relation_key(relation), relation)
-            if name != relation:
-                n_near += 1
-                example = example or f"{relation!r} for {name!r}"
-            triples.append([subject, name, obj])
-        renamed.append(None if answer is None else triples)
+    renamed = [
+        answer and [[subject, _ontology_relation(relation, ontology), obj] for subject, relation, obj in answer]
+        for ontology, answer in zip(ontologies, answers, strict=True)
+    ]
+    found = _differences(answers, renamed)
+    example = "{!r} for {!r}".format(*found[0]) if found else ""
     message = (
-        f"{n_near:,} relations differ from the ontology only in case, spaces or underscores (such as {example}) and "
-        "count as wrong in mode reference."
+        f"{len(found):,} relations differ from the ontology only in case, spaces or underscores (such as {example}) "
+        "and count as wrong in mode reference."
     )
     return Rewriting("near_miss_relations", message, remedy, renamed, "Normalized", ("f1", "ontology_conformance"))
 
 
+def _ontology_relation(relation: str, ontology: Ontology) -> str:
+    if relation in ontology.relation_names:
+        return relation
+    return ontology.loose_relations.get(relation_key(relation), relation)
+
+
 def with_spaces(answers: Answers, remedy: str) -> Rewriting:
     """Return answers with spaces for the underscores of subjects and objects."""
-    n = sum(("_" in subject) + ("_" in obj) for answer in answers for subject, _, obj in answer or ())
-    message = (
-        f"{n:,} subjects and objects contain underscores; mode reference stems each as one word and rarely finds it in "
-        "the sentence."
-    )
     spaced = [
         answer and [[subject.replace("_", " "), relation, obj.replace("_", " ")] for subject, relation, obj in answer]
         for answer in answers
     ]
+    message = (
+        f"{len(_differences(answers, spaced)):,} subjects and objects contain underscores; mode reference stems each "
+        "as one word and rarely finds it in the sentence."
+    )
     metrics = ("subject_hallucination", "object_hallucination")
     return Rewriting("underscored_names", message, remedy, spaced, "With spaces", metrics)
 
 
 def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str]]], remedy: str) -> Rewriting:
     """Return answers with the gold's name where a subject or object differs in quotation marks or typography only."""
-    changed: list[list[list[str]] | None] = []
-    n, example = 0, ""
-    for answer, known in zip(answers, gold, strict=True):
-        spelled = {_punctuation_key(name): name for triple in known for name in (triple[0], triple[2])}
-        folded = {name_key(name) for name in spelled.values()}
-        triples = []
-        for triple in answer or ():
-            subject, relation, obj = triple
-            names = []
-            for name in (subject, obj):
-                wanted = name if name_key(name) in folded else spelled.get(_punctuation_key(name), name)
-                if wanted != name:
-                    n += 1
-                    example = example or f"{name.strip()!r} for {wanted!r}"
-                names.append(wanted)
-            triples.append([names[0], relation, names[1]])
-        changed.append(None if answer is None else triples)
+    changed = [answer and _with_gold_names(answer, known) for answer, known in zip(answers, gold, strict=True)]
+    found = _differences(answers, changed)
+    example = f"{found[0][0].strip()!r} for {found[0][1]!r}" if found else ""
     message = (
-        f"{n:,} subjects and objects differ from the gold only in quotation marks, dashes or apostrophes (such as "
-        f"{example}) and count as wrong."
+        f"{len(found):,} subjects and objects differ from the gold only in quotation marks, dashes or apostrophes "
+        f"(such as {example}) and count as wrong."
     )
     return Rewriting("punctuation_of_names", message, remedy, changed, "Normalized", ("f1",))
+
+
+def _with_gold_names(answer: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> list[list[str]]:
+    spelled = {_punctuation_key(name): name for triple in gold for name in (triple[0], triple[2])}
+    folded = {name_key(name) for name in spelled.values()}
+
+    def respelled(name: str) -> str:
+        return name if name_key(name) in folded else spelled.get(_punctuation_key(name), name)
+
+    return [[respelled(subject), relation, respelled(obj)] for subject, relation, obj in answer]
+
+
+def _differences(answers: Answers, changed: Answers) -> list[tuple[str, str]]:
+    """Return the parts of triples that were changed, before and after, in order."""
+    pairs = zip(answers, changed, strict=True)
+    triples = [each for old, new in pairs for each in zip(old or (), new or (), strict=True)]
+    return [(old, new) for before, after in triples for old, new in zip(before, after, strict=True) if old != new]
 
 
 def without_affixes(answers: Answers) -> Rewriting:

@@ -173,11 +173,8 @@ def equals_gold_warning(
         return []
     how = "begin with" if n_alike > n_equal else "equal"
     message = f"{n_alike:,} of {n:,} predictions {how} the gold, in its order. Are these gold answers by mistake?"
-    return [
-        ScoreWarning(
-            "equals_gold", message, f"{remedy} A perfect system gives this note too.", n_alike, severity=severity
-        )
-    ]
+    remedy = f"{remedy} A perfect system gives this note too."
+    return [ScoreWarning("equals_gold", message, remedy, n_alike, severity=severity)]
 
 
 def is_gold(answer: Answer, forms: Sequence[Answer]) -> bool:

@@ -178,7 +178,7 @@ def _dataset_name(dataset: Path) -> str:
 
 def _load_into(dataset: Path, into: str, model: str | None, server: "RunOptions") -> None:
     """Load the documents and vectors of a dataset into a search engine."""
-    from kbbench_hf.retrieval.search_engines import load_documents
+    from kbbench_hf.retrieval.ir_tools import load_documents
     from kbbench_hf.runners.progress import progress
     from kbbench_hf.runners.retrieval_run import default_cache
     from kbbench_hf.runners.run_options import served_embedder

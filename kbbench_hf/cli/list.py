@@ -10,9 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kbbench_hf import runners
-from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
+from kbbench_hf.benchmarks import benchmark, benchmark_names, has_questions, own_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.benchmarks.own_data import has_questions
 from kbbench_hf.cli.names import BENCHMARK
 from kbbench_hf.cli.options import JSON
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name

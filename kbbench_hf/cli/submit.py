@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
+from kbbench_hf.benchmarks.judge_agreement import self_judged_warnings
 from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import MODE, STORE, on_benchmark
 from kbbench_hf.errors import UsageError

@@ -83,7 +83,7 @@ def command(
     Example: kbbench train my-kb --method dpr --base sentence-transformers/all-MiniLM-L6-v2
     """
     from kbbench_hf.runners.process_group import group
-    from kbbench_hf.training.controls import controls as of_training
+    from kbbench_hf.training.train import controls as of_training
     from kbbench_hf.training.train import train
 
     given = {name: value for name, value in how.items() if value is not None}

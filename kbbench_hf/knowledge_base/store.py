@@ -1,5 +1,11 @@
-"""KnowledgeBase: nodes, texts and edges, looked up by id, name, type, value and relation; stored and memory-mapped."""
+"""KnowledgeBase: nodes, texts and edges, looked up by id, name, type, value and relation; stored and memory-mapped.
 
+A store is written atomically, from the published tables of a dataset folder.
+"""
+
+import hashlib
+import json
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +20,112 @@ from numpy.typing import ArrayLike, NDArray
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.arrow import arrow_numbers, numpy_numbers
+from kbbench_hf.files.datasets import MANIFEST
 from kbbench_hf.files.table_files import DETAILS, read_table
-from kbbench_hf.knowledge_base import files, tables
-from kbbench_hf.knowledge_base.graph import Direction, Graph, Neighbors, Rows, official_graph
+from kbbench_hf.files.writing import new_folder
+from kbbench_hf.knowledge_base import tables
+from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows, official_graph
+
+FORMAT = 1
+FACTS = "knowledge_base.json"
+CACHE = ".knowledge_base"
+
+
+def map_store(store: Path) -> tuple[pa.Table, pa.Table, Graph, str]:
+    """Open a store through memory maps: nodes, edges, the graph and the content hash.
+
+    Raises:
+        DataError: the store was written by another version.
+    """
+    facts = _facts(store)
+    sides = [
+        Adjacency(_map(store, f"{side}.indptr"), _map(store, f"{side}.indices"), max(len(facts["relations"]), 1))
+        for side in (["out"] if facts["symmetric"] else ["out", "in"])
+    ]
+    node_types, relations = tuple(facts["node_types"]), tuple(facts["relations"])
+    graph = Graph(node_types, relations, _map(store, "types"), sides[0], sides[-1])
+    return _read_arrow(store / "nodes.arrow"), _read_arrow(store / "edges.arrow"), graph, facts["hash"]
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder holds the Parquet files of nodes and edges."""
+    return all(any((folder / "data" / config).glob("*.parquet")) for config in ("nodes", "edges"))
+
+
+def stores_of(folder: Path) -> list[Path]:
+    """Return where the store of a dataset folder may be, the best place first.
+
+    That is in the folder, unless it is in a Python package, and then under `$XDG_CACHE_HOME` (`~/.cache`). All folders
+    share that, so it needs the revision of a manifest.
+    """
+    digest = revision(folder)
+    packaged = any((parent / "__init__.py").is_file() for parent in folder.resolve().parents)
+    stores = [] if packaged else [folder / CACHE / digest]
+    if (folder / MANIFEST).is_file():
+        with suppress(RuntimeError):  # no home folder
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            stores.append(cache / "kbbench-hf" / "knowledge_base" / f"{digest}-{FORMAT}")
+    return stores
+
+
+def revision(folder: Path) -> str:
+    """Return the revision of a dataset folder: its manifest's, else a hash of its files' sizes and times."""
+    manifest = folder / MANIFEST
+    if manifest.is_file():
+        return str(json.loads(manifest.read_text(encoding="utf-8"))["revision"])
+    files = sorted(
+        file for config in ("nodes", "edges", "schema") for file in (folder / "data" / config).glob("*.parquet")
+    )
+    facts = [(str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:40]
+
+
+def dataset_table(folder: Path, config: str) -> pa.Table | None:
+    """Return `nodes`, `edges` or `schema` of a dataset folder; None where it has no such config."""
+    columns = {"nodes": tables.NODE_COLUMNS, "edges": tables.EDGE_COLUMNS, "schema": tables.SCHEMA_COLUMNS}[config]
+    files = sorted((folder / "data" / config).glob("*.parquet"))
+    return pa.concat_tables([tables.read_dataset_table(file, columns) for file in files]) if files else None
+
+
+class _Digest:
+    """A sink for Arrow that only hashes what is written."""
+
+    closed = False
+
+    def __init__(self, digest: "hashlib._Hash") -> None:
+        self.digest = digest
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def _stream(sink: object, table: pa.Table) -> None:
+    """Write a table as one uncompressed record batch, so that each column can be mapped as one piece."""
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        for batch in table.combine_chunks().to_batches():
+            writer.write_batch(batch)
+
+
+def _facts(store: Path) -> tables.Record:
+    facts: tables.Record = json.loads((store / FACTS).read_text(encoding="utf-8"))
+    if facts["format"] != FORMAT:
+        raise DataError(f"{store} has format {facts['format']}; expected {FORMAT}. Remove it and build it again.")
+    return facts
+
+
+def _read_arrow(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def _map(store: Path, name: str) -> NDArray[np.integer]:
+    """Map an array; as a plain ndarray, because slicing a `np.memmap` is ten times slower."""
+    array: NDArray[np.integer] = np.load(store / f"{name}.npy", mmap_mode="r")
+    return array.view(np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,27 +190,46 @@ class KnowledgeBase:
             DataError: the store was written by another version; it has to be made again.
         """
         path = Path(path)
-        if (path / files.FACTS).is_file():
-            return cls(*files.map_store(path))
-        if not files.is_dataset(path):
+        if (path / FACTS).is_file():
+            return cls(*map_store(path))
+        if not is_dataset(path):
             raise UsageError(
-                f"{path} holds no knowledge base: expected {files.FACTS}, or data/nodes and data/edges with Parquet "
+                f"{path} holds no knowledge base: expected {FACTS}, or data/nodes and data/edges with Parquet "
                 "files. Build it with: kbbench build"
             )
-        stores = files.stores_of(path)
+        stores = stores_of(path)
         for store in stores:
-            if (store / files.FACTS).is_file():
-                return cls(*files.map_store(store))
-        made = cls.from_arrow(*(files.dataset_table(path, config) for config in ("nodes", "edges", "schema")))
+            if (store / FACTS).is_file():
+                return cls(*map_store(store))
+        made = cls.from_arrow(*(dataset_table(path, config) for config in ("nodes", "edges", "schema")))
         for store in stores:
             with suppress(OSError):  # read-only folder: the store only saves time
                 made.save(store)
-                return cls(*files.map_store(store))
+                return cls(*map_store(store))
         return made
 
     def save(self, out: Path | str) -> None:
         """Write the store to a folder that does not exist yet; it is there whole or not at all."""
-        files.write_store(Path(out), (self.nodes, self.edges, self.graph, self.hash))
+        out = Path(out)
+        try:
+            with new_folder(out) as partial:
+                self._write_files(partial)
+        except FileExistsError:
+            if not (out / FACTS).is_file() or _facts(out)["hash"] != self.hash:
+                raise UsageError(f"{out} is in the way; expected no such folder, or an empty one. Remove it.") from None
+
+    def _write_files(self, folder: Path) -> None:
+        graph = self.graph
+        for name, table in (("nodes", self.nodes), ("edges", self.edges)):
+            with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink:
+                _stream(sink, table)
+        np.save(folder / "types.npy", graph.type_ids)
+        for side, adjacency in (("out", graph.out), *([] if graph.symmetric else [("in", graph.into)])):
+            np.save(folder / f"{side}.indptr.npy", adjacency.indptr)
+            np.save(folder / f"{side}.indices.npy", adjacency.indices)
+        facts = {"format": FORMAT, "hash": self.hash, "node_types": graph.node_types, "relations": graph.relations}
+        facts["symmetric"] = graph.symmetric
+        (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def __repr__(self) -> str:
         nodes = f"{len(self):,} nodes of {len(self.graph.node_types)} types"
@@ -114,7 +242,13 @@ class KnowledgeBase:
     @cached_property
     def hash(self) -> str:
         """The content hash: sha256 over nodes, edges, types and relations; equal for equal content, stored or not."""
-        return self.stored_hash or files.content_hash(self.nodes, self.edges, self.graph)
+        if self.stored_hash:
+            return self.stored_hash
+        digest = hashlib.sha256(json.dumps([self.graph.node_types, self.graph.relations]).encode())
+        sink = pa.PythonFile(_Digest(digest), "w")
+        for table in (self.nodes, self.edges):
+            _stream(sink, table)
+        return digest.hexdigest()
 
     @cached_property
     def official(self) -> Graph:

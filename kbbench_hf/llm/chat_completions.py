@@ -7,7 +7,6 @@ count that is no count is None.
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
 
 from kbbench_hf.llm.failures import Failure, Refusal, RefusalKind, RequestRefused
 from kbbench_hf.protocols import Completion, token_count
@@ -115,16 +114,15 @@ def _parse_reply(body: object, latency_s: float) -> tuple[Completion, Mapping[st
     reason = choice.get("finish_reason")
     raw = reason.lower() if isinstance(reason, str) else ""
     finish = FINISHED.get(raw, raw)
-    content = _parse_content(message.get("content"))
-    reasoning = content.reasoning
+    text, reasoning = _parse_content(message.get("content"))
     for field in ("reasoning_content", "reasoning", "reasoning_details"):
-        reasoning = _parse_content(message.get(field)).text or reasoning
-    reply = _completion(body, content.text or "", finish, reasoning or None, latency_s)
+        reasoning = _parse_content(message.get(field))[0] or reasoning
+    reply = _completion(body, text or "", finish, reasoning or None, latency_s)
     if finish == "content_filter":
         raise Failure("content_filter", transient=False, text=reply.text, reply=reply)
     if finish in BROKEN_OFF:
         raise Failure("broken_off", f"finish reason {raw!r}", transient=True, reply=reply)
-    return reply, message, content.text is not None
+    return reply, message, text is not None
 
 
 def _completion(
@@ -164,30 +162,26 @@ def _first_count(*values: object) -> int | None:
 
 def _json_line(value: object) -> str:
     """Return a JSON value in one printable line of at most 300 characters."""
-    from kbbench_hf.llm.error_messages import one_line
+    from kbbench_hf.llm.refusals import one_line
 
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-class MessageContent(NamedTuple):
-    """The content of a message: text (None where it has no content) and reasoning."""
+def _parse_content(content: object) -> tuple[str | None, str]:
+    """Return text and reasoning of a string, or of a list of parts, some of which may be reasoning (Mistral).
 
-    text: str | None
-    reasoning: str = ""
-
-
-def _parse_content(content: object) -> MessageContent:
-    """Return the content of a string, or of a list of parts, some of which may be reasoning (Mistral)."""
+    The text is None where there is no content.
+    """
     if not isinstance(content, list):
-        return MessageContent(content if isinstance(content, str) else None)
+        return content if isinstance(content, str) else None, ""
     texts: list[str] = []
     reasoning: list[str] = []
     for part in content:
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             texts.append(part["text"])
         elif isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
-            reasoning.append(_parse_content(part.get("thinking", part.get("reasoning"))).text or "")
-    return MessageContent("".join(texts) if texts or reasoning else None, "".join(reasoning))
+            reasoning.append(_parse_content(part.get("thinking", part.get("reasoning")))[0] or "")
+    return "".join(texts) if texts or reasoning else None, "".join(reasoning)
 
 
 def _first_choice(body: Mapping[str, object]) -> dict[str, object]:

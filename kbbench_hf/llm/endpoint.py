@@ -14,22 +14,20 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from urllib.parse import urlsplit
+
+import aiohttp
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_tool_turn
 from kbbench_hf.llm.concurrency import wait_before_retry
 from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
-from kbbench_hf.llm.http_bodies import MAX_BYTES, is_stream, read_body, read_stream
-from kbbench_hf.llm.server_identity import server_facts
+from kbbench_hf.llm.http_bodies import MAX_BYTES, Connector, is_stream, read_body, read_stream
 from kbbench_hf.llm.supported_parameters import Dialect, Schema
 from kbbench_hf.protocols import Completion, Message
-
-if TYPE_CHECKING:
-    import aiohttp
 
 NO_KEY = "EMPTY"
 """The key for a server that needs none."""
@@ -87,10 +85,6 @@ class Endpoint:
         return f"Endpoint({self.base_url!r}, {self.model!r})"
 
     async def __aenter__(self) -> Self:
-        import aiohttp
-
-        from kbbench_hf.llm.http_bodies import Connector
-
         self._session = aiohttp.ClientSession(
             connector=Connector(limit=0, ttl_dns_cache=300),
             timeout=aiohttp.ClientTimeout(total=self.timeout_s),
@@ -217,8 +211,7 @@ class Endpoint:
         dialect: Dialect | None = None,
     ) -> Failure:
         """Return the failure of a request whose reply is an error."""
-        from kbbench_hf.llm.error_messages import parse_error  # lazily: most runs need no table of refusals
-        from kbbench_hf.llm.refusals import classify_error
+        from kbbench_hf.llm.refusals import classify_error, parse_error  # most runs need no table of refusals
 
         error = parse_error(reply, headers)
         refusal, message = classify_error(status, error, sent), str(error)
@@ -260,8 +253,6 @@ class Endpoint:
     async def _send(
         self, method: str, url: str, data: bytes | None, max_bytes: int = MAX_BYTES
     ) -> tuple[int, Mapping[str, str], bytes]:
-        import aiohttp
-
         if self._session is None:
             raise RuntimeError("an Endpoint is used inside 'async with'")
         try:
@@ -384,3 +375,68 @@ def _base64_forms(raw: bytes) -> list[bytes]:
         if whole - first >= _MIN_LENGTH:
             forms += [coded[first:whole], coded[first:whole].replace(b"+", b"-").replace(b"/", b"_")]
     return forms
+
+
+Page = Callable[[str, bool], Awaitable[Mapping[str, object]]]
+"""(URL, whether its faults are raised) -> the JSON object there, empty where there is no such page."""
+
+
+async def server_facts(page: Page, base_url: str, model: str) -> dict[str, str]:
+    """Return `kind` ("vllm", "tgi", "tei", ... or "openai-compatible"), version, served model and revision where known.
+
+    Requests: GETs only, none of them paid.
+    """
+    listed = await page(f"{base_url}/models", True)
+    cards = listed.get("data")
+    models = [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
+    names = (model, model.partition(":")[0])  # routers append ":PROVIDER"
+    only = models[0] if len(models) == 1 else {}
+    card = next((card for card in models if card.get("id") in names), only)
+    site, owner = base_url.rpartition("/v")[0], card.get("owned_by")
+    facts = {"kind": "openai-compatible", **_strings(card, root="served_model")}
+    if owner == "vllm":
+        return facts | {"kind": "vllm", **_strings(await page(f"{site}/version", True), version="version")}
+    if owner == "sglang":
+        about, info = await page(f"{site}/get_model_info", False), await page(f"{site}/get_server_info", False)
+        return facts | {
+            "kind": "sglang",
+            **_strings(about, model_path="served_model"),
+            **_strings(info, version="version"),
+        }
+    if host := _HOSTS.get(urlsplit(base_url).hostname or ""):
+        return facts | {"kind": host}
+    info = await page(f"{site}/info", True)
+    if "model_id" in info:
+        facts |= _strings(info, version="version", model_id="served_model", model_sha="revision")
+        return facts | {"kind": "tei" if isinstance(info.get("model_type"), dict) else "tgi"}
+    props = await page(f"{site}/props", False)
+    if "default_generation_settings" in props or "build_info" in props:
+        return facts | {"kind": "llama.cpp", **_strings(props, build_info="version", model_path="served_model")}
+    version = await page(f"{site}/api/version", False)
+    tags = (await page(f"{site}/api/tags", False)).get("models") if "version" in version else None
+    if isinstance(tags, list):
+        tag = next((tag for tag in tags if isinstance(tag, dict) and _is_tag(tag, model)), {})
+        return facts | {"kind": "ollama", **_strings(version, version="version"), **_strings(tag, digest="revision")}
+    return facts
+
+
+_HOSTS = {
+    "router.huggingface.co": "hf-router",
+    "openrouter.ai": "openrouter",
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "api.groq.com": "groq",
+    "api.mistral.ai": "mistral",
+    "api.together.xyz": "together",
+    "api.deepseek.com": "deepseek",
+}
+"""Host -> kind, of services without a page about themselves."""
+
+
+def _is_tag(tag: Mapping[str, object], model: str) -> bool:
+    return any(tag.get(name) in (model, f"{model}:latest") for name in ("name", "model"))
+
+
+def _strings(source: Mapping[str, object], **names: str) -> dict[str, str]:
+    """Return the strings among these members, at most 300 characters each, under their new names."""
+    return {new: value[:300] for name, new in names.items() if isinstance(value := source.get(name), str)}

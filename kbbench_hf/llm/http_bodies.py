@@ -4,14 +4,11 @@ import json
 import select
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 
 from kbbench_hf.llm.failures import Failure
-
-if TYPE_CHECKING:
-    import aiohttp
 
 MAX_BYTES = 3 * 2**20
 """The longest accepted body, decompressed; the longest completions are 1 MB."""

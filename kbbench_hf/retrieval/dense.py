@@ -120,12 +120,10 @@ class NearestQuestions:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         ranked = zip(nearest, scores, strict=True)
         near = [(row, score) for row, score in ranked if score > 0 and self.questions[row] != query]
-        credit: dict[int, float] = {}
-        for row, score in near[: self.k]:
-            for answer in set(self.answers[row].tolist()):
-                credit[answer] = credit.get(answer, 0.0) + float(score)
-        nodes = np.array(sorted(credit), dtype=np.int64)
-        totals = np.array([credit[node] for node in nodes.tolist()])
+        answers = [np.unique(self.answers[row]) for row, _ in near[: self.k]]
+        credit = np.repeat([score for _, score in near[: self.k]], np.array(list(map(len, answers)), np.int64))
+        nodes, places = np.unique(np.concatenate([np.zeros(0, np.int64), *answers]), return_inverse=True)
+        totals = np.bincount(places, credit, len(nodes)).astype(np.float64, copy=False)
         chosen = best(totals, top_k)
         return nodes[chosen], totals[chosen]
 

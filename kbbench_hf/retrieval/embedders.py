@@ -19,8 +19,7 @@ from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Option, Options, Spec, positive
 from kbbench_hf.protocols import Embedder, ProcessGroup, QueryEmbedder
-from kbbench_hf.retrieval.context import Progress, RetrieverContext
-from kbbench_hf.retrieval.node_texts import Text
+from kbbench_hf.retrieval.context import Progress, RetrieverContext, Text
 from kbbench_hf.retrieval.top_k import Vectors
 
 _MAX_LENGTH: dict[str, Option] = {"max_length": (positive, None)}
@@ -38,33 +37,39 @@ class SentenceEmbedder:
         normalize: whether vectors have length 1, so that an inner product is a cosine.
     """
 
+    kind = "embedder"
+    """The key of the model in the settings."""
+
     def __init__(self, model: str, batch: int = 32, max_length: int | None = None, *, normalize: bool = True) -> None:
+        self._model = self._load(model)
+        if max_length is not None:
+            self._model.max_seq_length = max_length
+        self._batch, self._normalize = batch, normalize
+        self.name = f"{model}@{revision_of(model, self._model)}"
+        self.settings = {self.kind: self.name, "max_length": self._model.max_seq_length, "batch": batch}
+        if not normalize:
+            self.settings["normalize"] = False
+        """All settings on which the vectors depend."""
+
+    def _load(self, model: str) -> Any:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
             raise missing_extra("sentence-transformers", "models") from None
         try:
-            self._model = SentenceTransformer(model)
+            return SentenceTransformer(model)
         except (OSError, ValueError) as error:
             raise unloadable(model, error) from error
-        if max_length is not None:
-            self._model.max_seq_length = max_length
-        self._batch, self._normalize = batch, normalize
-        self.name = f"{model}@{revision_of(model, self._model)}"
-        self.settings = {"embedder": self.name, "max_length": self._model.max_seq_length, "batch": batch}
-        if not normalize:
-            self.settings["normalize"] = False
-        """All settings on which the vectors depend."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Any:
         """Return one vector per text, shape (n, dimension)."""
         return self._encode(self._model.encode_document, texts)
 
-    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode_queries(self, texts: Sequence[str]) -> Any:
         """Return one vector per query; differs from `encode` where the model has a prompt for queries."""
         return self._encode(self._model.encode_query, texts)
 
-    def _encode(self, encode: Callable[..., NDArray[np.float32]], texts: Sequence[str]) -> NDArray[np.float32]:
+    def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> Any:
         if not texts:
             return np.zeros((0, self._model.get_embedding_dimension()), dtype=np.float32)
         return encode(

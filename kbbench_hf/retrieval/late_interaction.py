@@ -18,7 +18,7 @@ from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import TEXT, Progress, RetrieverContext
-from kbbench_hf.retrieval.embedders import folder_of, in_blocks, revision_of, unloadable
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, folder_of, in_blocks, unloadable
 from kbbench_hf.retrieval.top_k import best, in_parts, pad
 
 BLOCK_TOKENS = 16_384
@@ -50,36 +50,20 @@ def build(spec: Spec, context: RetrieverContext) -> "LateInteraction":
     return LateInteraction(tokens, encoder, context.candidates, first, n or 0, context.processes)
 
 
-class TokenEmbedder:
+class TokenEmbedder(SentenceEmbedder):
     """A late-interaction model of sentence-transformers, or another model's token vectors, normalized.
 
-    Args:
-        model: a name on the Hub or a folder.
-        batch: texts per forward pass.
-        max_length: tokens after which a text is cut; the model's own limit where None.
+    The vectors of a text, or of a query, are those of its tokens, shape (tokens, d).
     """
 
-    def __init__(self, model: str, batch: int = 32, max_length: int | None = None) -> None:
-        self._model = load(model)
-        if max_length is not None:
-            self._model.max_seq_length = max_length
-        self._batch = batch
-        self.name = f"{model}@{revision_of(model, self._model)}"
-        self.settings = {"tokens": self.name, "max_length": self._model.max_seq_length, "batch": batch}
-        """All that the vectors depend on besides the texts."""
+    kind = "tokens"
 
-    def encode(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return the vectors of each text's tokens, shape (tokens, d)."""
-        return self._encode(self._model.encode_document, texts)
+    def _load(self, model: str) -> Any:
+        return load(model)
 
-    def encode_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return the vectors of each query's tokens."""
-        return self._encode(self._model.encode_query, texts)
-
-    def _encode(self, encode: Any, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+    def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> Any:
         options = {"batch_size": self._batch, "convert_to_numpy": True, "normalize_embeddings": True}
-        results: list[NDArray[np.float32]] = encode(list(texts), show_progress_bar=False, **options)
-        return results
+        return encode(list(texts), show_progress_bar=False, **options)
 
 
 def load(model: str) -> Any:

@@ -61,13 +61,11 @@ class NodeSearch:
         if isinstance(ranking, Ranking):
             rows, scores = ranking.ids[0], ranking.scores[0]
         else:
-            pairs = [
-                each if isinstance(each, tuple) else (each, -float(position))
-                for position, each in enumerate(ranking[0])
-            ]
-            known = [(self.kb.row_of(name), score) for name, score in pairs]
-            rows = np.array([-1 if row is None else row for row, _ in known], np.int64)
-            scores = np.array([score for _, score in known], np.float64)
+            listed = enumerate(ranking[0])
+            pairs = [each if isinstance(each, tuple) else (each, -float(position)) for position, each in listed]
+            known = [self.kb.row_of(name) for name, _ in pairs]
+            rows = np.array([-1 if row is None else row for row in known], np.int64)
+            scores = np.array([score for _, score in pairs], np.float64)
         keep = np.flatnonzero(rows >= 0)
         keep = keep[np.argsort(rows[keep])]
         return Matches(rows[keep], scores[keep])
@@ -83,10 +81,9 @@ class IdRetriever:
     def search(self, queries: Sequence[str], top_k: int) -> list[list[tuple[str | int, float]]]:
         """Return the `top_k` best nodes of every query, as pairs of id and score."""
         ranking = self.retriever.search(queries, top_k)
-        there = [rows >= 0 for rows in ranking.ids]
         return [
-            list(zip(self.kb.ids(rows[kept]), scores[kept].tolist(), strict=True))
-            for rows, scores, kept in zip(ranking.ids, ranking.scores, there, strict=True)
+            list(zip(self.kb.ids(rows[rows >= 0]), scores[rows >= 0].tolist(), strict=True))
+            for rows, scores in zip(ranking.ids, ranking.scores, strict=True)
         ]
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:

@@ -19,12 +19,11 @@ from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.model_specs import Options, Spec, positive
+from kbbench_hf.model_specs import Option, Options, Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
-from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery, Text
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import TextEmbedder, embed_nodes, folder_of, from_spec
-from kbbench_hf.retrieval.node_texts import Text
 from kbbench_hf.retrieval.top_k import Vectors, best, pad
 
 _TOP = re.compile(r"top([1-9][0-9]{0,3})_avg")
@@ -48,17 +47,9 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
     """Build `multi_vss:<model>@text=,relations=,depth=,chunk=,overlap=,aggregate=,batch=,max_length=`."""
     if is_precomputed(spec.model):
         raise UsageError(f"{spec}: chunks have to be embedded, and a folder of embeddings cannot. Name the model.")
-    mean_of_three = aggregate("top3_avg")
-    embedder, options = from_spec(
-        spec,
-        context,
-        False,
-        depth=(positive, 50),
-        chunk=(positive, 256),
-        overlap=(positive, None),
-        aggregate=(aggregate, mean_of_three),
-        **TEXT,
-    )
+    own: dict[str, Option] = {"depth": (positive, 50), "chunk": (positive, 256), "overlap": (positive, None)}
+    own["aggregate"] = (aggregate, aggregate("top3_avg"))
+    embedder, options = from_spec(spec, context, False, **own, **TEXT)
     text, size = _text_form(options, context), options["chunk"]
     overlap = options["overlap"] or size // 5
 

@@ -18,7 +18,7 @@ from kbbench_hf.files.writing import write_json_lines, write_new
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
-from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.retrieval.context import Forms, Text, render
 from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reorder
 from kbbench_hf.runners.generate import Generation, check_read, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling

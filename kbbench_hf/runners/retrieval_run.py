@@ -17,8 +17,7 @@ from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import KINDS, Spec, did_you_mean, parse
 from kbbench_hf.protocols import LanguageModel, Searcher
-from kbbench_hf.retrieval.context import Complete, RetrieverContext, RunQuery, candidate_rows
-from kbbench_hf.retrieval.node_texts import Forms, Text
+from kbbench_hf.retrieval.context import Complete, Forms, RetrieverContext, RunQuery, Text, candidate_rows
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, NodeSearch, retriever
 from kbbench_hf.runners.process_group import shared_cache
 from kbbench_hf.runners.progress import say

@@ -111,7 +111,7 @@ def score(
         *warnings.stored_warnings(run.get("warnings", [])),
     ]
     if task.benchmark.scoring.annotations and annotations is not None:
-        from kbbench_hf.benchmarks.annotation_warnings import self_judged_warnings
+        from kbbench_hf.benchmarks.judge_agreement import self_judged_warnings
 
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, annotations).examples)
     walked = read_trajectories(paths[0]) if len(paths) == 1 and paths[0].is_dir() else []
@@ -225,7 +225,7 @@ def _of_annotations(
     if examples.annotations is None:
         return {}, ()
     from kbbench_hf.benchmarks.annotated import annotation_identities, judge_agreements
-    from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
+    from kbbench_hf.benchmarks.judge_agreement import annotation_warnings
 
     made_with = {f"{ANNOTATIONS}{kind}": each for kind, each in annotation_identities(examples).items()}
     agreements = {f"{AGREEMENT}{kind}": each for kind, each in judge_agreements(examples).items()}

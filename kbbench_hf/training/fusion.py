@@ -18,10 +18,8 @@ from kbbench_hf.model_specs import parse
 from kbbench_hf.retrieval.fusion import DEPTH, min_max
 from kbbench_hf.retrieval.trained_folder import FUSION
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.training.negatives import rank_by_name
-from kbbench_hf.training.questions import TrainingData
-from kbbench_hf.training.spec import TrainSpec
-from kbbench_hf.training.training_log import TrainingLog
+from kbbench_hf.training.questions import TrainingData, rank_by_name
+from kbbench_hf.training.spec import TrainingLog, TrainSpec
 
 FOLDS = 5
 """Folds of the cross-validation that estimates the score of learned weights."""

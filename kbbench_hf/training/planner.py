@@ -49,10 +49,9 @@ from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.runners.retrieval_run import default_cache
-from kbbench_hf.training.encoders import CheckpointSeal, last_checkpoint, remove_incomplete
+from kbbench_hf.training.encoders import CheckpointSeal, TrainingBar, last_checkpoint, remove_incomplete
 from kbbench_hf.training.questions import SplitQuestions, TrainingData
-from kbbench_hf.training.spec import UNPLANNED, TrainSpec
-from kbbench_hf.training.training_log import TrainingBar, TrainingLog
+from kbbench_hf.training.spec import UNPLANNED, TrainingLog, TrainSpec
 
 TINY = "tiny"
 """The base that is a new model of random weights, with a tokenizer of its own."""

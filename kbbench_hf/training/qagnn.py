@@ -17,19 +17,15 @@ from transformers import get_linear_schedule_with_warmup, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 from kbbench_hf.errors import DataError
+from kbbench_hf.retrieval import qagnn
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
-from kbbench_hf.retrieval.graph_network import Batch, GraphNetwork, softmax_by, summed_by
-from kbbench_hf.retrieval.qagnn import BATCH, DEPTH, GraphFeatures, NetworkConfig, score_graphs, weights_file
-from kbbench_hf.retrieval.query_graphs import QueryGraph
 from kbbench_hf.retrieval.top_k import best
 from kbbench_hf.runners.process_group import check_same, group, shared_cache
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.retrieval_run import default_cache
-from kbbench_hf.training.negatives import rank_by_name
-from kbbench_hf.training.questions import SplitQuestions, TrainingData
-from kbbench_hf.training.spec import TrainSpec
-from kbbench_hf.training.training_log import TrainingLog
+from kbbench_hf.training.questions import SplitQuestions, TrainingData, rank_by_name
+from kbbench_hf.training.spec import TrainingLog, TrainSpec
 
 WEIGHT_DECAY = 0.01
 
@@ -37,7 +33,7 @@ WEIGHT_DECAY = 0.01
 class LabeledGraphs(NamedTuple):
     """The query graphs of a split, the vectors of the queries, and which candidates are answers."""
 
-    graphs: Sequence[QueryGraph]
+    graphs: Sequence[qagnn.QueryGraph]
     queries: NDArray[np.float32]
     right: Sequence[NDArray[np.bool_]]
 
@@ -57,14 +53,14 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     The step of each with the best validation score is kept. The loss is listwise over the candidates of a graph;
     questions without an answer there are left out.
 
-    Source: Yasunaga et al., NAACL 2021. Differs from upstream: see `graph_network` and `query_graphs`.
+    Source: Yasunaga et al., NAACL 2021. Differs from upstream: see `retrieval.qagnn`.
 
     Raises:
         DataError: no training question has an answer in its graph.
     """
     graph = data.kb.graph
     own = ("text", "length", "first_stage", "candidates", "graph_size", "mode", "layers")
-    config = NetworkConfig(
+    config = qagnn.NetworkConfig(
         encoder=spec.base,
         revision=SentenceEmbedder(spec.base).name.rpartition("@")[2],
         **{name: getattr(spec, name) for name in own},
@@ -77,7 +73,7 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
     context = RetrieverContext(
         data.kb, cache, candidates=data.candidates, processes=processes, progress=progress, forms=data.forms
     )
-    features = GraphFeatures(config, context)
+    features = qagnn.GraphFeatures(config, context)
     train = _labeled_graphs(spec, data, features, data.train, mask=spec.mask)
     validation = _labeled_graphs(spec, data, features, data.validation, mask=True)
     if not any(each.any() for each in train.right):
@@ -97,10 +93,10 @@ def train_qagnn(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints: 
 
 
 def _labeled_graphs(
-    spec: TrainSpec, data: TrainingData, features: GraphFeatures, of: SplitQuestions, *, mask: bool
+    spec: TrainSpec, data: TrainingData, features: qagnn.GraphFeatures, of: SplitQuestions, *, mask: bool
 ) -> LabeledGraphs:
     """Return the labeled graphs of questions; without `mask` only the first answer of each is right."""
-    ranking = rank_by_name(spec.first_stage, data, of.texts, DEPTH, progress)
+    ranking = rank_by_name(spec.first_stage, data, of.texts, qagnn.DEPTH, progress)
     graphs = features.graphs.build(of.texts, ranking)
     right = [
         np.isin(graph.rows[graph.scored], answers if mask else answers[:1])
@@ -111,7 +107,7 @@ def _labeled_graphs(
 
 def _train_network(
     spec: TrainSpec,
-    features: GraphFeatures,
+    features: qagnn.GraphFeatures,
     layers: int,
     splits: Splits,
     folder: Path,
@@ -132,7 +128,7 @@ def _train_network(
     optimizer = torch.optim.AdamW(network.parameters(), lr=spec.learning_rate, weight_decay=WEIGHT_DECAY)
     teaching = [number for number, right in enumerate(train.right) if right.any()]
 
-    def collated(numbers: Sequence[int]) -> tuple[Batch, torch.Tensor]:
+    def collated(numbers: Sequence[int]) -> tuple[qagnn.Batch, torch.Tensor]:
         graphs = [train.graphs[number] for number in numbers]
         batch = features.batch(graphs, train.queries[list(numbers)])
         return batch, torch.from_numpy(np.concatenate([train.right[number] for number in numbers]))
@@ -170,7 +166,7 @@ def _train_network(
                 state.add_score(state.epoch * per_epoch, _mrr(unwrapped, features, validation), unwrapped)
                 _save_checkpoint(accelerator, checkpoints, state.epoch)
     if accelerator.is_main_process:
-        save_file(state.weights, folder / weights_file(layers))
+        save_file(state.weights, folder / qagnn.weights_file(layers))
     accelerator.wait_for_everyone()
     accelerator.free_memory()
     best_step = max(state.curve, key=lambda each: (each["mrr"], -each["step"]))["step"]
@@ -185,8 +181,8 @@ def listwise_loss(scores: torch.Tensor, right: torch.Tensor, questions: torch.Te
     0.3466
     """
     n = int(questions[-1]) + 1
-    shares = softmax_by(scores.float(), questions, n)
-    return -summed_by(shares * right, questions, n).clamp_min(1e-12).log().mean()
+    shares = qagnn.softmax_by(scores.float(), questions, n)
+    return -qagnn.summed_by(shares * right, questions, n).clamp_min(1e-12).log().mean()
 
 
 class _TrainingState:
@@ -199,7 +195,7 @@ class _TrainingState:
         self.weights: dict[str, torch.Tensor] = {}
         """Those of the step with the best validation score."""
 
-    def add_score(self, step: int, mrr: float, network: GraphNetwork) -> None:
+    def add_score(self, step: int, mrr: float, network: qagnn.GraphNetwork) -> None:
         """Add a validation score, and keep the weights if it is the best."""
         if not self.curve or mrr > max(each["mrr"] for each in self.curve):
             self.weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
@@ -235,14 +231,14 @@ def _save_checkpoint(accelerator: Accelerator, checkpoints: Path, epoch: int) ->
     accelerator.wait_for_everyone()
 
 
-def _mrr(network: GraphNetwork, features: GraphFeatures, of: LabeledGraphs) -> float:
+def _mrr(network: qagnn.GraphNetwork, features: qagnn.GraphFeatures, of: LabeledGraphs) -> float:
     """Return the mean reciprocal rank of the first answer among each graph's candidates; processes share the work."""
     network.eval()
     own = group().shard(range(len(of.graphs)))
     results: list[float] = []
-    for start in range(own.start, own.stop, BATCH):
-        part = slice(start, min(start + BATCH, own.stop))
-        scores = score_graphs(network, features, of.graphs[part], of.queries[part])
+    for start in range(own.start, own.stop, qagnn.BATCH):
+        part = slice(start, min(start + qagnn.BATCH, own.stop))
+        scores = qagnn.score_graphs(network, features, of.graphs[part], of.queries[part])
         for each, right in zip(scores, of.right[part], strict=True):
             places = np.flatnonzero(right[best(each, len(each))])
             results.append(1 / (1 + int(places[0])) if len(places) else 0.0)

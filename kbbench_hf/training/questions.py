@@ -13,8 +13,11 @@ from kbbench_hf.benchmarks import find_dataset, name_of_path, task_key_of
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.retrieval.context import RetrieverContext
-from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.model_specs import parse
+from kbbench_hf.protocols import Ranking
+from kbbench_hf.retrieval.context import Forms, Progress, RetrieverContext, Text, render
+from kbbench_hf.retrieval.retrievers import retriever
+from kbbench_hf.runners.retrieval_run import default_cache
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -68,8 +71,7 @@ class TrainingData:
     @property
     def forms(self) -> Forms:
         """The documents of the benchmark."""
-        asking = self.task.benchmark.asking
-        return Forms(asking.documents, asking.own_documents)
+        return Forms.of(self.task.benchmark)
 
     def texts(self, rows: Rows) -> list[str]:
         """Return the texts of nodes."""
@@ -115,8 +117,7 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
     }
     candidates = np.sort(kb.rows(task.examples.context.candidates.ids)).astype(np.int64)
     hashes = {split: ids_hash(each) for split, each in ids.items()}
-    asking = task.benchmark.asking
-    context = RetrieverContext(kb, Path(), forms=Forms(asking.documents, asking.own_documents))
+    context = RetrieverContext(kb, Path(), forms=Forms.of(task.benchmark))
     chosen = context.text({} if text is None else {"text": text}, relations=True)
     return TrainingData(task, kb, candidates, questions[TRAIN], questions[VALIDATION], hashes, chosen)
 
@@ -128,3 +129,11 @@ def ids_hash(ids: Iterable[Id]) -> str:
     True
     """
     return hashlib.sha256("\n".join(sorted(map(str, ids))).encode()).hexdigest()[:16]
+
+
+def rank_by_name(name: str, data: TrainingData, questions: Sequence[str], top_k: int, progress: Progress) -> Ranking:
+    """Return the best rows for each question by the retriever of a name."""
+    context = RetrieverContext(
+        data.kb, default_cache(), candidates=data.candidates, progress=progress, forms=data.forms
+    )
+    return retriever(parse(name), context).search(questions, top_k)

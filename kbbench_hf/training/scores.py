@@ -14,9 +14,9 @@ from kbbench_hf.errors import UsageError, missing_extra, unknown_name
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import Message, ProcessGroup, Ranking
+from kbbench_hf.retrieval.context import Forms, Text, render
 from kbbench_hf.retrieval.embedders import BLOCK_TEXTS
 from kbbench_hf.retrieval.late_interaction import LateInteraction, TokenVectors
-from kbbench_hf.retrieval.node_texts import Forms, Text, render
 from kbbench_hf.retrieval.top_k import search
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.scoring.eval_task import load_examples
@@ -183,8 +183,7 @@ class RetrievalScores(SentenceEvaluator):  # type: ignore[misc]
         kb = KnowledgeBase.open(find_dataset(self._benchmark.dataset).path)
         rows = np.sort(kb.rows(self._examples.context.candidates.ids))
         self._ids = kb.ids(rows)
-        asking = self._benchmark.asking
-        self._texts = render(kb, text, rows, Forms(asking.documents, asking.own_documents))
+        self._texts = render(kb, text, rows, Forms.of(self._benchmark))
         self._top_k, self._batch_size, self._max_length = min(top_k, len(rows)), batch_size, max_length
         self.name = name or _default_name(self._benchmark, None, split)
         self.primary_metric = f"{self.name}_mrr"

@@ -1,7 +1,7 @@
-"""Settings of a training: all that decides a trained model besides the data."""
+"""Settings of a training, all that decides a trained model besides the data; and the log of a finished one."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbbench_hf.errors import UsageError
 
@@ -104,3 +104,21 @@ class TrainSpec:
     def to_dict(self) -> dict[str, Any]:
         """Return the spec as in JSON."""
         return asdict(self)
+
+
+class TrainingLog(NamedTuple):
+    """The curves of a finished training."""
+
+    steps: int
+    chosen_step: int
+    """The step with the best validation score, whose weights are the trained model."""
+    curve: list[dict[str, float]]
+    """Validation scores by step."""
+    losses: list[dict[str, float]]
+    """Mean training losses by step."""
+    refreshes: list[dict[str, float]]
+    """The log of `NegativeRefresh`."""
+    ceilings: dict[str, float] | None = None
+    """QA-GNN: split -> the share of its questions with an answer in their graph."""
+    exact_match: dict[str, float] | None = None
+    """Planner: part of the validation questions -> the share whose best plan is the gold plan."""

@@ -6,12 +6,12 @@ from pathlib import Path
 import datasets
 import evaluate
 
-from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, ShapeError
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, CorpusContext, score
 from kbbench_hf.benchmarks.genres.warnings import warnings as warn
+from kbbench_hf.benchmarks.judge_agreement import annotation_warnings
 from kbbench_hf.benchmarks.warnings import empty_warning, equals_gold_warning, unscored_warning
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.errors import DataError, UsageError, unknown_name

@@ -5,8 +5,8 @@ import evaluate
 import numpy as np
 
 from kbbench_hf.benchmarks.answers import TRIPLES, ShapeError
-from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS, parse_balanced
-from kbbench_hf.benchmarks.text2kgbench.warnings import extraction_warnings
+from kbbench_hf.benchmarks.text2kgbench.analysis import extraction_warnings
+from kbbench_hf.benchmarks.text2kgbench.benchmark import HISTORICAL_PARSERS, parse_balanced
 from kbbench_hf.benchmarks.warnings import empty_warning, equals_gold_warning, unread_warning
 from kbbench_hf.errors import unknown_name
 from kbbench_hf.metrics.aggregate import estimate

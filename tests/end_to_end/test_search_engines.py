@@ -17,8 +17,7 @@ from click.testing import CliRunner
 import kbbench_hf
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import KBBenchError, UsageError
-from kbbench_hf.retrieval.ir_tools import RetrievalCollection
-from kbbench_hf.retrieval.search_engines import ENGINES, Engine, load_documents
+from kbbench_hf.retrieval.ir_tools import ENGINES, Engine, RetrievalCollection, load_documents
 from tests.unit.retrieval.hashing import HashingEmbedder
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "search_engines"
@@ -55,7 +54,7 @@ def test_what_is_missing_is_loaded_with_its_own_vector_and_what_an_engine_loses_
         )
 
     monkeypatch.setitem(ENGINES, "pgvector", ("", open_engine))
-    monkeypatch.setattr("kbbench_hf.retrieval.search_engines.BATCH", 100)
+    monkeypatch.setattr("kbbench_hf.retrieval.ir_tools.BATCH", 100)
     breaks = True
     with pytest.raises(KeyboardInterrupt):
         load()

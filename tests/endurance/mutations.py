@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.base import ParseFunction, Prompt, of_text
-from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced, parse_json
+from kbbench_hf.benchmarks.text2kgbench.benchmark import parse_balanced, parse_json
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import generate
 from tests.servers.scripted import MODEL, ScriptedServer

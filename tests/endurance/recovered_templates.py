@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
+from kbbench_hf.benchmarks.stark.benchmark import METAPATHS
 from kbbench_hf.building.stark.release import recovered_templates
 from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.knowledge_base.metapaths import Metapath

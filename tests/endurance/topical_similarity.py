@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kbbench_hf.benchmarks.genres.answers import stored_by_text
 from kbbench_hf.benchmarks.genres.benchmark import TOPICS
-from kbbench_hf.benchmarks.genres.topic_corpora import released_corpus
+from kbbench_hf.benchmarks.genres.topic_corpora import released_corpus, stored_by_text
 from kbbench_hf.building.genres.release import CONFIGS
 from kbbench_hf.judges.thresholds import spearman
 from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel

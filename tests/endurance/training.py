@@ -25,9 +25,8 @@ from kbbench_hf.metrics.significance import paired_test
 from kbbench_hf.retrieval.late_interaction import TokenEmbedder
 from kbbench_hf.retrieval.top_k import best
 from kbbench_hf.scoring.eval_task import load_examples
-from kbbench_hf.training.controls import TRAINED, compare_controls, rank_controls
 from kbbench_hf.training.questions import TEST, load_training_data
-from kbbench_hf.training.train import Trained, train
+from kbbench_hf.training.train import TRAINED, Trained, compare_controls, rank_controls, train
 
 SLICE = "slice"
 SPLITS = {"train": "train", "val": "validation", "test": "test"}

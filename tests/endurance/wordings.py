@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Retriever
-from kbbench_hf.retrieval.context import RetrieverContext
+from kbbench_hf.retrieval.context import RetrieverContext, render
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
 from kbbench_hf.retrieval.fusion import Fusion, min_max
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
-from kbbench_hf.retrieval.node_texts import render
 from kbbench_hf.retrieval.retrievers import retriever
 
 STARK = Path(os.environ.get("KBBENCH_SHARED", "../shared")) / "data/stark"

@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from kbbench_hf.benchmarks.text2kgbench.parsers import HISTORICAL_PARSERS
+from kbbench_hf.benchmarks.text2kgbench.benchmark import HISTORICAL_PARSERS
 from kbbench_hf.text.tokens import tokenize
 
 TABLE = Path(__file__).parents[2] / "kbbench_hf/text/data/sentence_ends.json"

@@ -23,7 +23,7 @@ import numpy as np
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.base import TaskKey
 from kbbench_hf.benchmarks.baselines import published_places, published_rows
-from kbbench_hf.benchmarks.genres.answers import ANSWERED
+from kbbench_hf.benchmarks.genres.topic_corpora import ANSWERED
 from kbbench_hf.metrics.generative_re import (
     completeness,
     count_pairs,

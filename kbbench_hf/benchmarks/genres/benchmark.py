@@ -21,37 +21,10 @@ from kbbench_hf.benchmarks.annotated import AnnotationRules
 from kbbench_hf.benchmarks.annotations import Annotations
 from kbbench_hf.benchmarks.answers import ANY_TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Mark, Scores, of_text
-from kbbench_hf.benchmarks.genres.answers import ANSWERED
-from kbbench_hf.benchmarks.genres.closed import strangers
-from kbbench_hf.benchmarks.genres.prompts import (
-    closed_prompt,
-    closed_prompt_1,
-    open_named_prompt,
-    open_prompt,
-    semi_open_prompt,
-)
-from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
+from kbbench_hf.benchmarks.genres import prompts
+from kbbench_hf.benchmarks.genres.topic_corpora import ANSWERED, topic_corpus
 from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.generative_re import (
-    EMPTY_SCORES,
-    MODES,
-    TOPIC_MODES,
-    WORDS,
-    Triple,
-    all_cosines,
-    completeness,
-    factualness,
-    find_reversed,
-    granularity,
-    hard_match,
-    keep_well_formed,
-    match_key,
-    select_triples,
-    tokens_per_triple,
-    topical_similarity,
-    triples_per_document,
-    uniqueness,
-)
+from kbbench_hf.metrics import generative_re
 from kbbench_hf.text.tokens import tokenize
 
 METRICS: Mapping[str, str] = {
@@ -70,7 +43,7 @@ HARD_MATCH = frozenset({"precision", "recall", "f1"})
 """Metrics that need no annotations, and may still have no value for all other documents."""
 Column = NDArray[np.float64]
 Gold = tuple[str, str, str]
-Triples = list[list[Triple]]
+Triples = list[list[generative_re.Triple]]
 """The triples of each document, as selected by a mode."""
 
 
@@ -81,21 +54,21 @@ class CorpusContext:
     config: str
     relations: tuple[str, ...]
     strangers: Mapping[str, str] = field(default_factory=dict)
-    """Document -> an entity that it does not name; see `closed.strangers`."""
+    """Document -> an entity that it does not name; see `prompts.strangers`."""
 
 
 def load(folder: DatasetFolder, config: str, split: str) -> Examples:
     """Return the documents of a config."""
     rows = folder.rows(config, split)
     relations = sorted({triple["rel"] for row in rows for triple in row["triples_stated"]})
-    return Examples(rows, CorpusContext(config, tuple(relations), strangers=strangers(rows)))
+    return Examples(rows, CorpusContext(config, tuple(relations), strangers=prompts.strangers(rows)))
 
 
 def gold_triples(row: Example, mode: str) -> list[Gold]:
     """Return the gold of a document: as released, or in other modes each stated triple once."""
     triples = [(t["sub"], t["rel"], t["obj"]) for t in row["triples" if mode == "reference" else "triples_stated"]]
     if mode == "fixed-2":
-        return list({match_key(triple, mode): triple for triple in reversed(triples)}.values())[::-1]
+        return list({generative_re.match_key(triple, mode): triple for triple in reversed(triples)}.values())[::-1]
     return triples if mode == "reference" else list(dict.fromkeys(triples))
 
 
@@ -104,14 +77,16 @@ def score(examples: Examples, answers: Sequence[Answer | None], mode: str) -> Sc
 
     A missing prediction scores 0 on what is scored; an empty one what `EMPTY_SCORES` says.
     """
-    predicted = [select_triples(answer or [], mode) for answer in answers]
+    predicted = [generative_re.select_triples(answer or [], mode) for answer in answers]
     gold = [gold_triples(row, mode) for row in examples.rows]
-    empty = EMPTY_SCORES[mode]
-    precision, recall, f1 = hard_match(predicted, gold, empty=empty["f1"], mode=mode)
+    empty = generative_re.EMPTY_SCORES[mode]
+    precision, recall, f1 = generative_re.hard_match(predicted, gold, empty=empty["f1"], mode=mode)
     values = {
         **_qualities(examples, predicted, gold, mode),
-        "triples_per_document": triples_per_document(predicted),
-        "tokens_per_triple": tokens_per_triple(predicted, _count_tokens(mode), empty=empty["tokens_per_triple"]),
+        "triples_per_document": generative_re.triples_per_document(predicted),
+        "tokens_per_triple": generative_re.tokens_per_triple(
+            predicted, _count_tokens(mode), empty=empty["tokens_per_triple"]
+        ),
         "precision": precision,
         "recall": recall,
         "f1": f1,
@@ -137,18 +112,18 @@ def _topical_similarities(
 ) -> NDArray[np.float64]:
     """Return the TS of each document by each topic model, shape (models, documents); no row without annotations."""
     annotations = examples.annotations
-    if annotations is None or not annotations.has(f"topics-{TOPIC_MODES[mode]}"):
+    if annotations is None or not annotations.has(f"topics-{generative_re.TOPIC_MODES[mode]}"):
         return np.zeros((0, len(predicted)))
-    topics = zip(*annotations.topics(TOPIC_MODES[mode], examples.ids, predicted), strict=True)
-    found = np.stack([topical_similarity(source, triples) for source, triples in topics])
-    if "topical_similarity" in EMPTY_SCORES[mode]:
-        found[:, [not triples for triples in predicted]] = EMPTY_SCORES[mode]["topical_similarity"]
+    topics = zip(*annotations.topics(generative_re.TOPIC_MODES[mode], examples.ids, predicted), strict=True)
+    found = np.stack([generative_re.topical_similarity(source, triples) for source, triples in topics])
+    if "topical_similarity" in generative_re.EMPTY_SCORES[mode]:
+        found[:, [not triples for triples in predicted]] = generative_re.EMPTY_SCORES[mode]["topical_similarity"]
     if not np.isnan(found).all():
         found[:, missing] = 0.0
     return found
 
 
-def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> Explanation:
+def explain(examples: Examples, example: Example, answer: Sequence[generative_re.Triple]) -> Explanation:
     """Return a text, its gold, and each predicted triple with its verdict.
 
     Right: a judge found it supported, or, without a judge, it is in the gold. Hallucinated: a judge found it
@@ -158,10 +133,10 @@ def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> E
     gold = gold_triples(example, "reference")
     parts: list[tuple[str, Mark]] = []
     for triple, words in zip(answer, ANY_TRIPLES.words(answer), strict=True):
-        clean = keep_well_formed([triple])
+        clean = generative_re.keep_well_formed([triple])
         is_judged = annotations is not None and annotations.has("factualness")
         judged = annotations.verdicts(example["id"], [triple]) if annotations and is_judged else None
-        matched = bool(clean) and hard_match([clean], [gold], empty=0.0)[0, 0] == 1
+        matched = bool(clean) and generative_re.hard_match([clean], [gold], empty=0.0)[0, 0] == 1
         named = all(end.lower() in example["text"].lower() for head, _, tail in clean for end in (head, tail))
         if judged is not None and judged[0] is not None:
             mark: Mark = "right" if judged[0] else "hallucinated"
@@ -172,24 +147,24 @@ def explain(examples: Examples, example: Example, answer: Sequence[Triple]) -> E
 
 
 def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], mode: str) -> dict[str, Column]:
-    annotations, empty, n = examples.annotations, EMPTY_SCORES[mode], len(predicted)
+    annotations, empty, n = examples.annotations, generative_re.EMPTY_SCORES[mode], len(predicted)
     values = {metric: np.full(n, math.nan) for metric in list(METRICS)[:5]}
     if annotations is None:
         return values
     silent = np.array([not triples for triples in predicted], dtype=bool)
     if annotations.has("embeddings"):
         places = [annotations.places(triples) for triples in predicted]
-        values["uniqueness"] = uniqueness(
+        values["uniqueness"] = generative_re.uniqueness(
             (None if each is None else annotations.sums(each) for each in places),
             annotations.threshold("embeddings", "uniqueness"),
             empty=empty["uniqueness"],
         )
-        values["completeness"] = completeness(
+        values["completeness"] = generative_re.completeness(
             (_similarities(annotations, *each, mode) for each in zip(gold, places, strict=True)),
             annotations.threshold("embeddings", "completeness"),
         )
     if annotations.has("cosines") and mode == "reference":  # without vectors there is no direction to look at
-        values["completeness"] = completeness(
+        values["completeness"] = generative_re.completeness(
             (annotations.best_cosines(name) for name in examples.ids), annotations.threshold("cosines", "completeness")
         )
     if mode == "reference" and (annotations.has("embeddings") or annotations.has("cosines")):
@@ -197,10 +172,10 @@ def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], m
     answered = list(zip(examples.ids, predicted, strict=True))
     if annotations.has("factualness"):
         verdicts = [annotations.verdicts(*each) for each in answered]
-        values["factualness"] = factualness(verdicts, empty=empty["factualness"])
+        values["factualness"] = generative_re.factualness(verdicts, empty=empty["factualness"])
     if annotations.has("granularity"):
         splits = [annotations.splits(*each) for each in answered]
-        values["granularity"] = granularity(splits, empty=empty["granularity"])
+        values["granularity"] = generative_re.granularity(splits, empty=empty["granularity"])
     return values
 
 
@@ -210,9 +185,9 @@ def _similarities(
     wanted = annotations.places(list(dict.fromkeys(gold)))
     if wanted is None or places is None:
         return None
-    cosines = all_cosines(annotations.sums(wanted), annotations.sums(places))
+    cosines = generative_re.all_cosines(annotations.sums(wanted), annotations.sums(places))
     if mode != "reference":
-        cosines[find_reversed(annotations.elements[wanted], annotations.elements[places])] = -1.0
+        cosines[generative_re.find_reversed(annotations.elements[wanted], annotations.elements[places])] = -1.0
     return cosines
 
 
@@ -221,7 +196,7 @@ def _counters(
 ) -> dict[str, int]:
     annotations = examples.annotations
     listed = [answer for answer in answers if answer]
-    sound = [keep_well_formed(answer) for answer in listed]
+    sound = [generative_re.keep_well_formed(answer) for answer in listed]
     counters = {
         "n_empty": sum(answer is not None and not triples for answer, triples in zip(answers, predicted, strict=True)),
         "n_empty_gold": sum(not triples for triples in gold),
@@ -240,7 +215,7 @@ def _bucket(n: int) -> str:
 
 @cache
 def _count_tokens(mode: str) -> Callable[[str], int]:
-    return lru_cache(maxsize=2**18)(lambda text: len(tokenize(text, WORDS[mode])))
+    return lru_cache(maxsize=2**18)(lambda text: len(tokenize(text, generative_re.WORDS[mode])))
 
 
 HERE = Path(__file__).parent
@@ -250,7 +225,7 @@ TOPICS = {"cdr": 50, "docred": 100, "nyt10m": 150, "wiki20m": 150, "tacred": 150
 _SCORING = base.Scoring(
     ANY_TRIPLES,
     METRICS,
-    MODES,
+    generative_re.MODES,
     score,
     warn=on_request("kbbench_hf.benchmarks.genres.warnings:warnings"),
     headline=("completeness", "topical_similarity", "uniqueness", "factualness", "granularity", "f1"),
@@ -276,24 +251,21 @@ _SCORING = base.Scoring(
 
 
 def _parser(name: str) -> Callable[..., Any]:
-    return on_request(f"kbbench_hf.benchmarks.genres.parsers:{name}")
+    return on_request(f"kbbench_hf.benchmarks.genres.parsers:{name.replace('-', '_')}")
 
 
 _ASKING = base.Asking(
     prompts={
-        "open": open_prompt,
-        "open-named": open_named_prompt,
-        "semi-open": semi_open_prompt,
-        "closed": closed_prompt,
-        "closed-1": closed_prompt_1,
+        "open": prompts.open_prompt,
+        "open-named": prompts.open_named_prompt,
+        "semi-open": prompts.semi_open_prompt,
+        "closed": prompts.closed_prompt,
+        "closed-1": prompts.closed_prompt_1,
     },
     parsers={
-        "careful": _parser("careful"),
-        "careful-semi-open": _parser("careful_semi_open"),
-        "lenient": of_text(_parser("lenient")),
-        "lenient-semi-open": of_text(_parser("lenient_semi_open")),
-        "historical": of_text(_parser("historical")),
-        "historical-semi-open": of_text(_parser("historical_semi_open")),
+        **{name: _parser(name) for name in ("careful", "careful-semi-open")},
+        **{name: of_text(_parser(name)) for name in ("lenient", "lenient-semi-open")},
+        **{name: of_text(_parser(name)) for name in ("historical", "historical-semi-open")},
     },
 )
 _STATISTICS = on_request("kbbench_hf.benchmarks.genres.statistics:statistics")

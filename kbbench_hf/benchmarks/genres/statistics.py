@@ -26,11 +26,15 @@ class LostTriples(NamedTuple):
     triples: Counter[str]
     """Kind of repair -> triples that needed it; the kinds are in `parsers.LenientTriples`."""
 
+    @property
+    def kinds(self) -> str:
+        """The kinds of repair with their numbers, the most frequent first."""
+        return ", ".join(f"{kind} {n:,}" for kind, n in self.triples.most_common())
+
     def __str__(self) -> str:
         """Say it in words."""
-        kinds = ", ".join(f"{kind} {n:,}" for kind, n in self.triples.most_common())
         empty = f"{self.n_empty:,} of {self.n_answers:,} empty, of which {self.n_readable:,} can be read"
-        return f"{empty}; triples lost: {self.triples.total():,}" + (f" ({kinds})" if kinds else "")
+        return f"{empty}; triples lost: {self.triples.total():,}" + (f" ({self.kinds})" if self.kinds else "")
 
 
 def lost(answers: Sequence[Row]) -> LostTriples | None:
@@ -53,9 +57,9 @@ def repair_report(answers: Mapping[Key, Sequence[Row]]) -> str:
     if not rows:
         return ""
     lines = [
-        f"| {config} | {system} | {found.n_empty:,} | {found.n_readable:,} | {found.triples.total():,} | {kinds} |"
-        for config, system, found in rows
-        if (kinds := ", ".join(f"{kind} {n:,}" for kind, n in found.triples.most_common()))
+        f"| {config} | {system} | {each.n_empty:,} | {each.n_readable:,} | {each.triples.total():,} | {each.kinds} |"
+        for config, system, each in rows
+        if each.kinds
     ]
     return "\n".join(
         [

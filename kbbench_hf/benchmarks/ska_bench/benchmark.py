@@ -1,14 +1,15 @@
 """SKA-Bench: understanding structured knowledge among noise (Liu et al., EMNLP 2025, arXiv 2507.17178).
 
-Four subsets (graph, table, each also with text) and the testbeds of `configs`. A question has a context of knowledge
+Four subsets (graph, table, each also with text) and the testbeds of `testbeds`. A question has a context of knowledge
 units; the answer is a list of strings, or on the rejection testbeds "yes" or "no": can the question be answered from
 the context? The modes define how two answers are compared (`metrics/answers.py`).
 """
 
+import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -20,16 +21,84 @@ from kbbench_hf.addresses import on_request
 from kbbench_hf.benchmarks import base
 from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
-from kbbench_hf.benchmarks.ska_bench.configs import REVISIONS, bucket, configs
 from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
-from kbbench_hf.benchmarks.ska_bench.testbeds import TESTBEDS
+from kbbench_hf.benchmarks.ska_bench.testbeds import REVISIONS, TESTBEDS, bucket, configs
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool, pieces
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
 from kbbench_hf.metrics.answers import balanced_accuracy, match_answers, question_kinds, score_answers, score_rejections
-from kbbench_hf.parsing.parsed_reply import ParsedReply
+from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
+
+LONGEST = 100_000
+"""Only this many characters at the end of a response are parsed: the answer is in the last line."""
+MOST_OBJECTS = 200
+"""Only this many openings of an object, the last ones, are tried, so that hostile text costs no more time."""
+_START = re.compile(r'\{\s*"')
+_REASONING = r"think|thinking|thought|reasoning|analysis"
+_END = re.compile(rf"</(?:{_REASONING})>", re.IGNORECASE)
+_BEGIN = re.compile(rf"<(?:{_REASONING})>", re.IGNORECASE)
+_KEYS = ("answer", "answers")
+
+
+def parse_answers(response: str) -> list[str]:
+    r"""Return the answers in a response's last JSON object with the key `answer`.
+
+    Text before the end of a reasoning block (`<think>` and similar tags) is ignored; an unfinished block has no answer.
+    A single value counts as a list of one, nested lists are flattened, numbers become text, blanks are removed.
+
+    >>> parse_answers('<think>{"answer": ["a"]}</think> So:\n```json\n{"answer": ["Navy", 7]}\n```')
+    ['Navy', '7']
+    >>> parse_answers('{"answer": "no"}')
+    ['no']
+
+    Raises:
+        ParseError: there is no such object, or its value is no list of values.
+    """
+    text = _BEGIN.split(_END.split(response[-LONGEST:])[-1], maxsplit=1)[0]
+    found = [value for each in _objects(text) for key, value in each.items() if key.lower() in _KEYS]
+    if not found:
+        raise ParseError("no JSON object with the key 'answer'")
+    return [answer for answer in _flattened(found[-1]) if answer]
+
+
+def parse_verdict(answers: list[str] | None) -> str | None:
+    """Return "yes" or "no" if that is the only answer, else None.
+
+    >>> parse_verdict(["No."]), parse_verdict(["yes", "no"])
+    ('no', None)
+    """
+    verdicts = [answer.strip().rstrip(".!").lower() for answer in answers or ()]
+    return verdicts[0] if verdicts in (["yes"], ["no"]) else None
+
+
+def _objects(text: str) -> Iterator[dict[str, object]]:
+    """Yield the outermost JSON objects at the last openings of a text, in order."""
+    decoder, end = json.JSONDecoder(), 0
+    for start in [match.start() for match in _START.finditer(text)][-MOST_OBJECTS:]:
+        if start < end:
+            continue  # inside an object that was parsed already
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        yield value
+
+
+def _flattened(value: object) -> Iterator[str]:
+    match value:
+        case None:
+            return
+        case list():
+            for each in value:
+                yield from _flattened(each)
+        case bool():
+            yield "yes" if value else "no"
+        case str() | int() | float():
+            yield str(value).strip()
+        case _:
+            raise ParseError(f"the answer is a JSON {type(value).__name__}; expected a list of values")
+
 
 METRICS = {
     "answer_f1": "F1",

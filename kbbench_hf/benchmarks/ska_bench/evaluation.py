@@ -16,23 +16,21 @@ import pyarrow.compute as pc
 from kbbench_hf.benchmarks.base import ScoredConfig, Systems
 from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, ScoreTable, Section, ShownScore
 from kbbench_hf.benchmarks.published import read_published
-from kbbench_hf.benchmarks.ska_bench.configs import (
-    BUCKETS,
-    PAPER_BUDGETS,
-    STANDARD,
-    Config,
-    bucket,
-    configs,
-    configs_of,
-)
 from kbbench_hf.benchmarks.ska_bench.over_settings import AVERAGE, NOISE, ORDER, over_settings
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    BUCKETS,
     F1,
+    PAPER_BUDGETS,
+    STANDARD,
     TITLES,
+    Config,
     ScoreCells,
+    bucket,
     bucket_panels,
     combined_cell,
     config_rows,
+    configs,
+    configs_of,
     depth_panels,
     drop_empty_rows,
     hardness_configs,
@@ -45,8 +43,15 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     statistic_cell,
 )
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
-from kbbench_hf.benchmarks.ska_bench.triple_graph import TripleGraph
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, UnitPool, write_passage, write_row, write_triple
+from kbbench_hf.benchmarks.ska_bench.units import (
+    SUBSETS,
+    Instance,
+    TripleGraph,
+    UnitPool,
+    write_passage,
+    write_row,
+    write_triple,
+)
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.robustness import Column, population_std, std_interval
@@ -232,18 +237,9 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
         shares.append(_shares(subset, instances))
         if subset.startswith("kg") and count is not None:
             hops[TITLES[subset]] = _hops(instances, pool, count, folder, split)
-    headings = (
-        "question tokens",
-        "answers",
-        "structured",
-        "text",
-        "per structured",
-        "per text",
-        "structured ",
-        "text ",
-    )
-    over = ("", "", "units needed", "units needed", "tokens of one", "tokens of one", "other units", "other units")
-    columns = [*zip(over, headings, strict=True), ("", "instances")]
+    columns = [("", "question tokens"), ("", "answers"), ("units needed", "structured"), ("units needed", "text")]
+    columns += [("tokens of one", "per structured"), ("tokens of one", "per text")]
+    columns += [("other units", "structured "), ("other units", "text "), ("", "instances")]
     tables = [ScoreTable("table-1", "Instances of each subset (Table 1)", columns, about, "subset")]
     tables.append(_contexts(folder, split))
     if hops:

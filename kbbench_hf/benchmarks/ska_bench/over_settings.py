@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Systems
 from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, ScoreTable, Section, ShownScore
-from kbbench_hf.benchmarks.ska_bench.configs import PAPER_BUDGETS, configs, configs_of
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
     F1,
+    PAPER_BUDGETS,
     TITLES,
     ScoreCells,
     config_rows,
+    configs,
+    configs_of,
     drop_empty_rows,
     mean_cell,
     noise_panels,

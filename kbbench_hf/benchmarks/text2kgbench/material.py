@@ -1,14 +1,30 @@
-"""Loader of Text2KGBench's examples, with their ontologies, demonstrations and gold triples."""
+"""Loader of Text2KGBench's examples (ontologies, demonstrations, gold triples), and metrics beyond its paper.
+
+These are domain and range conformance, and hallucination with name variants.
+"""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.base import Example, Examples
-from kbbench_hf.benchmarks.text2kgbench.beyond import typed_by
 from kbbench_hf.files.datasets import DatasetFolder, Row
-from kbbench_hf.metrics.triples import Ontology, Triple, TypedOntology, name_key, triple_key, underscore_spaces
+from kbbench_hf.metrics.triples import (
+    Ontology,
+    Signature,
+    Triple,
+    TypedOntology,
+    entity_form,
+    name_key,
+    triple_key,
+    underscore_spaces,
+)
+from kbbench_hf.text.tokens import stem_text
 from kbbench_hf.text.words import remove_blanks, separate_units
 
 
@@ -159,3 +175,71 @@ def restores_unstated(row: Example) -> bool:
 def underscored_gold(row: Example, mode: str = "reference") -> list[Triple]:
     """Return the gold of a row with underscores for the spaces of relations, as answers have them."""
     return [(subject, underscore_spaces(relation), obj) for subject, relation, obj in gold_triples(row, mode)]
+
+
+BEYOND_PAPER = {
+    "domain_conformance": "DC",
+    "range_conformance": "RC",
+    "subject_hallucination_aliases": "SH aliases",
+    "object_hallucination_aliases": "OH aliases",
+}
+"""Result key -> label in tables."""
+
+
+def beyond_paper(
+    rows: Sequence[Row],
+    answers: Sequence[Sequence[Sequence[str]] | None],
+    typed: Mapping[str, TypedOntology],
+    ontologies: Mapping[str, Ontology],
+    is_named: Callable[[str, str], bool],
+) -> dict[str, NDArray[np.float64]]:
+    """Return the further columns: one value per sentence, NaN without answer or triples.
+
+    - `domain_conformance`, `range_conformance`: see `TypedOntology.conformance`.
+    - `subject_hallucination_aliases`, `object_hallucination_aliases`: the share of triples whose subject or object the
+      paper's rule calls hallucinated and that (sentence, name) `is_named` does not find in the sentence either.
+    """
+    values = np.full((len(rows), len(BEYOND_PAPER)), nan)
+    for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        if not answer:
+            continue
+        name, sentence = row["ontology_id"], row["sentence"]
+        context = stem_text(sentence + ontologies[name].joined_concepts)
+        invented = [
+            [entity_form(entity) not in context and not is_named(sentence, entity) for entity in (subject, obj)]
+            for subject, _, obj in answer
+        ]
+        triples = [(subject, relation, obj) for subject, relation, obj in answer]
+        values[position] = (*typed[name].conformance(triples), *np.mean(invented, axis=0))
+    return dict(zip(BEYOND_PAPER, values.T, strict=True))
+
+
+def typed_by(
+    rows: Sequence[Row], ontology_rows: Mapping[str, Row], *, overlapping: bool = False
+) -> dict[str, TypedOntology]:
+    """Return each ontology's relations with domain and range, and the entity types from the repaired gold of rows."""
+    gold: dict[str, list[Triple]] = {name: [] for name in ontology_rows}
+    for row in rows:
+        gold[row["ontology_id"]] += [(each["sub"], each["rel"], each["obj"]) for each in row["triples_repaired"]]
+    return {name: _typed(ontology, gold[name], overlapping) for name, ontology in ontology_rows.items()}
+
+
+def _typed(ontology: Row, gold: Sequence[Triple], overlapping: bool) -> TypedOntology:
+    above = {each["qid"]: set(each.get("subclass_of") or ()) for each in ontology["concepts"]}
+    return TypedOntology(
+        signatures=[Signature(each["label"], each["domain"], each["range"]) for each in ontology["relations"]],
+        gold=gold,
+        broader={concept: frozenset(_ancestors(concept, above)) for concept in above},
+        overlapping=overlapping,
+    )
+
+
+def _ancestors(concept: str, above: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(above.get(concept, ()))
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += above.get(each, ())
+    return found

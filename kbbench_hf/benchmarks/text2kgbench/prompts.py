@@ -83,11 +83,8 @@ def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarni
         f"Of {len(examples.rows):,} prompts, {sentences:,} contain the test sentence as a demonstration, and "
         f"{triples:,} a gold triple of it: a model can copy the answer."
     )
-    return [
-        ScoreWarning(
-            "demonstration_leaks", message, "Run with --demonstrations leak-free, the default.", max(sentences, triples)
-        )
-    ]
+    remedy = "Run with --demonstrations leak-free, the default."
+    return [ScoreWarning("demonstration_leaks", message, remedy, max(sentences, triples))]
 
 
 def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from kbbench_hf.benchmarks.annotated import HumanVote
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Example, Examples, TaskKey
-from kbbench_hf.benchmarks.genres.answers import PUBLISHED, RELEASE_NAMES, stored_by_text
+from kbbench_hf.benchmarks.genres.topic_corpora import PUBLISHED, RELEASE_NAMES, stored_by_text
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.building.genres.release import CONFIGS
 from kbbench_hf.errors import DataError

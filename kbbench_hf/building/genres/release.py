@@ -13,9 +13,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.base import TaskKey
-from kbbench_hf.benchmarks.genres.answers import ANSWERED, CLONE, PUBLISHED, RAW, read_release, stored_by_text
 from kbbench_hf.benchmarks.genres.statistics import repair_report
-from kbbench_hf.benchmarks.genres.topic_corpora import corpus_config, licensed_texts, released_corpus
+from kbbench_hf.benchmarks.genres.topic_corpora import (
+    ANSWERED,
+    CLONE,
+    PUBLISHED,
+    RAW,
+    corpus_config,
+    licensed_texts,
+    read_release,
+    released_corpus,
+    stored_by_text,
+)
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.datasets import Row, write_dataset

@@ -16,7 +16,7 @@ from scipy.stats import kstest, mannwhitneyu
 
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
 from kbbench_hf.benchmarks.reviews import ReviewItem
-from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
+from kbbench_hf.benchmarks.ska_bench.testbeds import STANDARD
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, UNKNOWN, Instance, UnitPool
 from kbbench_hf.building.ska_bench import audit_features as features

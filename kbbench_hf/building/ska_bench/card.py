@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.ska_bench.configs import BUCKETS, REVISIONS, STANDARD, bucket
+from kbbench_hf.benchmarks.ska_bench.testbeds import BUCKETS, REVISIONS, STANDARD, bucket
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.audit import distance_from_uniform
 from kbbench_hf.building.ska_bench.noise import looks_like_evidence

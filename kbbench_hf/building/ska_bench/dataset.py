@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.audits import refuse_unwaived, waived, write_into_card
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST, REVISIONS, built_configs, configs
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST, REVISIONS, built_configs, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, InstanceSet
 from kbbench_hf.building.ska_bench.audit import audit

@@ -10,7 +10,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
 from kbbench_hf.building.ska_bench.name_matching import mentions_name, normal_name
 from kbbench_hf.building.ska_bench.source_files import DataSource, join_tokens, read_json_lines

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, counts
 from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.graph_programs import SAYS

@@ -22,13 +22,14 @@ from itertools import chain, combinations, islice, product, zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer
-from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, TripleGraph
 from kbbench_hf.benchmarks.ska_bench.units import (
+    UNREACHED,
     Cells,
     Instance,
     Program,
+    TripleGraph,
     UnitPool,
     write_passage,
     write_row,

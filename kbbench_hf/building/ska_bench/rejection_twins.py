@@ -24,7 +24,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
 from kbbench_hf.building.ska_bench.cell_inference import cell_follows, facts_as_table, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
 from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, InstanceSet, UnitPool, counts
 from kbbench_hf.building.ska_bench import hybridqa_graph_questions, metaqa, table, table_text, tekgen
 from kbbench_hf.building.ska_bench.evidence import Evidence

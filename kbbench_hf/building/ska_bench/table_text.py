@@ -18,7 +18,7 @@ from itertools import combinations, islice, product
 from pathlib import Path
 from types import MappingProxyType
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool, counts
 from kbbench_hf.building.ska_bench.emptied_rows import empty_columns
 from kbbench_hf.building.ska_bench.hybridqa import (

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.configs import (
+from kbbench_hf.benchmarks.ska_bench.testbeds import (
     BUDGETS,
     HARDNESS,
     HARDNESS_BUDGETS,

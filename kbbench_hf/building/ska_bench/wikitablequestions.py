@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.configs import NEWEST
+from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
 from kbbench_hf.building.ska_bench import source_files
 from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name, normalize_cell

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 
-from kbbench_hf.benchmarks.stark.metapaths import METAPATHS
+from kbbench_hf.benchmarks.stark.benchmark import METAPATHS
 from kbbench_hf.building.stark.archives import Archive, read_archive
 from kbbench_hf.building.stark.questions import (
     HUMAN,

@@ -118,7 +118,7 @@ def _shortfall(made: "QuestionSet", name: str) -> str:
 
 
 def _knowledge_base(name: str) -> DatasetFolder:
-    from kbbench_hf.benchmarks.own_data import is_knowledge_base
+    from kbbench_hf.benchmarks import is_knowledge_base
 
     folder = built(name) or shipped_dataset(name)
     if folder is None:

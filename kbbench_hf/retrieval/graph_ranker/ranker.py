@@ -29,12 +29,11 @@ from kbbench_hf.knowledge_base.graph import spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import Edge, Path, Ranking, Retriever
-from kbbench_hf.retrieval.context import PART, RetrieverContext
+from kbbench_hf.retrieval.context import PART, RetrieverContext, render
 from kbbench_hf.retrieval.fusion import min_max
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, Texts
 from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery, QueryParser
 from kbbench_hf.retrieval.graph_ranker.propagation import NO_SCORES, Propagation, Rows, SparseScores, Vector, distinct
-from kbbench_hf.retrieval.node_texts import render
 from kbbench_hf.retrieval.top_k import best, pad, row_mask
 
 DEPTH = 1000

@@ -17,7 +17,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_rows, published_systems
-from kbbench_hf.benchmarks.genres.answers import ANSWERED, STRATEGY_NAMES
+from kbbench_hf.benchmarks.genres.topic_corpora import ANSWERED, STRATEGY_NAMES
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.results_table import results_table

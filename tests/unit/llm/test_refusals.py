@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.llm.error_messages import parse_error
 from kbbench_hf.llm.failures import Refusal, RefusalKind
-from kbbench_hf.llm.refusals import classify_refusal
+from kbbench_hf.llm.refusals import classify_refusal, parse_error
 
 
 def nested(message: str, **more: Any) -> bytes:

@@ -11,8 +11,8 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.genres import parsers as genres
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_verdict
-from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced
+from kbbench_hf.benchmarks.ska_bench.benchmark import parse_verdict
+from kbbench_hf.benchmarks.text2kgbench.benchmark import parse_balanced
 from kbbench_hf.judges.llm_judges import parse_fact_reply
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.parsing.triples import parse_triples

@@ -15,7 +15,7 @@ from kbbench_hf.cli import main
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.retrieval import ir_tools
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.retrieval.node_texts import Text, render
+from kbbench_hf.retrieval.context import Text, render
 
 WORDS = "amber basalt copper dolomite emerald flint garnet halite iolite jasper".split()
 MTEB = {"hit_at": "hit_rate_at", "recall_at": "recall_at", "ndcg_at": "ndcg_at", "mrr": "mrr_at", "map": "map_at"}

@@ -3,7 +3,7 @@ import pytest
 from kbbench_hf.benchmarks.stark.documents import DOCUMENTS
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.retrieval.node_texts import Forms, Text, render
+from kbbench_hf.retrieval.context import Forms, Text, render
 from tests.unit.benchmarks.stark.test_documents_prime import prime
 
 PRIME = Forms(DOCUMENTS, "prime")

@@ -20,8 +20,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.plans import Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.retrieval.context import RetrieverContext
-from kbbench_hf.retrieval.node_texts import render
+from kbbench_hf.retrieval.context import RetrieverContext, render
 from kbbench_hf.retrieval.plan_ranker import PlanRanker
 from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, retriever

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import TaskKey, benchmark
 from kbbench_hf.benchmarks.base import Examples
-from kbbench_hf.benchmarks.genres.answers import RELEASE_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
+from kbbench_hf.benchmarks.genres.topic_corpora import RELEASE_NAMES
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.building.genres import outputs
 from kbbench_hf.errors import DataError

@@ -11,11 +11,10 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote, judge_agreements, with_annotations
-from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
-from kbbench_hf.benchmarks.judge_agreement import read_agreement
+from kbbench_hf.benchmarks.judge_agreement import annotation_warnings, read_agreement
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.calibration import calibrate_judge, predict_from_surface, released_items

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.base import Prompt, of_text
-from kbbench_hf.benchmarks.text2kgbench.parsers import parse_json
+from kbbench_hf.benchmarks.text2kgbench.benchmark import parse_json
 from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError
 from kbbench_hf.llm.concurrency import TimeoutLimit
 from kbbench_hf.llm.endpoint import Endpoint

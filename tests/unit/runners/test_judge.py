@@ -11,10 +11,10 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import with_annotations
-from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
+from kbbench_hf.benchmarks.judge_agreement import annotation_warnings
 from kbbench_hf.errors import UsageError
 from kbbench_hf.judges.llm_judges import StoredFacts, StoredSplits
 from kbbench_hf.llm.endpoint import Endpoint

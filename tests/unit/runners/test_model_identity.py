@@ -9,8 +9,7 @@ import pytest
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.concurrency import run as run_to_the_end
-from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.llm.server_identity import server_facts
+from kbbench_hf.llm.endpoint import Endpoint, server_facts
 from kbbench_hf.runners.generate import Generation, generate
 from tests.servers.scripted import MODEL, Reply, ScriptedServer, answer_to
 

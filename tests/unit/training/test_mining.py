@@ -11,7 +11,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import mine_hard_negatives
 
-from kbbench_hf.training.negatives import best_wrong, rank_by_model
+from kbbench_hf.training.encoders import best_wrong, rank_by_model
 from kbbench_hf.training.questions import load_training_data
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world

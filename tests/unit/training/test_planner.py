@@ -18,7 +18,6 @@ from kbbench_hf.retrieval import plan_generator
 from kbbench_hf.retrieval.plan_generator import PlanGrammar, SlotFinder, SlottedQuery, encoder
 from kbbench_hf.runners import ranking
 from kbbench_hf.training import planner
-from kbbench_hf.training.controls import controls
 from kbbench_hf.training.planner import (
     PlanExample,
     augment_examples,
@@ -29,7 +28,7 @@ from kbbench_hf.training.planner import (
     parse_shape,
 )
 from kbbench_hf.training.questions import load_training_data
-from kbbench_hf.training.train import train
+from kbbench_hf.training.train import controls, train
 from tests.unit.training.worlds import build_world, weights
 
 N = 40

@@ -13,12 +13,22 @@ import torch
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.protocols import Ranking
-from kbbench_hf.retrieval.graph_network import HEADS, WIDTH, Batch, GraphNetwork, Messages, batch_of
-from kbbench_hf.retrieval.query_graphs import LINKED, OWN_RELATIONS, QueryGraph, QueryGraphs, choices
+from kbbench_hf.retrieval.qagnn import (
+    HEADS,
+    LINKED,
+    OWN_RELATIONS,
+    WIDTH,
+    Batch,
+    GraphNetwork,
+    Messages,
+    QueryGraph,
+    QueryGraphs,
+    batch_of,
+    choices,
+)
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import qagnn
-from kbbench_hf.training.controls import TRAINED, controls
-from kbbench_hf.training.train import train
+from kbbench_hf.training.train import TRAINED, controls, train
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world, weights
 

@@ -18,13 +18,18 @@ from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
 from kbbench_hf.retrieval.trained_folder import publication
 from kbbench_hf.runners.run import run
-from kbbench_hf.training import negatives
-from kbbench_hf.training.controls import TRAINED, controls
-from kbbench_hf.training.encoders import FILES, last_checkpoint, mask_answers, remove_incomplete
-from kbbench_hf.training.negatives import NegativeRefresh, TrainingPairs
+from kbbench_hf.training import questions as training_questions
+from kbbench_hf.training.encoders import (
+    FILES,
+    NegativeRefresh,
+    TrainingBar,
+    TrainingPairs,
+    last_checkpoint,
+    mask_answers,
+    remove_incomplete,
+)
 from kbbench_hf.training.questions import SplitQuestions, load_training_data
-from kbbench_hf.training.train import RETRIEVERS, train
-from kbbench_hf.training.training_log import TrainingBar
+from kbbench_hf.training.train import RETRIEVERS, TRAINED, controls, train
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world, weights
 
@@ -170,7 +175,7 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
         test = {row["query"] for row in csv.DictReader(rows) if row["split"] == "test"}
     assert test and not test & {*data.train.texts, *data.validation.texts}
     asked: list[str] = []
-    ranked = negatives.retriever
+    ranked = training_questions.retriever
 
     def watched(*arguments: Any) -> Any:
         found = ranked(*arguments)
@@ -178,7 +183,7 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
         monkeypatch.setattr(type(found), "search", lambda self, q, k: (asked.extend(q), search(q, k))[1])
         return found
 
-    monkeypatch.setattr(negatives, "retriever", watched)
+    monkeypatch.setattr(training_questions, "retriever", watched)
     taught(there, tmp_path / "m", epochs=1, evaluations=1)
     assert asked == list(data.train.texts)
 

@@ -11,16 +11,14 @@ where the relations of a product took none.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.rendering import (
+from kbbench_hf.knowledge_base.documents import (
     Layout,
-    NeighborLists,
     Node,
     PiecePool,
     Rendering,
     Sample,
     compact_text,
     edges_of,
-    sample_edges,
 )
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -87,7 +85,7 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, samp
         np.repeat(is_product, n_relations)[segments] & ((segments % n_relations != brand) | (numbers == 0))
     )
     if sample.n > 0:
-        edges = _fewer(edges, rows, n_relations, sample)
+        edges = edges.sampled(np.repeat(rows, n_relations), sample)
     segments = edges.segments()
     numbers = np.arange(len(segments)) - edges.offsets[segments]
     names = pool.named(kb.nodes["name"].chunk(0), edges.rows, "", "\n")
@@ -99,12 +97,6 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, samp
     layout = Layout(np.column_stack([labels, names]).ravel(), 2 * edges.offsets)
     layout = layout.begin(heads + first * n_relations + related % n_relations, related)
     return layout.merged(np.arange(len(rows) + 1) * n_relations)
-
-
-def _fewer(edges: NeighborLists, rows: NDArray[np.int64], n_relations: int, sample: Sample) -> NeighborLists:
-    segments = edges.segments()
-    kept = sample_edges(segments, rows[segments // n_relations], edges.rows, sample.n, sample.seed)
-    return NeighborLists(np.searchsorted(segments[kept], np.arange(len(edges.offsets))), edges.rows[kept])
 
 
 def _compact(document: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.rendering import (
+from kbbench_hf.knowledge_base.documents import (
     Layout,
     NeighborLists,
     Node,

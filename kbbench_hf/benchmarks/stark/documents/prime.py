@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents.rendering import (
+from kbbench_hf.knowledge_base.documents import (
     Layout,
     NeighborLists,
     Node,
@@ -21,7 +21,6 @@ from kbbench_hf.knowledge_base.documents.rendering import (
     Sample,
     compact_text,
     edges_of,
-    sample_edges,
 )
 from kbbench_hf.knowledge_base.graph import Graph, spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -94,9 +93,7 @@ def _relations(
     n_relations, n_types = len(graph.relations), len(graph.node_types)
     neighbors, offsets, of_group, types = _groups(edges_of(graph.out, rows, np.arange(n_relations)), graph.type_ids)
     if sample.n > 0:
-        groups = np.repeat(np.arange(len(of_group)), np.diff(offsets))
-        kept = sample_edges(groups, rows[of_group // n_relations][groups], neighbors, sample.n, sample.seed)
-        neighbors, offsets = neighbors[kept], np.searchsorted(groups[kept], np.arange(len(offsets)))
+        offsets, neighbors = NeighborLists(offsets, neighbors).sampled(rows[of_group // n_relations], sample)
     names, lasts = kb.nodes["name"].chunk(0), offsets[1:] - 1
     pieces = pool.named(names, neighbors, "", ", ")
     pieces[lasts] = pool.named(names, neighbors[lasts], "", "),")

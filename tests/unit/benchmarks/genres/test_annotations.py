@@ -10,17 +10,11 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import with_annotations
-from kbbench_hf.benchmarks.annotation_warnings import annotation_warnings, self_judged_warnings
-from kbbench_hf.benchmarks.annotations import (
-    Annotations,
-    read_annotation,
-    triple_key,
-    triples_digest,
-    write_annotation,
-)
+from kbbench_hf.benchmarks.annotations import Annotations, read_annotation, triple_key, triples_digest, write_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.genres.warnings import warnings as warn
+from kbbench_hf.benchmarks.judge_agreement import annotation_warnings, self_judged_warnings
 from kbbench_hf.errors import UsageError
 from tests.unit.conftest import Disk
 

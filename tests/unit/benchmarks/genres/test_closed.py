@@ -10,8 +10,8 @@ import pytest
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, CorpusContext, gold_triples, load, score
-from kbbench_hf.benchmarks.genres.closed import best_constant, is_closed, offered_pairs, strangers
-from kbbench_hf.benchmarks.genres.prompts import relations
+from kbbench_hf.benchmarks.genres.prompts import offered_pairs, relations, strangers
+from kbbench_hf.benchmarks.genres.warnings import best_constant, is_closed
 from kbbench_hf.benchmarks.genres.warnings import warnings as warn
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.building.genres.release import build_genres_corpora

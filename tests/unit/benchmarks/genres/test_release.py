@@ -9,9 +9,9 @@ import pytest
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.baselines import published_rows
 from kbbench_hf.benchmarks.genres import topic_corpora
-from kbbench_hf.benchmarks.genres.answers import STRATEGY_NAMES
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, load
 from kbbench_hf.benchmarks.genres.statistics import statistics
+from kbbench_hf.benchmarks.genres.topic_corpora import STRATEGY_NAMES
 from kbbench_hf.building.genres import release as genres
 from kbbench_hf.building.genres.release import build_genres_corpora, text_id
 from kbbench_hf.errors import DataError, UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import kbbench_hf.benchmarks
-from kbbench_hf.benchmarks.ska_bench.configs import STANDARD
+from kbbench_hf.benchmarks.ska_bench.testbeds import STANDARD
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
 from kbbench_hf.metrics.robustness import population_std
 

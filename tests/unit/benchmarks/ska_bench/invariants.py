@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from kbbench_hf.benchmarks.ska_bench.configs import STANDARD, Config, configs
+from kbbench_hf.benchmarks.ska_bench.testbeds import STANDARD, Config, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.evidence import Evidence

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.configs import configs
+from kbbench_hf.benchmarks.ska_bench.testbeds import configs
 from kbbench_hf.metrics.robustness import curve
 from tests.unit.benchmarks.ska_bench.identities import INSTANCES, Figure, broken_identities, read
 

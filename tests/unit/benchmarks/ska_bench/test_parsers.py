@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.parsers import parse_answers, parse_verdict
+from kbbench_hf.benchmarks.ska_bench.benchmark import parse_answers, parse_verdict
 from kbbench_hf.parsing.parsed_reply import ParseError
 
 

@@ -10,8 +10,8 @@ from kbbench_hf.benchmarks.stark.documents.prime import RENDERING
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.documents import compact_text, render
-from kbbench_hf.retrieval.node_texts import Forms
-from kbbench_hf.retrieval.node_texts import render as render_named
+from kbbench_hf.retrieval.context import Forms
+from kbbench_hf.retrieval.context import render as render_named
 from tests.unit.knowledge_base.slow_stark import SlowSTaRK, on_one_line
 
 TYPES = [

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kbbench_hf.benchmarks.stark.metapaths import METAPATHS, metapath
-from kbbench_hf.errors import UsageError
+from kbbench_hf.benchmarks.stark.benchmark import METAPATHS
 from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.plans import Plan, execute
 
 NAMES = [(base, name) for base, templates in METAPATHS.items() for name in templates]
@@ -83,7 +83,7 @@ def holds(
 
 @pytest.mark.parametrize(("base", "name"), NAMES)
 def test_each_template_answers_as_its_text_says(bases: dict[str, KnowledgeBase], base: str, name: str) -> None:
-    kb, template = bases[base], metapath(base, name)
+    kb, template = bases[base], Metapath.parse(METAPATHS[base][name])
     nodes = kb.ids()
     edges = {
         (nodes[h], kb.graph.relations[r], nodes[t])
@@ -135,7 +135,7 @@ def test_two_hops_on_the_real_slice_are_those_of_a_join_of_its_lines(shared: Pat
         "drugs_with_common_carrier", "drugs_targeting_genes_of_function", "processes_sharing_genes",
         "components_of_targets_of", "drugs_carried_by_genes_of_component",
     ):  # fmt: skip
-        template = metapath("prime", name)
+        template = Metapath.parse(METAPATHS["prime"][name])
         (walk,) = template.walks
         first, second = walk.hops
         for topic in kb.of_type(walk.start_type)[::10].tolist():
@@ -146,10 +146,3 @@ def test_two_hops_on_the_real_slice_are_those_of_a_join_of_its_lines(shared: Pat
             assert sorted(kb.ids(template.answers(kb.graph, topic))) == expected
             asked += bool(expected)
     assert asked > 100
-
-
-def test_unknown_names_are_answered_with_the_closest() -> None:
-    with pytest.raises(UsageError, match="Did you mean 'papers_by_author'"):
-        metapath("mag", "papers_by_autor")
-    with pytest.raises(UsageError, match="Unknown knowledge base 'primes'"):
-        metapath("primes", "x")

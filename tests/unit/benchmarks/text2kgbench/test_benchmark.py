@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks.base import Examples, Scores
+from kbbench_hf.benchmarks.text2kgbench.analysis import warnings
 from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     DBPEDIA_WEBNLG,
     METRICS,
@@ -21,9 +22,7 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     score,
     summarise,
 )
-from kbbench_hf.benchmarks.text2kgbench.beyond import BEYOND_PAPER
-from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations, Material, gold_triples
-from kbbench_hf.benchmarks.text2kgbench.warnings import warnings
+from kbbench_hf.benchmarks.text2kgbench.material import BEYOND_PAPER, Demonstrations, Material, gold_triples
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
 from kbbench_hf.scoring.eval_task import load_examples

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kbbench_hf.benchmarks.text2kgbench.parsers import (
+from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     HISTORICAL_PARSERS,
     parse_balanced,
     parse_id,

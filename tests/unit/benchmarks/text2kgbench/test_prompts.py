@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
+from kbbench_hf.benchmarks.text2kgbench.benchmark import parse_balanced, parse_json
 from kbbench_hf.benchmarks.text2kgbench.material import Demonstrations
-from kbbench_hf.benchmarks.text2kgbench.parsers import parse_balanced, parse_json
 from kbbench_hf.benchmarks.text2kgbench.prompts import (
     as_written,
     choose,

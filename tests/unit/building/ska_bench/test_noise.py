@@ -17,8 +17,16 @@ from kbbench_hf.benchmarks.ska_bench.token_counts import (
     vocabulary,
     vocabulary_file,
 )
-from kbbench_hf.benchmarks.ska_bench.triple_graph import UNREACHED, TripleGraph
-from kbbench_hf.benchmarks.ska_bench.units import Instance, Origin, UnitPool, clean, write_passage, write_row
+from kbbench_hf.benchmarks.ska_bench.units import (
+    UNREACHED,
+    Instance,
+    Origin,
+    TripleGraph,
+    UnitPool,
+    clean,
+    write_passage,
+    write_row,
+)
 from kbbench_hf.building.ska_bench.name_matching import mentions
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
 from kbbench_hf.building.ska_bench.unit_orders import measure, merge, shuffle

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.benchmarks.ska_bench.configs import bucket, configs
+from kbbench_hf.benchmarks.ska_bench.testbeds import bucket, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, Origin, UnitPool
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows, empty_columns

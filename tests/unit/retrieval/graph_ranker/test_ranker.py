@@ -13,12 +13,11 @@ from kbbench_hf.protocols import Edge, Ranking, Retriever
 from kbbench_hf.protocols import Path as Path_
 from kbbench_hf.retrieval import bm25, context
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.retrieval.context import RetrieverContext
+from kbbench_hf.retrieval.context import RetrieverContext, render
 from kbbench_hf.retrieval.graph_ranker import entity_linking
 from kbbench_hf.retrieval.graph_ranker import ranker as ranker_module
 from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
-from kbbench_hf.retrieval.node_texts import render
 from kbbench_hf.retrieval.retrievers import CandidateRetriever, retriever
 from tests.unit.retrieval.small_kb import EDGES, NODES, small_kb
 
