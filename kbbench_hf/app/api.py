@@ -4,7 +4,6 @@ They are read only and need no login; what a browser may not see is not here eit
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -16,13 +15,14 @@ from starlette.routing import Route
 
 from kbbench_hf.app.board_table import chosen_columns
 from kbbench_hf.app.boards import Boards, task_label
-from kbbench_hf.app.examples import why_no_answers
 from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, render_html
+from kbbench_hf.app.row_page import why_no_answers
 from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row as PlainRow
 from kbbench_hf.leaderboard.table import Row
 from kbbench_hf.leaderboard.view import csv_text, latex_text, requested_columns
+from kbbench_hf.scoring.result import finite
 
 FORMATS = ("json", "csv", "tex")
 
@@ -141,20 +141,14 @@ def _row(row: Row) -> PlainRow:
     """Return a row as JSON has it: full precision, null where nothing is known."""
     left_out = ("slices", "warnings", "flags", "above", "gap_digits")
     values = {key: value for key, value in asdict(row).items() if key not in left_out}
-    values["figures"] = {metric: _score_to_json(each) for metric, each in values["figures"].items()}
+    values["figures"] = {
+        metric: {"value": finite(each.value), "ci95": [finite(each.low), finite(each.high)]}
+        for metric, each in row.figures.items()
+    }
     values["warnings"] = [{"code": each.code, "text": str(each)} for each in row.warnings]
     values["flags"] = [each._asdict() for each in row.flags]
     values["p_value"] = row.above.p_value if row.above else None
     return values
-
-
-def _score_to_json(score: Mapping[str, float]) -> PlainRow:
-    ends = [score["low"], score["high"]]
-    return {"value": _finite(score["value"]), "ci95": [_finite(each) for each in ends]}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _json(values: object) -> Response:

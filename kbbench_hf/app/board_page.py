@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.app.board_table import board_problem, more_html, n_systems, plot_html, row_address, table_html
 from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label, task_label
-from kbbench_hf.app.drawings import ChartBar, axis_of
-from kbbench_hf.app.html import ON_CLICK, Listener, markup, render_html
+from kbbench_hf.app.html import ON_CLICK, Listener, axis_of, markup, render_html
 from kbbench_hf.benchmarks import TaskKey, as_task_key, benchmark
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.table import BoardScore, Row
+from kbbench_hf.leaderboard.table import Row
 from kbbench_hf.leaderboard.view import ALL, MAX_SEARCH, ORIGINS, View, p_text, sizes, types
 from kbbench_hf.metrics.significance import ALPHA
 
@@ -19,28 +18,6 @@ if TYPE_CHECKING:
 
 
 N_LEADERS = 3
-
-
-class Leader(NamedTuple):
-    """One of the best systems of a line."""
-
-    name: str
-    href: str
-    figure: BoardScore
-    bar: ChartBar | None
-    badge: str
-
-
-class BenchmarkLine(NamedTuple):
-    """One benchmark."""
-
-    title: str
-    href: str
-    facts: str
-    label: str
-    axis: str
-    leaders: list[Leader]
-    significant: str
 
 
 def overview_html(boards: Boards) -> str:
@@ -52,36 +29,32 @@ def overview_html(boards: Boards) -> str:
     return render_html("overview", families=families)
 
 
-def line_of(boards: Boards, places: list[TaskKey]) -> BenchmarkLine:
-    """Return the line of a benchmark's places: of the one with most stored rows, else of the first."""
+def line_of(boards: Boards, places: list[TaskKey]) -> dict[str, Any]:
+    """Return the line of a benchmark's places for the template: of the one with most stored rows, else of the first."""
     by_place = {task_key: boards.board(task_key) for task_key in places}
     task_key = max(places, key=lambda each: sum(row.badge != "published" for row in by_place[each].rows))
-    here = _systems(by_place[task_key])
-    leaders = here.rows[:N_LEADERS]
-    axis = axis_of(row.figures[here.headline] for row in leaders if here.headline in row.figures)
+    board = by_place[task_key]
+    gold = board.benchmark.showing.gold  # the gold itself is no system
+    here = replace(board, rows=[row for row in board.rows if row.badge != "published" or row.system != gold])
+    leaders = [(row, score) for row in here.rows[:N_LEADERS] if (score := row.figures.get(here.headline))]
+    axis = axis_of(score for _, score in leaders)
     others = len(places) - 1
     more = f" · {others} other {'split or subset' if others == 1 else 'splits or subsets'}" if others else ""
     stored = sum(row.badge != "published" for row in here.rows)
     scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
-    return BenchmarkLine(
-        task_label(task_key),
-        f"?place={task_key}",
-        f"{n_systems(len(here.rows))}{scored}{more}",
-        f"{here.label} {'↓' if here.lower_is_better else '↑'}" if leaders else "",
-        axis.ends if axis else "",
-        [
-            Leader(row.system, row_address(task_key, row), score, axis.bar(score) if axis else None, row.badge)
-            for row in leaders
-            if (score := row.figures.get(here.headline))
+    return {
+        "title": task_label(task_key),
+        "href": f"?place={task_key}",
+        "facts": f"{n_systems(len(here.rows))}{scored}{more}",
+        "label": f"{here.label} {'↓' if here.lower_is_better else '↑'}" if here.rows else "",
+        "axis": axis.ends if axis else "",
+        "leaders": [
+            {"name": row.system, "href": row_address(task_key, row), "figure": score, "badge": row.badge}
+            | {"bar": axis.bar(score) if axis else None}
+            for row, score in leaders
         ],
-        significant(here),
-    )
-
-
-def _systems(board: Board) -> Board:
-    """Return a board without the row of the gold itself."""
-    gold = board.benchmark.showing.gold
-    return replace(board, rows=[row for row in board.rows if row.badge != "published" or row.system != gold])
+        "significant": significant(here),
+    }
 
 
 def significant(board: Board) -> str:
@@ -108,10 +81,8 @@ def significant(board: Board) -> str:
 
 def _by(board: Board, first: Row, stored: list[Row]) -> str:
     """Return the test of the first two, if it was made."""
-    second = board.differences([first, stored[1]])[1]
-    return (
-        f" ({p_text(second.above.p_value)} against the next)" if second.above and second.above.p_value < ALPHA else ""
-    )
+    test = board.differences([first, stored[1]])[1].above
+    return f" ({p_text(test.p_value)} against the next)" if test and test.p_value < ALPHA else ""
 
 
 def _by_benchmark(places: list[TaskKey]) -> list[list[TaskKey]]:

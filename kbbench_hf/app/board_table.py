@@ -8,8 +8,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from kbbench_hf.app.boards import Board, Boards, task_keys_apart
-from kbbench_hf.app.drawings import Dot, pareto_front, scatter
-from kbbench_hf.app.html import Panel, multiples, render_html, table
+from kbbench_hf.app.html import Dot, Panel, multiples, pareto_front, render_html, scatter, table
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -37,9 +36,10 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
     start = (number - 1) * PAGE
     above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
     visible = board.differences([*above, *visible])[len(above) :]
+    bar = board.axis.bar if board.axis else lambda score: None
     lines = [
         [
-            (head["css"], *cell, _bar(board, row) if column.metric == board.headline else None)
+            (head["css"], *cell, bar(row.score(column.metric)) if column.metric == board.headline else None)
             for head, column, cell in zip(headings, columns_shown, line, strict=True)
         ]
         for row, line in zip(visible, cells(visible, columns_shown), strict=True)
@@ -89,7 +89,7 @@ def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     scores: dict[tuple[str, str], dict[TaskKey, Row]] = {}
     for each in alike:
         for row in boards.board(each).rows:
-            if math.isfinite(row.figures.get(board.headline, BoardScore(math.nan)).value):
+            if math.isfinite(row.score(board.headline).value):
                 scores.setdefault((row.system, row.badge), {}).setdefault(each, row)
     if len(alike) < 2 or not any(len(rows) > 1 for rows in scores.values()):
         return ""
@@ -199,11 +199,6 @@ def _slices(boards: Boards, board: Board, task_key: TaskKey, names: Sequence[str
 
 def _best_stored(board: Board) -> list[Row]:
     return [row for row in board.rows if row.badge != "published"][:N_SYSTEMS]
-
-
-def _bar(board: Board, row: Row) -> object:
-    score = row.figures.get(board.headline)
-    return board.axis.bar(score) if board.axis and score else None
 
 
 def _heading(column: BoardColumn, sort: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from kbbench_hf.app.drawings import Axis, axis_of
+from kbbench_hf.app.html import Axis, axis_of
 from kbbench_hf.benchmarks import TaskKey, as_task_key, at_hand, benchmark, importable_names
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_systems
@@ -74,14 +74,14 @@ class Board:
     @cached_property
     def axis(self) -> Axis | None:
         """The axis on which the headline figures of all rows are drawn."""
-        return axis_of(row.figures[self.headline] for row in self.rows if self.headline in row.figures)
+        return axis_of(row.score(self.headline) for row in self.rows)
 
     @cached_property
     def axis_words(self) -> str:
         """A sentence on the bars next to the headline scores and their axis; empty without scores."""
         if self.axis is None:
             return ""
-        intervals = any(row.figures[self.headline].interval() for row in self.rows if self.headline in row.figures)
+        intervals = any(row.score(self.headline).interval() for row in self.rows)
         with_intervals = " with 95 % confidence intervals" if intervals else ""
         return f"Bars: {self.label}{with_intervals}, axis {self.axis.ends}."
 
@@ -164,8 +164,7 @@ class Boards:
             found = (each for each in self.places() if any(row.id == row_id for row in published_systems(each)))
             return next(found, None)
         with suppress(UsageError):
-            record = self.index.store.record(row_id)
-            task_key = TaskKey(record.benchmark, record.config, record.split, record.mode)
+            task_key = self.index.store.record(row_id).task_key
             return task_key if self.row(task_key, row_id) else None
         return None
 

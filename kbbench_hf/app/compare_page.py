@@ -7,16 +7,15 @@ from itertools import combinations
 import numpy as np
 
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.drawings import ChartBar, around_zero
-from kbbench_hf.app.examples import examples_of, why_no_answers
-from kbbench_hf.app.html import Panel, multiples, render_html, table
-from kbbench_hf.app.row_page import examples_html, test_words
+from kbbench_hf.app.html import ChartBar, Panel, around_zero, multiples, render_html, table
+from kbbench_hf.app.row_page import examples_html, examples_of, test_words, why_no_answers
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import ALPHA, PairedTest, minimum_detectable_effect, paired_test
+from kbbench_hf.reports.tables import directed_label
 from kbbench_hf.scoring.comparison import ShownTest, adjusted_tests
 
 MOST = 5
@@ -50,12 +49,13 @@ def compare_html(boards: Boards, task_key: TaskKey, ids: Sequence[str]) -> str:
 def score_table(board: Board, rows: Sequence[Row]) -> str:
     """Return the scores of all rows with their intervals, and the headline metric as bars."""
     lines = [
-        [_label(board, metric), *(_with_ends(row.figures.get(metric)) for row in rows)]
+        [directed_label(board.benchmark, metric)]
+        + [f"{(score := row.score(metric)).text()} {score.interval()}".strip() for row in rows]
         for metric in board.benchmark.metrics
         if any(metric in row.figures for row in rows)
     ]
     drawn = {row.system: (row.figures[board.headline], "") for row in rows if board.headline in row.figures}
-    return multiples([Panel(_label(board, board.headline), drawn)], board.label) + table(
+    return multiples([Panel(directed_label(board.benchmark, board.headline), drawn)], board.label) + table(
         ["metric", *(row.system for row in rows)], lines, "Scores"
     )
 
@@ -77,20 +77,10 @@ def test_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
         f"Minimum detectable difference between the first two on {len(values[rows[0].id]):,} examples (80 % power): "
         f"{smallest:.4f}."
     )
-    headings = [
-        "systems",
-        f"difference in {board.label}",
-        "95 % interval",
-        "p (Holm)" if len(pairs) > 1 else "p",
-        "wins / ties / losses",
-    ]
-    return table(
-        headings,
-        lines,
-        "Paired tests on the same examples",
-        note=note if np.isfinite(smallest) else "",
-        bars=_bars(tests),
-    )
+    p = "p (Holm)" if len(pairs) > 1 else "p"
+    headings = ["systems", f"difference in {board.label}", "95 % interval", p, "wins / ties / losses"]
+    note = note if np.isfinite(smallest) else ""
+    return table(headings, lines, "Paired tests on the same examples", note=note, bars=_bars(tests))
 
 
 def difference_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
@@ -103,11 +93,12 @@ def difference_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
     for family in (headline, [each for each in metrics if each not in headline]):
         shown |= adjusted_tests(lambda metric, level: _paired(store, board, metric, a, b, level), family)
     tests = {metric: shown[metric].test for metric in metrics}
+    of = board.benchmark
     lines = [
-        [_label(board, metric), f"{test.difference:+z.4f}", _signed(test.ci95), test_words(shown[metric].p)]
+        [directed_label(of, metric), f"{test.difference:+z.4f}", _signed(test.ci95), test_words(shown[metric].p)]
         for metric, test in tests.items()
     ]
-    unbounded = board.benchmark.scoring.unbounded
+    unbounded = of.scoring.unbounded
     bars = _bars([test._replace(difference=math.nan) if m in unbounded else test for m, test in tests.items()])
     caption = f"Differences, {a.system} - {b.system}"
     note = (
@@ -137,10 +128,9 @@ def slice_differences(store: Store, board: Board, rows: Sequence[Row]) -> str:
         for other in others:
             differences = values[first.id] - values[other.id]
             parts = {str(key): differences[keys == key] for key in np.unique(keys)}
+            gaps = {key: estimate(part, bounded=False) for key, part in parts.items() if np.isfinite(part).any()}
             drawn = {
-                f"{key} (n = {np.isfinite(part).sum():,})": (_mean_difference(part), "")
-                for key, part in parts.items()
-                if np.isfinite(part).any()
+                f"{key} (n = {gap.n_scored:,})": (BoardScore(gap.value, *gap.ci95), "") for key, gap in gaps.items()
             }
             against = f": {first.system} - {other.system}" if len(others) > 1 else ""
             panels.append(Panel(f"{name.replace('_', ' ')}{against}", drawn))
@@ -166,14 +156,11 @@ def disagreement_examples(boards: Boards, board: Board, task_key: TaskKey, rows:
 def disagreements(store: Store, board: Board, rows: Sequence[Row], n: int) -> dict[Id, Mapping[str, str]]:
     """Return the examples on which the rows differ most: id -> system -> score, the widest difference first."""
     columns = [store.values(row.id, board.headline).tolist() for row in rows]
-    spread = sorted(
-        ((max(values) - min(values), position) for position, values in enumerate(zip(*columns, strict=True))),
-        reverse=True,
-    )
+    widths = [(max(values) - min(values), position) for position, values in enumerate(zip(*columns, strict=True))]
     ids = store.ids(rows[0].id)
     return {
         ids[position]: {row.system: f"{column[position]:.4f}" for row, column in zip(rows, columns, strict=True)}
-        for width, position in spread[:n]
+        for width, position in sorted(widths, reverse=True)[:n]
         if width > 0
     }
 
@@ -194,18 +181,5 @@ def _bars(tests: Sequence[PairedTest]) -> list[ChartBar | None]:
     return [axis.bar(each) if axis else None for each in scores]
 
 
-def _mean_difference(differences: np.ndarray) -> BoardScore:
-    gap = estimate(differences, bounded=False)
-    return BoardScore(gap.value, *gap.ci95)
-
-
-def _label(board: Board, metric: str) -> str:
-    return f"{board.benchmark.metrics[metric]} {'↓' if metric in board.benchmark.scoring.lower_is_better else '↑'}"
-
-
 def _signed(ends: tuple[float, float]) -> str:
     return f"{ends[0]:+z.4f} to {ends[1]:+z.4f}" if math.isfinite(ends[1] - ends[0]) else ""
-
-
-def _with_ends(score: BoardScore | None) -> str:
-    return f"{score.text()} {score.interval()}".strip() if score else ""

@@ -97,7 +97,7 @@ def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
         return f"{row.system} on {where}", f"{board.label} {score.text()}{interval}." if score else LEAD
     if tab != "row" and board.rows:
         first = board.rows[0]
-        best = first.figures[board.headline].text() if board.headline in first.figures else ""
+        best = first.score(board.headline).text()
         systems = n_systems(len(board.rows))
         return f"{where} · {TITLE}", f"{systems}, ranked by {board.label}; first: {first.system} {best}".strip() + "."
     return NO_PREVIEW

@@ -1,7 +1,10 @@
-"""The leaderboard as a Gradio app: Leaderboard, System, Compare, Submit, About; and the addresses of /api."""
+"""The leaderboard as a Gradio app: Leaderboard, System, Compare, Submit, About; the addresses of /api; its Space."""
 
+import logging
 import os
+import signal
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +16,8 @@ from kbbench_hf.app.boards import Boards
 from kbbench_hf.app.compare_page import MOST, compare_html
 from kbbench_hf.app.first_page import LABELS, FirstPage, requested_tab
 from kbbench_hf.app.html import LEAD, ON_CLICK, TITLE, Listener, markup, query_parameters, render_html
-from kbbench_hf.app.login import Login
 from kbbench_hf.app.row_page import row_html
-from kbbench_hf.app.submit_page import submit_tab
+from kbbench_hf.app.submit_page import Login, submit_tab
 from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.errors import KBBenchError, missing_extra
 from kbbench_hf.hub.download import Listing
@@ -35,6 +37,14 @@ N_CHOICES = 500
 NOTHING = "Open a dataset on the Leaderboard tab and tick two to four systems there."
 FIRST_PAGE_S = 120.0
 """After so many seconds without a page the address is printed, and with it that there is none yet."""
+FIRST_LOOK_S = 12.0
+"""Until so many seconds after the start the pages wait for the rows on the Hub; Gradio is imported meanwhile. The rows
+of a slower Hub follow later: without this limit a Hub that does not answer keeps the first page beyond 30 s."""
+LAST_LOOK_S = 5.0
+SECONDS_BETWEEN_LOOKS = 60.0
+"""So often the Hub is asked whether another Space sent something, and asked again after it did not answer."""
+SECONDS_BETWEEN_FLUSHES = 5.0
+LOG = logging.getLogger("kbbench")
 LAUNCH: Listener = {
     "max_file_size": "50mb",
     "allowed_paths": [],
@@ -182,3 +192,49 @@ def _place(text: str) -> TaskKey | None:
         return as_task_key(text)
     except KBBenchError:
         return None
+
+
+def main() -> None:
+    """Serve the board; keep its store and the dataset `KBBENCH_RESULTS` alike, whether or not the Hub answers."""
+    store = Store(Path(os.environ.get("KBBENCH_STORE", "store")))
+    results, outbox = os.environ.get("KBBENCH_RESULTS"), None
+    until, looked = time.monotonic() + FIRST_LOOK_S, threading.Event()
+    if results:
+        outbox = Outbox.of_hub(store, results)
+        threading.Thread(target=keep_alike, args=(outbox, looked), daemon=True).start()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the launch below returns
+    else:
+        looked.set()
+        LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
+    serve(store, outbox, Listing(), lambda: looked.wait(max(0.0, until - time.monotonic())))
+    if outbox and outbox.pending():
+        last = threading.Thread(target=_tried, args=(outbox, outbox.flush), daemon=True)
+        last.start()
+        last.join(LAST_LOOK_S)
+
+
+def keep_alike(outbox: Outbox, looked: threading.Event) -> None:
+    """Copy what is new to the Hub at once and from it once a minute, for ever; a Hub that is down is tried again.
+
+    Several Spaces may share one dataset: each writes a history of its own, and takes in those of the others. `looked`
+    is set when the Hub was looked at for the first time, with or without success.
+    """
+    while True:
+        answers = _tried(outbox, outbox.catch_up)
+        looked.set()
+        answers = _tried(outbox, outbox.flush) and answers
+        left, until = outbox.pending(), time.monotonic() + SECONDS_BETWEEN_LOOKS
+        while time.monotonic() < until and not (answers and outbox.pending() != left):
+            time.sleep(SECONDS_BETWEEN_FLUSHES)
+
+
+def _tried(outbox: Outbox, work: Callable[[], object]) -> bool:
+    """Do something with the Hub; False where it does not let it, which is said."""
+    try:
+        work()
+    except Exception as error:  # nothing is lost: what was not sent stays here, and pending
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        n = len(outbox.backlog())
+        LOG.warning("%s is not as the store here yet; %d submissions wait: %s", outbox.repository.name, n, words)
+        return False
+    return True

@@ -144,14 +144,11 @@ def explained(name: str, scores: Row, predictions: str, references: str, mode: s
 
 def _table(name: str, scores: Row, metrics: Sequence[str], caption: str = "") -> str:
     says = page_of(name).says
-    rows = [
-        (
-            f"{metric}: {says.get(metric, '')}",
-            _score_text(scores[metric]),
-            _interval(scores[f"{metric}_ci95_low"], scores[f"{metric}_ci95_high"]),
-        )
-        for metric in metrics
-    ]
+    rows = []
+    for metric in metrics:
+        low, high = (scores[f"{metric}_ci95_{end}"] for end in ("low", "high"))
+        interval = "" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
+        rows.append((f"{metric}: {says.get(metric, '')}", _score_text(scores[metric]), interval))
     return table(["metric", "value", "95 % interval"], rows, caption, wrapped=(0,))
 
 
@@ -198,10 +195,6 @@ def _lines(entries: Sequence[Any]) -> str:
 
 def _score_text(value: float) -> str:
     return "not scored" if math.isnan(value) else f"{value:.4f}"
-
-
-def _interval(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
 
 
 def _short(entry: object) -> str:

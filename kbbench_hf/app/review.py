@@ -52,19 +52,9 @@ class ReviewServer(ThreadingHTTPServer):
 
     def shown(self) -> list[dict[str, Any]]:
         """Return what the page shows, in order, with what this reviewer has said before."""
-        return [
-            {
-                "id": item.id,
-                "question": item.question,
-                "gold": item.gold,
-                "header": item.header,
-                "needed": item.needed,
-                "noise": item.noise,
-                "facts": item.facts,
-                "answers": said.answers if (said := self.judgements.of(item)) else None,
-            }
-            for item in self.items.values()
-        ]
+        said = {item: self.judgements.of(each) for item, each in self.items.items()}
+        answers = {item: judged.answers if judged else None for item, judged in said.items()}
+        return [{**vars(each), "answers": answers[item]} for item, each in self.items.items()]
 
 
 class _Handler(BaseHTTPRequestHandler):

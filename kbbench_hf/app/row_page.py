@@ -2,22 +2,115 @@
 
 import json
 import math
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from kbbench_hf.app.board_table import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, task_keys_apart, task_label
-from kbbench_hf.app.drawings import ChartBar, axis_of
-from kbbench_hf.app.examples import MOST_ITEMS, ShownExample, examples_of, why_no_answers
-from kbbench_hf.app.html import Panel, multiples, render_html, table
-from kbbench_hf.benchmarks import TaskKey
-from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.files.datasets import Id
+from kbbench_hf.app.html import Panel, axis_of, multiples, render_html, table
+from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark
+from kbbench_hf.benchmarks.base import Benchmark, Explanation
+from kbbench_hf.files.datasets import DatasetFolder, Id
+from kbbench_hf.hub.download import downloaded_dataset
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import ORIGINS, p_text
 from kbbench_hf.metrics.significance import ALPHA
 from kbbench_hf.reports.page import MARKS, sample_positions
+from kbbench_hf.reports.tables import directed_label
+from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.result import PlainResult
+from kbbench_hf.scoring.score import add_annotations
+
+MOST_ITEMS = 20
+MOST_CHARACTERS = 1500
+
+
+@dataclass(frozen=True)
+class ShownExample:
+    """One example: of each row its score, and what it answered, part by part."""
+
+    id: Id
+    scores: Mapping[str, str]
+    """System -> the headline score of its answer."""
+    explained: Mapping[str, Explanation | None]
+    """System -> its answer explained; None where there is nothing to explain it with."""
+    answers: Mapping[str, str]
+    """System -> its answer as it was submitted."""
+
+    @property
+    def first(self) -> Explanation | None:
+        """One explanation, for the question and the gold, which are the same in all."""
+        return next((each for each in self.explained.values() if each), None)
+
+
+def examples_of(
+    boards: Boards, task_key: TaskKey, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
+) -> list[ShownExample]:
+    """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
+    task = _at_hand(task_key, rows[0].id, boards)
+    field, store = benchmark(task_key.benchmark).scoring.answer.field, boards.index.store
+    answers = {row.system: {each["id"]: each.get(field) for each in store.predictions(row.id)} for row in rows}
+    by_id = {each["id"]: each for each in task.examples.rows} if task else {}
+    explain = task.benchmark.showing.explain if task else None
+    return [
+        ShownExample(
+            example_id,
+            scores,
+            {
+                name: explain(task.examples, by_id[example_id], own[example_id])
+                if explain and task and example_id in by_id and own.get(example_id) is not None
+                else None
+                for name, own in answers.items()
+            },
+            {name: _cut(json.dumps(own.get(example_id), ensure_ascii=False)) for name, own in answers.items()},
+        )
+        for example_id, scores in chosen.items()
+    ]
+
+
+def why_no_answers(boards: Boards, task_key: TaskKey, rows: Sequence[Row]) -> str:
+    """Return why what rows answered is not shown nor handed on; empty where it is."""
+    if why := why_hidden(task_key):
+        return why
+    all_stored = all(boards.index.store.has_predictions(row.id) for row in rows)
+    return "" if all_stored else "Only scores are kept: the source states no licence to hand its answers on."
+
+
+def why_hidden(task_key: TaskKey) -> str:
+    """Return why no example of a place may be shown; empty where they may.
+
+    Answers are kept from browsers with the gold: right ones are the gold.
+    """
+    if not benchmark(task_key.benchmark).facts.redistributable:
+        return "The source states no licence under which examples could be shown: scores only."
+    downloaded = downloaded_dataset(task_key.benchmark)
+    folder = at_hand(task_key.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
+    if folder is not None and folder.is_private:
+        return "This split is private: its examples, gold and answers are not shown."
+    return ""
+
+
+def _at_hand(task_key: TaskKey, row_id: str, boards: Boards) -> EvalTask | None:
+    """Return the examples that a row was scored on, where they are here and still the same."""
+    store = boards.index.store
+    revision = store.record(row_id).dataset_revision
+    if at_hand(task_key.benchmark) is None and downloaded_dataset(task_key.benchmark) is None:
+        return None
+    task = _loaded(task_key, revision)
+    folder = store.annotations(row_id)
+    return add_annotations(task, folder) if task and folder else task
+
+
+@lru_cache(maxsize=4)
+def _loaded(task_key: TaskKey, revision: str) -> EvalTask | None:
+    task = load_examples(*task_key)
+    return task if task.revision == revision else None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ..."
+
 
 N_EXAMPLES = 12
 NO_SYSTEM = "Choose a system on the Leaderboard tab."
@@ -70,8 +163,8 @@ def head_html(row: Row, task_key: TaskKey) -> str:
 def rank_words(board: Board, row: Row) -> str:
     """Return the rank of a row on its board, and whether it differs significantly from the first of its group."""
     position = next(n for n, each in enumerate(board.rows, 1) if each.id == row.id)
-    score = row.figures.get(board.headline)
-    if score is None or math.isnan(score.value):
+    score = row.score(board.headline)
+    if math.isnan(score.value):
         return ""
     words = f"{board.label} {score.text()}: rank {position} of {n_systems(len(board.rows))}"
     if row.group is None:
@@ -108,17 +201,15 @@ def score_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     """Return the scores of a row, with intervals where it was scored here."""
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
     there = {name: row.figures[name] for name in names if name in row.figures}
-    arrows = {name: "↓" if name in of.scoring.lower_is_better else "↑" for name in of.metrics}
-    labels = {name: f"{names[name]} {arrows.get(name, '')}".strip() for name in there}
-    bars = _bars(of, there)
+    labels = [directed_label(of, name) if name in of.metrics else names[name] for name in there]
+    whole, unbounded = axis_of([BoardScore(0.0), BoardScore(1.0)]), of.scoring.unbounded
+    bars = [whole.bar(each) if whole and name not in unbounded else None for name, each in there.items()]
+    lines = [[label, each.text()] for label, each in zip(labels, there.values(), strict=True)]
     if result is None:
-        values = [[labels[name], each.text()] for name, each in there.items()]
-        return table(["metric", "value"], values, "Scores", bars=list(bars.values()))
-    lines = [
-        [labels[name], _number(each.value), _interval(each), f"{result['scores'][name]['n_scored']:,}"]
-        for name, each in there.items()
-    ]
-    return table(["metric", "value", "95 % interval", "examples"], lines, "Scores", bars=list(bars.values()))
+        return table(["metric", "value"], lines, "Scores", bars=bars)
+    for line, (name, each) in zip(lines, there.items(), strict=True):
+        line += [each.interval(4), f"{result['scores'][name]['n_scored']:,}"]
+    return table(["metric", "value", "95 % interval", "examples"], lines, "Scores", bars=bars)
 
 
 def slices_html(board: Board, row: Row, result: PlainResult | None) -> str:
@@ -179,9 +270,8 @@ def worst_examples(boards: Boards, board: Board, task_key: TaskKey, row: Row) ->
 
 def examples_html(shown: list[ShownExample], title: str, label: str) -> str:
     """Return examples with the question, the gold, and each answer in parts that are marked."""
-    return (
-        render_html("examples", examples=shown, title=title, label=label, marks=MARKS, most=MOST_ITEMS) if shown else ""
-    )
+    values = {"examples": shown, "title": title, "label": label, "marks": MARKS, "most": MOST_ITEMS}
+    return render_html("examples", **values) if shown else ""
 
 
 def provenance_text(boards: Boards, row_id: str) -> str:
@@ -231,18 +321,3 @@ def test_words(p_value: float) -> str:
     ('✓ p 0.0100', '≈ p 0.3000')
     """
     return f"{'✓' if p_value < ALPHA else '≈'} {p_text(p_value)}"
-
-
-def _bars(of: Benchmark, scores: Mapping[str, BoardScore]) -> dict[str, ChartBar | None]:
-    """Return the bar of each score from 0 to 1; unbounded metrics have none."""
-    whole = axis_of([BoardScore(0.0), BoardScore(1.0)])
-    return {
-        name: whole.bar(each) if whole and name not in of.scoring.unbounded else None for name, each in scores.items()
-    }
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.4f}"
-
-
-_interval = partial(BoardScore.interval, digits=4)

@@ -11,8 +11,17 @@ from kbbench_hf.benchmarks import is_published
 from kbbench_hf.benchmarks.annotated import AnnotationRules
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.baselines import answers_of
-from kbbench_hf.cli.names import NAME, FilePath, Number
-from kbbench_hf.cli.options import JSON, on_benchmark, with_read_options
+from kbbench_hf.cli.options import (
+    API_KEY_ENV,
+    CONCURRENCY,
+    JSON,
+    FilePath,
+    Number,
+    flag,
+    on_benchmark,
+    option,
+    with_read_options,
+)
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files import shown_name
 from kbbench_hf.files.datasets import Row
@@ -20,7 +29,6 @@ from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
-    from kbbench_hf.retrieval.embedders import SentenceEmbedder
     from kbbench_hf.scoring.eval_task import EvalTask
 
 _FILE = FilePath()
@@ -36,68 +44,45 @@ _JUDGE = "surface, nli:MODEL, stored:FILE, hf:MODEL, or with --base-url the name
 @click.argument("predictions", required=False, type=_FILE)
 @on_benchmark
 @with_read_options
-@click.option("--embedder", type=NAME, metavar="MODEL", help="Sentence-transformers model for the embeddings (US, CS).")
-@click.option("--thresholds", type=_FILE, help="The thresholds of the embedder, written by --calibrate.")
-@click.option("--stored-cosines", type=_FILE, help="Stored cosines of a release, instead of an embedder (CS).")
-@click.option(
-    "--topics", is_flag=True, help="Compute topics of texts and triples (TS); trains topic models the first time."
-)
-@click.option("--corpus", type=_FILE, help="Train the topic models on this file: one text per line, or a JSON list.")
-@click.option(
-    "--topic-seed",
-    "topic_seeds",
-    type=click.IntRange(0),
+@option("--embedder", "Sentence-transformers model for the embeddings (US, CS).", metavar="MODEL")
+@option("--thresholds", "The thresholds of the embedder, written by --calibrate.", _FILE)
+@option("--stored-cosines", "Stored cosines of a release, instead of an embedder (CS).", _FILE)
+@flag("--topics", "Compute topics of texts and triples (TS); trains topic models the first time.")
+@option("--corpus", "Train the topic models on this file: one text per line, or a JSON list.", _FILE)
+@option(
+    "--topic-seed topic_seeds",
+    "Seed of a topic model (repeatable); TS is the mean over the seeds.  [default: 0 to 4]",
+    click.IntRange(0),
     multiple=True,
     metavar="N",
-    help="Seed of a topic model (repeatable); TS is the mean over the seeds.  [default: 0 to 4]",
 )
-@click.option("--fact-judge", type=NAME, metavar="JUDGE", help=f"Judge of factualness (FS): {_JUDGE}")
-@click.option("--split-judge", type=NAME, metavar="JUDGE", help="Judge of granularity (GS): the same choices.")
-@click.option("--base-url", type=NAME, help="URL of the API that has the judge model.")
-@click.option("--api-key-env", type=NAME, metavar="NAME", help="Environment variable that holds the API key.")
+@option("--fact-judge", f"Judge of factualness (FS): {_JUDGE}", metavar="JUDGE")
+@option("--split-judge", "Judge of granularity (GS): the same choices.", metavar="JUDGE")
+@option("--base-url", "URL of the API that has the judge model.")
+@API_KEY_ENV
 @click.option(
     "--structured/--no-structured",
     default=None,
     help="Constrain verdicts to a JSON schema.  [default: if the server supports it]",
 )
-@click.option("--max-tokens", type=click.IntRange(1), help="Maximum tokens of a verdict, reasoning included.")
-@click.option(
-    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent requests."
-)
-@click.option("--timeout", type=Number(0.1), default=300.0, show_default=True, help="Timeout of a request in seconds.")
-@click.option("--max-requests", type=click.IntRange(1), help="Stop after this number of requests.")
-@click.option("--allow-other-server", is_flag=True, help="Resume with another server or model.")
-@click.option("--shard", type=NAME, metavar="K/N", help="Judge only shard K of N; 'slurm' is K/N of a job array.")
-@click.option("--collect", is_flag=True, default=None, help="Send nothing; annotate with what the shards have judged.")
-@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Batch size of local models.")
-@click.option("--out", type=_FILE, help="Folder of the annotations; by default next to the predictions.")
-@click.option(
-    "--topic-models",
-    type=_FILE,
-    default=Path("kbbench/topic-models"),
-    show_default=True,
-    help="Folder of the trained topic models.",
-)
-@click.option(
-    "--calibrations",
-    type=_FILE,
-    default=Path("kbbench/judges"),
-    show_default=True,
-    help="Folder with the calibrations of judges.",
-)
-@click.option(
+@option("--max-tokens", "Maximum tokens of a verdict, reasoning included.", click.IntRange(1))
+@CONCURRENCY
+@option("--timeout", "Timeout of a request in seconds.", Number(0.1), default=300.0)
+@option("--max-requests", "Stop after this number of requests.", click.IntRange(1))
+@flag("--allow-other-server", "Resume with another server or model.")
+@option("--shard", "Judge only shard K of N; 'slurm' is K/N of a job array.", metavar="K/N")
+@flag("--collect", "Send nothing; annotate with what the shards have judged.", default=None)
+@option("--batch-size", "Batch size of local models.", click.IntRange(1), default=16)
+@option("--out", "Folder of the annotations; by default next to the predictions.", _FILE)
+@option("--topic-models", "Folder of the trained topic models.", _FILE, default=Path("kbbench/topic-models"))
+@option("--calibrations", "Folder with the calibrations of judges.", _FILE, default=Path("kbbench/judges"))
+@option(
     "--calibrate",
-    type=_FILE,
+    "Fit the thresholds of the embedder, and measure judge agreement, on the outputs of a release.",
+    _FILE,
     metavar="RELEASE",
-    help="Fit the thresholds of the embedder, and measure judge agreement, on the outputs of a release.",
 )
-@click.option(
-    "--sample",
-    type=click.IntRange(0),
-    default=2000,
-    show_default=True,
-    help="Number of triples to calibrate a judge on; 0 for all.",
-)
+@option("--sample", "Number of triples to calibrate a judge on; 0 for all.", click.IntRange(0), default=2000)
 @JSON
 def command(
     predictions: Path | None,
@@ -183,9 +168,8 @@ def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options:
     from kbbench_hf.runners.calibration import calibrate_judge
 
     named = {"factualness": options["fact_judge"], "granularity": options["split_judge"]}
-    judges = {
-        kind: judge_of(name, kind, task.task_key.config, _judging(options)) for kind, name in named.items() if name
-    }
+    of_task = task.task_key.config, _judging(options)
+    judges = {kind: judge_of(name, kind, *of_task) for kind, name in named.items() if name}
     if not (judges or (options["embedder"] and options["thresholds"])):
         raise UsageError(
             "--calibrate needs --fact-judge, --split-judge, or --embedder with --thresholds FILE. Add one of them."
@@ -202,11 +186,12 @@ def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options:
 
 def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
     from kbbench_hf.judges.thresholds import write_thresholds
+    from kbbench_hf.retrieval.embedders import SentenceEmbedder
     from kbbench_hf.runners.calibration import calibrate_embedder
 
     if not options["thresholds"]:
         raise UsageError("--calibrate with --embedder needs --thresholds FILE, the file to write. Add it.")
-    embedder = _embedder(options)
+    embedder = SentenceEmbedder(options["embedder"], batch=options["batch_size"])
     work = options["thresholds"].with_suffix(".work")
     thresholds, calibrations = calibrate_embedder(rules, release, examples, embedder, work, show=options["show"])
     write_thresholds(options["thresholds"], embedder.name, thresholds)
@@ -215,9 +200,3 @@ def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Example
 
 def _judging(options: Row) -> Row:
     return {name: options[name] for name in JUDGING if options[name] is not None}
-
-
-def _embedder(options: Row) -> "SentenceEmbedder":
-    from kbbench_hf.retrieval.embedders import SentenceEmbedder
-
-    return SentenceEmbedder(options["embedder"], batch=options["batch_size"])

@@ -15,8 +15,7 @@ from kbbench_hf.benchmarks.audits import (
     waived,
     write_into_card,
 )
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath
-from kbbench_hf.cli.options import JSON
+from kbbench_hf.cli.options import BENCHMARK, JSON, FilePath, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, built
 from kbbench_hf.reports import terminal
@@ -25,18 +24,12 @@ from kbbench_hf.reports.tables import number
 
 @click.command()
 @click.argument("dataset", type=BENCHMARK)
-@click.option(
+@option(
     "--closed-book",
-    type=FilePath(exists=True, dir_okay=False),
-    help="Answers of a model that saw only the questions: JSON Lines with instance_id and answers.",
+    "Answers of a model that saw only the questions: JSON Lines with instance_id and answers.",
+    FilePath(exists=True, dir_okay=False),
 )
-@click.option(
-    "--model",
-    "models",
-    type=NAME,
-    multiple=True,
-    help="Retriever to run for comparison with the baselines (repeatable).",
-)
+@option("--model models", "Retriever to run for comparison with the baselines (repeatable).", multiple=True)
 @JSON
 def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], json_output: bool) -> None:
     """Check the built DATASET for shortcuts with trivial baselines (keyword, position, length, random).
@@ -85,9 +78,8 @@ def _print(findings: Sequence[Finding]) -> None:
     parts = list(dict.fromkeys(each.part for each in findings))
     table = {(each.name, each.part): each for each in findings}
     limits = {each.name: each.limit for each in findings}
-    rows = [
-        [name, f"{limit:.2f}", *(_cell(table.get((name, part))) for part in parts)] for name, limit in limits.items()
-    ]
+    cells = {name: [_cell(table.get((name, part))) for part in parts] for name in limits}
+    rows = [[name, f"{limit:.2f}", *cells[name]] for name, limit in limits.items()]
     console = terminal.console()
     terminal.print_table(console, ["baseline", "limit", *parts], rows)
     console.print(

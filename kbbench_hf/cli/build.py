@@ -8,7 +8,7 @@ import click
 
 from kbbench_hf.benchmarks import PUBLISHED
 from kbbench_hf.building.build import BuildOptions, build
-from kbbench_hf.cli.names import DATASET, NAME, FilePath, of_benchmark
+from kbbench_hf.cli.options import DATASET, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder
 from kbbench_hf.reports.terminal import echo

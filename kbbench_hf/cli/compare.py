@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbbench_hf.benchmarks import PUBLISHED
-from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import (
     ACROSS_PROMPTS,
     ALL_METRICS,
@@ -16,7 +15,10 @@ from kbbench_hf.cli.options import (
     MODE,
     NOTES,
     STRICT,
+    FilePath,
+    flag,
     on_benchmark,
+    option,
     refuse_warnings,
     with_log_options,
     with_read_options,
@@ -40,23 +42,11 @@ FORMATS = ("latex", "markdown", "csv", "html")
 @MODE
 @with_read_options
 @with_log_options
-@click.option(
-    "--slices",
-    type=NAME,
-    metavar="NAME,...",
-    help="Two systems: also compare them in these slices; 'all' for every slice.",
-)
-@click.option(
-    "--table", "table_format", type=click.Choice(FORMATS), help="Print a results table of all systems in this format."
-)
-@click.option(
-    "--metrics",
-    type=NAME,
-    metavar="NAME,...",
-    help="Metrics to show; three or more systems are ranked by the first.",
-)
-@click.option("--percent", is_flag=True, help="Show the scores of the table in percent.")
-@click.option("--plot", type=FilePath(), help="Plot the systems into a .png, .svg or .pdf file.")
+@option("--slices", "Two systems: also compare them in these slices; 'all' for every slice.", metavar="NAME,...")
+@option("--table table_format", "Print a results table of all systems in this format.", click.Choice(FORMATS))
+@option("--metrics", "Metrics to show; three or more systems are ranked by the first.", metavar="NAME,...")
+@flag("--percent", "Show the scores of the table in percent.")
+@option("--plot", "Plot the systems into a .png, .svg or .pdf file.", FilePath())
 @ACROSS_PROMPTS
 @ALL_METRICS
 @NOTES

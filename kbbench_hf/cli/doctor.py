@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import benchmark_names, shipped_dataset
-from kbbench_hf.cli.names import NAME
+from kbbench_hf.cli.options import API_KEY_ENV, option
 from kbbench_hf.errors import KBBenchError, UsageError, install
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, DatasetFolder
 from kbbench_hf.hub.metric_modules import metric_modules
@@ -32,9 +32,9 @@ PACKAGES = {
 
 
 @click.command()
-@click.option("--base-url", type=NAME, help="Describe this server instead, with at most 12 short requests.")
-@click.option("--model", type=NAME, help="A model of the server, if it has several.")
-@click.option("--api-key-env", type=NAME, metavar="NAME", help="Environment variable that holds the API key.")
+@option("--base-url", "Describe this server instead, with at most 12 short requests.")
+@option("--model", "A model of the server, if it has several.")
+@API_KEY_ENV
 def command(base_url: str | None, model: str | None, api_key_env: str | None) -> None:
     """List installed and missing extras, and check datasets, memory and disk; exit code 1 if something is broken.
 

@@ -9,7 +9,7 @@ import click
 from kbbench_hf.benchmarks import name_of_path
 from kbbench_hf.benchmarks.answers import IDS
 from kbbench_hf.benchmarks.retrieval import grades_of
-from kbbench_hf.cli.names import NAME, FilePath
+from kbbench_hf.cli.options import FilePath, flag, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import MANIFEST, read_json
 from kbbench_hf.files.writing import write_text
@@ -30,58 +30,37 @@ TRAJECTORIES, GRAPH_FILES = "trajectories", "graph-files"
 
 @click.command()
 @click.argument("run", type=FilePath())
-@click.option(
-    "--as",
-    "target",
-    type=click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES, GRAPH_FILES]),
-    default="hub",
-    show_default=True,
-    help="hub: .eval_results of a model on the Hub; eee: record of Every Eval Ever; trec: run and qrels for trec_eval "
+@option(
+    "--as target",
+    "hub: .eval_results of a model on the Hub; eee: record of Every Eval Ever; trec: run and qrels for trec_eval "
     "and ir_measures; ranx: run and qrels for ranx; trajectories: conversations of an agent, to train on with TRL; "
     "graph-files: a knowledge base as JSON Lines and TSV.",
+    click.Choice(["hub", "eee", *RANKING_FILES, TRAJECTORIES, GRAPH_FILES]),
+    default="hub",
 )
-@click.option(
+@option(
     "--into",
-    type=NAME,
+    "Load the knowledge base RUN, a dataset, into pgvector:URL, chroma:URL or qdrant:URL; a folder is a URL, too.",
     metavar="ENGINE:URL",
-    help="Load the knowledge base RUN, a dataset, into pgvector:URL, chroma:URL or qdrant:URL; a folder is a URL, too.",
 )
-@click.option("--base-url", type=NAME, help="--into: URL of the API of the embedding model.")
-@click.option(
-    "--api-key-env", type=NAME, metavar="NAME", help="--into: environment variable that holds the key of that API."
-)
-@click.option("--out", type=FilePath(), help="graph-files: new output folder.  [default: RUN-graph-files]")
-@click.option(
-    "--all",
-    "of_all",
-    is_flag=True,
-    help="trajectories: also write conversations whose first selected node is not a gold answer.",
-)
-@click.option("--source-url", type=NAME, help="hub: URL of the run.")
-@click.option(
-    "--pull-request", type=NAME, metavar="MODEL", help="hub: open a pull request that adds the results to this model."
-)
-@click.option(
-    "--organization",
-    type=NAME,
-    default="not stated",
-    help="eee: organization that ran the evaluation.",
-    show_default=True,
-)
-@click.option(
+@option("--base-url", "--into: URL of the API of the embedding model.")
+@option("--api-key-env", "--into: environment variable that holds the key of that API.", metavar="NAME")
+@option("--out", "graph-files: new output folder.  [default: RUN-graph-files]", FilePath())
+@flag("--all of_all", "trajectories: also write conversations whose first selected node is not a gold answer.")
+@option("--source-url", "hub: URL of the run.")
+@option("--pull-request", "hub: open a pull request that adds the results to this model.", metavar="MODEL")
+@option("--organization", "eee: organization that ran the evaluation.", default="not stated")
+@option(
     "--relationship",
-    type=click.Choice(RELATIONSHIPS),
+    "eee: relationship of the evaluator to the model developer.",
+    click.Choice(RELATIONSHIPS),
     default="other",
-    show_default=True,
-    help="eee: relationship of the evaluator to the model developer.",
 )
-@click.option(
+@option(
     "--model",
-    type=NAME,
-    help="eee: id of the model (DEVELOPER/MODEL), if the run has no such id; --into: dense:MODEL, which makes the "
-    "vectors.",
+    "eee: id of the model (DEVELOPER/MODEL), if the run has no such id; --into: dense:MODEL, which makes the vectors.",
 )
-@click.option("--schema", type=NAME, metavar="VERSION", help="eee: version of the schema.  [default: the newest]")
+@option("--schema", "eee: version of the schema.  [default: the newest]", metavar="VERSION")
 def command(
     run: Path,
     target: str,
@@ -198,9 +177,8 @@ def _export_record(folder: Path, result: PlainResult, scored: datetime, options:
     from kbbench_hf.runners.replay import replay
 
     run = read_json(folder / RUN) if (folder / RUN).is_file() else {}
-    conversations = (
-        {each.walk.id: each.messages for each in replay(folder)} if "agent" in run.get("settings", {}) else {}
-    )
+    is_agent = "agent" in run.get("settings", {})
+    conversations = {each.walk.id: each.messages for each in replay(folder)} if is_agent else {}
     place, notes = write_record(folder, result, run, scored, options, conversations)
     echo("\n".join([str(place), *notes]))
 

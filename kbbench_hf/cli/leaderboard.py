@@ -9,16 +9,13 @@ from pathlib import Path
 import click
 
 from kbbench_hf.benchmarks import task_key_of
-from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import MODE, STORE, on_benchmark, with_read_options
+from kbbench_hf.cli.options import MODE, NAME, STORE, Command, FilePath, flag, on_benchmark, option, with_read_options
 from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.repository import check_name, connection
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.outbox import Outbox
-from kbbench_hf.leaderboard.restoring import Restored, lacks
+from kbbench_hf.leaderboard.outbox import Outbox, Restored
 from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.options import ReadOptions
 
@@ -26,9 +23,12 @@ SEEDED_BY = "kbbench"
 """The submitter of seeded rows."""
 
 _results = partial(click.option, "--results", type=NAME, metavar="OWNER/NAME")
-RESULTS = _results(
-    help="The leaderboard's dataset on the Hub; missing files are downloaded from it, new ones uploaded to it."
-)
+_COPY = "The leaderboard's dataset on the Hub; missing files are downloaded from it, new ones uploaded to it."
+
+
+def on_store(command: Command) -> Command:
+    """Add --store and --results."""
+    return STORE(_results(help=_COPY)(command))  # type: ignore[no-any-return]
 
 
 @click.group()
@@ -44,7 +44,7 @@ def command() -> None:
 @click.argument("sources", nargs=-1, type=FilePath(exists=True))
 @on_benchmark
 @MODE
-@click.option("--name", type=NAME, help="Name of the system, if SOURCES is one file or run.")
+@option("--name", "Name of the system, if SOURCES is one file or run.")
 @click.option("--link", default="", help="URL of the source of a file.")
 @click.option(
     "--license",
@@ -95,7 +95,7 @@ def seed(
 @command.command()
 @STORE
 @_results(required=True, help="The leaderboard's dataset on the Hub; created if it does not exist.")
-@click.option("--dry-run", is_flag=True, help="Print what would be downloaded and uploaded.")
+@flag("--dry-run", "Print what would be downloaded and uploaded.")
 def sync(store: Path, results: str, dry_run: bool) -> None:
     """Synchronize a leaderboard with its dataset on the Hub: download new files, then upload new files.
 
@@ -108,7 +108,7 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
         else:
             _print_download(outbox.fetch(create=True))
             echo(f"uploaded {outbox.flush():,} files")
-    lacking = lacks(outbox.store, outbox.repository)
+    lacking = outbox.lacking()
     waiting = outbox.backlog()
     echo(f"on the Hub: {len(outbox.durable()):,} of the local submissions; only there: {len(lacking):,}")
     echo(f"backlog: {len(waiting):,} submissions in {len(outbox.pending()):,} files wait for {results}")
@@ -116,9 +116,8 @@ def sync(store: Path, results: str, dry_run: bool) -> None:
 
 
 @command.command("rescore")
-@STORE
-@RESULTS
-@click.option("--all", "everything", is_flag=True, help="Re-score all submissions on the board.")
+@on_store
+@flag("--all everything", "Re-score all submissions on the board.")
 @click.argument("submissions", nargs=-1, type=NAME)
 def rescore_(store: Path, results: str | None, everything: bool, submissions: tuple[str, ...]) -> None:
     """Score stored predictions again; exit code 1 unless all scores are identical to the last bit.
@@ -138,8 +137,7 @@ def rescore_(store: Path, results: str | None, everything: bool, submissions: tu
 
 
 @command.command()
-@STORE
-@RESULTS
+@on_store
 def audit(store: Path, results: str | None) -> None:
     """Print the history of the leaderboard: time, action, submission, user, reason."""
     opened, _ = _open_store(store, results, ())
@@ -149,11 +147,10 @@ def audit(store: Path, results: str | None) -> None:
 
 
 @command.command()
-@STORE
-@RESULTS
+@on_store
 @click.argument("submission", type=NAME)
-@click.option("--reason", type=NAME, required=True, help="Reason, shown in the public history.")
-@click.option("--undo", is_flag=True, help="Show it on the board again.")
+@option("--reason", "Reason, shown in the public history.", required=True)
+@flag("--undo", "Show it on the board again.")
 def rollback(store: Path, results: str | None, submission: str, reason: str, undo: bool) -> None:
     """Hide SUBMISSION from the board; its files are kept."""
     opened, outbox = _open_store(store, results, (submission,))
@@ -167,9 +164,8 @@ def rollback(store: Path, results: str | None, submission: str, reason: str, und
 
 
 @command.command()
-@STORE
-@RESULTS
-@click.option("--recover", is_flag=True, help="Repair local files from the Hub, and the Hub's files from here.")
+@on_store
+@flag("--recover", "Repair local files from the Hub, and the Hub's files from here.")
 def fsck(store: Path, results: str | None, recover: bool) -> None:
     """Check the hashes of all files and events; exit code 1 if there is a problem.
 
@@ -217,11 +213,7 @@ def _open_store(root: Path, results: str | None, only: Collection[str] | None = 
 
 def _outbox(root: Path, results: str) -> Outbox:
     check_name(results)
-    from huggingface_hub import HfApi
-    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
-
-    disable_progress_bars()
-    return Outbox(Store(root), results, HfApi())
+    return Outbox.of_hub(Store(root), results)
 
 
 def _print_download(done: Restored) -> None:

@@ -12,8 +12,7 @@ from rich.table import Table
 from kbbench_hf import runners
 from kbbench_hf.benchmarks import benchmark, benchmark_names, has_questions, own_names, shipped_dataset
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.cli.names import BENCHMARK
-from kbbench_hf.cli.options import JSON
+from kbbench_hf.cli.options import BENCHMARK, JSON, flag
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import MANIFEST, NAMESPACE, Row
 from kbbench_hf.reports import terminal
@@ -25,8 +24,8 @@ _HEADINGS = {"answer": "task", "headline": "main metrics"}
 
 @click.command()
 @click.argument("name", required=False, type=BENCHMARK)
-@click.option("--published", is_flag=True, help="List the published results on NAME[/CONFIG], with sources.")
-@click.option("--lm-eval", is_flag=True, help="Print the --include_path of our tasks for lm-evaluation-harness.")
+@flag("--published", "List the published results on NAME[/CONFIG], with sources.")
+@flag("--lm-eval", "Print the --include_path of our tasks for lm-evaluation-harness.")
 @JSON
 def command(name: str | None, published: bool, lm_eval: bool, json_output: bool) -> None:
     """List the benchmarks; or the configs, metrics, modes, prompts, parsers, testbeds and slices of NAME.
@@ -49,15 +48,11 @@ def command(name: str | None, published: bool, lm_eval: bool, json_output: bool)
     if name:
         _print_facts(console, benchmark(name), facts[0])
         return
-    rows = [
-        [
-            each["dataset"],
-            _TASKS.get(each.get("answer", ""), each.get("answer", "")),
-            ", ".join(each.get("headline", [])[:4]) or each["title"],
-            each["installed"] or "not built",
-        ]
-        for each in facts
-    ]
+    rows = []
+    for each in facts:
+        answer, metrics = each.get("answer", ""), ", ".join(each.get("headline", [])[:4])
+        task, place = _TASKS.get(answer, answer), each["installed"] or "not built"
+        rows.append([each["dataset"], task, metrics or each["title"], place])
     terminal.print_table(console, ["dataset", "task", "main metrics", "installed"], rows, n_words=4)
     click.echo("\nDetails of one: kbbench list NAME. To install one: kbbench build NAME")
 

@@ -5,36 +5,120 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
+from kbbench_hf.benchmarks import benchmark, benchmark_names, is_published, name_of_path, own_names
+from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
 from kbbench_hf.errors import KBBenchError
+from kbbench_hf.files import user_path
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
+
+
+class FilePath(click.Path):
+    """A path; an empty one, which would mean the current folder, is refused."""
+
+    def __init__(self, *, path_type: type[Path | str] = Path, **settings: bool) -> None:
+        super().__init__(path_type=path_type, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            self.fail("'' is not a path. Is a shell variable empty? The current folder is '.'.", param, ctx)
+        path: Any = super().convert(value, param, ctx)
+        return path if is_published(path) else str(user_path(path)) if self.type is str else user_path(path)
+
+
+class Number(click.FloatRange):
+    """A finite number in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class Name(click.types.StringParamType):
+    """A name; `known` returns the names for shell completion."""
+
+    def __init__(self, known: Callable[[click.Context, str], Iterable[str]] = lambda _context, _begun: ()) -> None:
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name."""
+        if value == "":
+            self.fail("'' is not a name. Is a shell variable empty?", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the known names with this prefix; none on errors, which would garble the prompt."""
+        with suppress(Exception):
+            return [CompletionItem(each) for each in self.known(ctx, incomplete) if each.startswith(incomplete)]
+        return []
+
+
+def of_benchmark(names: Callable[[Benchmark], Iterable[str]]) -> Name:
+    """Return the type of a name that belongs to the benchmark of the same command line."""
+
+    def known(context: click.Context, _begun: str) -> Iterable[str]:
+        # While an option lacks its value, click has not yet given the arguments their names.
+        given = context.params.get("benchmark") or context.params.get("name") or context.args[0]
+        return names(benchmark(given.removeprefix("kbbench/").partition("/")[0]))
+
+    return Name(known)
+
+
+def _places(_context: click.Context, begun: str) -> Iterable[str]:
+    dataset, slash, _ = begun.partition("/")
+    if slash:
+        return [f"{dataset}/{config}" for config in benchmark(dataset).data.configs]
+    return [*benchmark_names(), *own_names()]
+
+
+class _BenchmarkName(Name):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return name_of_path(super().convert(value, param, ctx))
+
+
+BENCHMARK = _BenchmarkName(_places)
+"""NAME or NAME/CONFIG, or the folder of a dataset."""
+DATASET = Name(_places)
+"""Name of a dataset, which need not exist."""
+NAME = Name()
+"""A name without completion."""
+
 
 Command = Callable[..., object]
 
-MODE = click.option(
+
+def option(names: str, help: str, type: Any = NAME, **settings: Any) -> Callable[[Any], Any]:
+    """Return a decorator for an option with a value, a name unless `type` is another; its default is in the help."""
+    return click.option(*names.split(), type=type, help=help, show_default="default" in settings, **settings)
+
+
+def flag(names: str, help: str, **settings: Any) -> Callable[[Any], Any]:
+    """Return a decorator for an option without a value."""
+    return click.option(*names.split(), is_flag=True, help=help, **settings)
+
+
+MODE = option(
     "--mode",
-    type=of_benchmark(lambda found: found.scoring.modes),
-    help="Scoring mode; by default the first that 'kbbench list NAME' shows.",
+    "Scoring mode; by default the first that 'kbbench list NAME' shows.",
+    of_benchmark(lambda found: found.scoring.modes),
 )
-JSON = click.option("--json", "json_output", is_flag=True, help="Print the result as JSON only.")
-STRICT = click.option("--strict", is_flag=True, help="Exit with code 1 if there is a warning.")
-STORE = click.option(
-    "--store",
-    type=FilePath(),
-    default=Path("kbbench-leaderboard"),
-    show_default=True,
-    help="Folder of the leaderboard.",
-)
-ACROSS_PROMPTS = click.option(
-    "--across-prompts", is_flag=True, help="Also compare runs with different prompts; a warning names the prompts."
-)
-NOTES = click.option("--notes", is_flag=True, help="Print all warnings and notes, not only the most important three.")
-ALL_METRICS = click.option("--all-metrics", is_flag=True, help="Print all metrics, not only the headline metrics.")
+JSON = flag("--json json_output", "Print the result as JSON only.")
+STRICT = flag("--strict", "Exit with code 1 if there is a warning.")
+STORE = option("--store", "Folder of the leaderboard.", FilePath(), default=Path("kbbench-leaderboard"))
+ACROSS_PROMPTS = flag("--across-prompts", "Also compare runs with different prompts; a warning names the prompts.")
+NOTES = flag("--notes", "Print all warnings and notes, not only the most important three.")
+ALL_METRICS = flag("--all-metrics", "Print all metrics, not only the headline metrics.")
+CONCURRENCY = option("--concurrency", "Maximum concurrent requests.", click.IntRange(1), default=32)
+API_KEY_ENV = option("--api-key-env", "Environment variable that holds the API key.", metavar="NAME")
 
 
 def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
@@ -53,18 +137,10 @@ def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
 
 def on_benchmark(command: Command) -> Command:
     """Add --benchmark and --split; a run folder records both."""
-    add_split = click.option(
-        "--split",
-        type=of_benchmark(lambda found: found.data.splits),
-        help="Split; by default that of the run, or the benchmark's default split.",
-    )
-    add_benchmark = click.option(
-        "--benchmark",
-        type=BENCHMARK,
-        metavar="NAME[/CONFIG]",
-        help="The dataset, e.g. mini-text2kg; not needed for a run folder, which records it.",
-    )
-    return add_benchmark(add_split(command))
+    splits = of_benchmark(lambda found: found.data.splits)
+    add_split = option("--split", "Split; by default that of the run, or the benchmark's default split.", splits)
+    what = "The dataset, e.g. mini-text2kg; not needed for a run folder, which records it."
+    return option("--benchmark", what, BENCHMARK, metavar="NAME[/CONFIG]")(add_split(command))  # type: ignore[no-any-return]
 
 
 def _pairs(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, str] | None:
@@ -125,66 +201,31 @@ def _of_log(context: click.Context, option: click.Parameter, given: str | None) 
     raise click.BadParameter(f"{given!r} is not of the form LOW,HIGH; expected for example 0,100.")
 
 
-READ_OPTIONS = ("fields", "where", "join", "separator", "scores", "source", "parser", "duplicates")
-"""Fields of `ReadOptions` that are options."""
+READ_OPTIONS = {
+    "fields": ("--map", "Map our fields to the columns of the file, e.g. id=qid,answers=pred.entities."),
+    "where": ("--where", "Read only the rows with this value, e.g. epoch=1."),
+    "join": ("--join", "For files without ids: join rows with examples by the text of the input, or by order."),
+    "separator": (
+        "--sep",
+        "Separator of lists in text: a character, tab, space or newline; none: the text is one item.",
+    ),
+    "scores": ("--scores", "Order of rankings: highest score first, lowest distance first, or by rank column."),
+    "source": ("--from", "Read the parsed predictions, or parse the raw responses again."),
+    "parser": ("--parser", "Parse responses with this parser (implies --from response)."),
+    "duplicates": ("--duplicates", "Repeated ids: an error, or the last line counts."),
+}
+"""Field of `ReadOptions` -> its option and help; the values and the default of a `Literal` are those of the field."""
+_READ_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "fields": {"metavar": "FIELD=PATH,...", "callback": _pairs},
+    "where": {"metavar": "PATH=VALUE,...", "callback": _pairs},
+    "separator": {"metavar": "TEXT", "callback": _separator},
+    "parser": {"type": of_benchmark(lambda found: found.asking.parsers)},
+}
 
 
 def with_read_options(command: Command) -> Command:
     """Add the options for reading files (--from, --parser, --map, ...); the command gets `read_options`."""
 
-    @click.option(
-        "--map",
-        "fields",
-        type=NAME,
-        metavar="FIELD=PATH,...",
-        callback=_pairs,
-        help="Map our fields to the columns of the file, e.g. id=qid,answers=pred.entities.",
-    )
-    @click.option(
-        "--where",
-        type=NAME,
-        metavar="PATH=VALUE,...",
-        callback=_pairs,
-        help="Read only the rows with this value, e.g. epoch=1.",
-    )
-    @click.option(
-        "--join",
-        type=click.Choice(["input", "order"]),
-        help="For files without ids: join rows with examples by the text of the input, or by order.",
-    )
-    @click.option(
-        "--sep",
-        "separator",
-        type=NAME,
-        metavar="TEXT",
-        callback=_separator,
-        help="Separator of lists in text: a character, tab, space or newline; none: the text is one item.",
-    )
-    @click.option(
-        "--scores",
-        type=click.Choice(["similarity", "distance", "rank"]),
-        help="Order of rankings: highest score first, lowest distance first, or by rank column.",
-    )
-    @click.option(
-        "--from",
-        "source",
-        type=click.Choice(["answer", "response"]),
-        default="answer",
-        show_default=True,
-        help="Read the parsed predictions, or parse the raw responses again.",
-    )
-    @click.option(
-        "--parser",
-        type=of_benchmark(lambda found: found.asking.parsers),
-        help="Parse responses with this parser (implies --from response).",
-    )
-    @click.option(
-        "--duplicates",
-        type=click.Choice(["error", "last"]),
-        default="error",
-        show_default=True,
-        help="Repeated ids: an error, or the last line counts.",
-    )
     @wraps(command)
     def wrapper(**given: Any) -> object:
         read = {name: given.pop(name) for name in READ_OPTIONS}
@@ -192,4 +233,10 @@ def with_read_options(command: Command) -> Command:
             read["source"] = "response"
         return command(read_options=ReadOptions(**read), **given)
 
+    for name, (option_name, help_text) in reversed(READ_OPTIONS.items()):
+        settings, hint = dict(_READ_SETTINGS.get(name, {})), ReadOptions.__annotations__[name]
+        if values := next((get_args(each) for each in (hint, *get_args(hint)) if get_origin(each) is Literal), ()):
+            default = getattr(ReadOptions, name)
+            settings |= {"type": click.Choice(values), **({"default": default} if default else {})}
+        wrapper = option(f"{option_name} {name}", help_text, **settings)(wrapper)
     return wrapper

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number, of_benchmark
-from kbbench_hf.cli.options import JSON, MODE
+from kbbench_hf.cli.options import BENCHMARK, JSON, MODE, FilePath, Number, of_benchmark, option
 from kbbench_hf.reports import terminal
 
 if TYPE_CHECKING:
@@ -19,16 +18,12 @@ SIZES = (25, 50, 100, 200, 500, 1000, 2000)
 
 @click.command()
 @click.argument("name", type=BENCHMARK)
-@click.option("--difference", type=Number(0, min_open=True), help="The difference that you want to show, e.g. 0.05.")
-@click.option("--limit", type=click.IntRange(1), help="Number of examples of the subset that you want to run.")
-@click.option(
-    "--against", type=FilePath(path_type=str), multiple=True, help="Run or predictions to compare with (repeatable)."
-)
-@click.option("--metric", type=NAME, help="Metric; the headline metric by default.")
-@click.option(
-    "--correlation", type=Number(-1, 1, max_open=True), help="Assume this correlation of the two systems' scores."
-)
-@click.option("--split", type=of_benchmark(lambda found: found.data.splits), help="Split; the default split if absent.")
+@option("--difference", "The difference that you want to show, e.g. 0.05.", Number(0, min_open=True))
+@option("--limit", "Number of examples of the subset that you want to run.", click.IntRange(1))
+@option("--against", "Run or predictions to compare with (repeatable).", FilePath(path_type=str), multiple=True)
+@option("--metric", "Metric; the headline metric by default.")
+@option("--correlation", "Assume this correlation of the two systems' scores.", Number(-1, 1, max_open=True))
+@option("--split", "Split; the default split if absent.", of_benchmark(lambda found: found.data.splits))
 @MODE
 @JSON
 def command(

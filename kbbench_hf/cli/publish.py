@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.cli.names import NAME, Name
+from kbbench_hf.cli.options import Name, flag, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.hub.publish import Publication, difference, publish
@@ -17,13 +17,11 @@ from kbbench_hf.retrieval.trained_folder import publication
 
 @click.command()
 @click.argument("target", type=Name(lambda *_: targets()))
-@click.option("--namespace", type=NAME, default=NAMESPACE, show_default=True, help="User or organization on the Hub.")
-@click.option("--private", is_flag=True, help="Make new repositories private.")
-@click.option(
-    "--released", is_flag=True, help="Let a Space install the released package instead of the wheel of this one."
-)
-@click.option("--dry-run", is_flag=True, help="Print the changes and send nothing.")
-@click.option("--yes", is_flag=True, help="Send without confirmation.")
+@option("--namespace", "User or organization on the Hub.", default=NAMESPACE)
+@flag("--private", "Make new repositories private.")
+@flag("--released", "Let a Space install the released package instead of the wheel of this one.")
+@flag("--dry-run", "Print the changes and send nothing.")
+@flag("--yes", "Send without confirmation.")
 def command(target: str, namespace: str, private: bool, released: bool, dry_run: bool, yes: bool) -> None:
     """Publish TARGET on the Hub: a dataset, a metric, the folder of a trained retriever, or 'leaderboard'.
 

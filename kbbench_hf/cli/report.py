@@ -2,13 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kbbench_hf.benchmarks import PUBLISHED, find_dataset, is_published
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.cli.names import FilePath
-from kbbench_hf.cli.options import ACROSS_PROMPTS, MODE, on_benchmark, with_log_options, with_read_options
+from kbbench_hf.cli.options import (
+    ACROSS_PROMPTS,
+    MODE,
+    FilePath,
+    flag,
+    on_benchmark,
+    option,
+    with_log_options,
+    with_read_options,
+)
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
@@ -22,25 +31,10 @@ from kbbench_hf.scoring.options import LogOptions, ReadOptions
 @MODE
 @with_read_options
 @with_log_options
-@click.option(
-    "--dataset",
-    "of_dataset",
-    is_flag=True,
-    help="Describe the dataset WHAT: its size, lengths, diversity.",
-)
+@flag("--dataset of_dataset", "Describe the dataset WHAT: its size, lengths, diversity.")
 @ACROSS_PROMPTS
-@click.option("--out", type=FilePath(), help="The file to write; for a folder of runs, the folder.")
-def command(
-    what: tuple[str, ...],
-    benchmark: str | None,
-    split: str | None,
-    mode: str | None,
-    read_options: ReadOptions,
-    logs: LogOptions,
-    of_dataset: bool,
-    across_prompts: bool,
-    out: Path | None,
-) -> None:
+@option("--out", "The file to write; for a folder of runs, the folder.", FilePath())
+def command(what: tuple[str, ...], of_dataset: bool, out: Path | None, **options: Any) -> None:
     """Write an HTML report of WHAT, a run folder or a predictions file; several systems give one side-by-side page.
 
     For a folder of runs of a benchmark with testbeds, such as kbbench-runs/mini-ska, it writes the tables and plots of
@@ -59,31 +53,27 @@ def command(
             _describe(name, out)
         return
     with terminal.waiting("Writing the report"):
-        files = _write(what, benchmark, split, mode, read_options, logs, out, across_prompts)
+        files = _write(what, out, **options)
     for file in files:
         terminal.echo(str(file))
 
 
 def _write(
     what: tuple[str, ...],
+    out: Path | None,
     benchmark: str | None,
-    split: str | None,
-    mode: str | None,
     read_options: ReadOptions,
     logs: LogOptions,
-    out: Path | None,
     across_prompts: bool,
+    **part: Any,
 ) -> Sequence[Path]:
     """Write the report of a file, of several systems, of a run folder, or of a folder of runs; return its files."""
-    if (
-        len(what) == 1
-        and not logs.flags
-        and (Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]}))
-    ):
+    is_one = Path(what[0]).is_file() or (is_published(what[0]) and not {*"*?["} & {*what[0]})
+    if len(what) == 1 and is_one and not logs.flags:
         from kbbench_hf.reports.run_page import answers_page
         from kbbench_hf.scoring.score import score
 
-        result = score(what[0], benchmark, split=split, mode=mode, options=read_options)
+        result = score(what[0], benchmark, options=read_options, **part)
         name = Path(what[0]).name.removeprefix(PUBLISHED).removesuffix(".gz").removesuffix(".jsonl")
         file = out or Path(f"{name}.html")
         write_text(file, answers_page(what[0], result, read_options))
@@ -93,9 +83,8 @@ def _write(
         from kbbench_hf.scoring.results_table import results_table
 
         names = (benchmark,) if benchmark else ()
-        block, *others = results_table(
-            what, names, split=split, mode=mode, options=read_options, across_prompts=across_prompts, logs=logs
-        )
+        how: Any = {"options": read_options, "across_prompts": across_prompts, "logs": logs, **part}
+        block, *others = results_table(what, names, **how)
         if others:
             raise UsageError(
                 f"These systems ran on {len(others) + 1} benchmarks; expected one. Choose it with --benchmark, or use "
@@ -114,7 +103,7 @@ def _write(
         from kbbench_hf.reports.score_table import write_evaluation
         from kbbench_hf.scoring.stored_runs import read_runs
 
-        return write_evaluation(read_runs(folder, split, mode), out or folder / "report")
+        return write_evaluation(read_runs(folder, **part), out or folder / "report")
     from kbbench_hf.reports.run_page import run_page
 
     file = out or folder / "report.html"

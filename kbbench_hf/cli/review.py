@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.markup import escape
@@ -20,11 +19,11 @@ from kbbench_hf.benchmarks.reviews import (
     folded,
     read_judgements,
 )
-from kbbench_hf.cli.names import NAME, FilePath, of_benchmark
-from kbbench_hf.cli.options import JSON
+from kbbench_hf.cli.options import JSON, FilePath, of_benchmark, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.reports import terminal
+from kbbench_hf.scoring.result import finite
 
 RELEASED_FROM = 0.7
 """Minimum kappa for a release, on the questions that decide whether an instance is right."""
@@ -32,25 +31,11 @@ RELEASED_FROM = 0.7
 
 @click.command()
 @click.argument("what", nargs=-1, required=True, type=FilePath(path_type=str))
-@click.option("--subset", type=of_benchmark(lambda found: found.asking.parts), help="The part or split to review.")
-@click.option(
-    "--out", type=FilePath(dir_okay=False), help="File of judgments, JSON Lines; an existing file is resumed."
-)
-@click.option("--reviewer", type=NAME, help="Name of the reviewer in the file.")
-@click.option(
-    "--sample",
-    type=click.IntRange(1),
-    default=60,
-    show_default=True,
-    help="Number of instances in addition to those marked for review.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=7861,
-    show_default=True,
-    help="Port of the page; 0 for a free one.",
-)
+@option("--subset", "The part or split to review.", of_benchmark(lambda found: found.asking.parts))
+@option("--out", "File of judgments, JSON Lines; an existing file is resumed.", FilePath(dir_okay=False))
+@option("--reviewer", "Name of the reviewer in the file.")
+@option("--sample", "Number of instances in addition to those marked for review.", click.IntRange(1), default=60)
+@option("--port", "Port of the page; 0 for a free one.", click.IntRange(0, 65_535), default=7861)
 @JSON
 def command(
     what: tuple[str, ...],
@@ -128,21 +113,17 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
 
 def _show(found: ReviewerAgreement, json_output: bool) -> None:
     if json_output:
-        click.echo(
-            json.dumps(_without_nan({**asdict(found), "kappas": {n: k._asdict() for n, k in found.kappas.items()}}))
-        )
+        kappas = {}
+        for name, kappa in found.kappas.items():
+            agreed, value, *ends = map(finite, (kappa.agreed, kappa.value, *kappa.ci95))
+            kappas[name] = {"n": kappa.n, "agreed": agreed, "value": value, "ci95": ends}
+        click.echo(json.dumps({**asdict(found), "kappas": kappas}))
         return
     console = terminal.console()
-    rows = [
-        [
-            name,
-            _format_kappa(kappa.value),
-            " to ".join(map(_format_kappa, kappa.ci95)),
-            _format_kappa(kappa.agreed),
-            f"{kappa.n}",
-        ]
-        for name, kappa in found.kappas.items()
-    ]
+    rows = []
+    for name, kappa in found.kappas.items():
+        shown, low, high, share = map(_format_kappa, (kappa.value, *kappa.ci95, kappa.agreed))
+        rows.append([name, shown, f"{low} to {high}", share, f"{kappa.n}"])
     terminal.print_table(console, ["question", "kappa", "95 % interval", "agreed", "n"], rows)
     one, other = found.reviewers
     release = f" A release needs {RELEASED_FROM} on derivable and other_answer." if "derivable" in found.kappas else ""
@@ -167,15 +148,3 @@ def _show_folded(judgements: Sequence[Judgement], json_output: bool) -> None:
 
 def _format_kappa(value: float) -> str:
     return f"{value:.3f}" if isfinite(value) else "-"
-
-
-def _without_nan(value: Any) -> Any:
-    """Return a value for JSON, which has no NaN."""
-    match value:
-        case dict():
-            return {key: _without_nan(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_without_nan(each) for each in value]
-        case float():
-            return value if isfinite(value) else None
-    return value

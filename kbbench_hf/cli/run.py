@@ -11,8 +11,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.cli.names import BENCHMARK, NAME
-from kbbench_hf.cli.options import ALL_METRICS, JSON, NOTES
+from kbbench_hf.cli.options import ALL_METRICS, BENCHMARK, JSON, NOTES, option
 from kbbench_hf.cli.run_options import SLURM, RunCommand, without_slurm
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.shards import ShardEnd
@@ -33,7 +32,7 @@ retriever, its embedding model is there."""
 
 @click.command(cls=RunCommand)
 @click.argument("benchmark", type=BENCHMARK)
-@click.option("--model", type=NAME, help=f"{MODEL_HELP}  [required without --base-url]")
+@option("--model", f"{MODEL_HELP}  [required without --base-url]")
 @ALL_METRICS
 @NOTES
 @JSON
@@ -216,8 +215,13 @@ def _run_testbed(
                 unfinished[config] = str(done.stopped or f"{done.summary and done.summary.n_open} requests failed")
         if _is_first() and not json_output:
             click.echo(f"{config}: {words}")
-    if _is_first() and not open_ones:
-        _print_configs(found, model, wanted[0], options, results, json_output)
+    ends = _is_first() and not open_ones
+    if ends and json_output:
+        print_json(results)
+    elif ends and results:
+        from kbbench_hf.reports.score_table import print_testbed
+
+        print_testbed(found, model, wanted[0], results, options.get("out") or Path("kbbench-runs") / found.dataset)
     if unfinished:
         reasons = "; ".join(f"{config}: {why}" for config, why in unfinished.items())
         raise KBBenchError(
@@ -225,19 +229,6 @@ def _run_testbed(
             "command again to resume."
         )
     check_failures(*summaries)
-
-
-def _print_configs(
-    found: Benchmark, model: str, testbed: str, options: "RunOptions", results: dict[str, Any], json_output: bool
-) -> None:
-    if json_output:
-        print_json(results)
-        return
-    from kbbench_hf.reports.score_table import print_testbed
-
-    folder = options.get("out") or Path("kbbench-runs") / found.dataset
-    if results:
-        print_testbed(found, model, testbed, results, folder)
 
 
 def _print_estimate(name: str, model: str, options: "RunOptions", json_output: bool) -> None:

@@ -10,7 +10,7 @@ import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
-from kbbench_hf.cli.names import NAME, FilePath, Number, of_benchmark
+from kbbench_hf.cli.options import NAME, FilePath, Number, of_benchmark
 from kbbench_hf.errors import UsageError
 from kbbench_hf.runners.run_options import OPTIONS, Group, Option, RunOptions
 
@@ -85,39 +85,41 @@ AGENTS = Options("agents over knowledge bases", _retrieval[_first_agent_option:]
 ASKING = Options("language models", _of_groups("request"))
 """For all language models, also those that re-rank or search as agents."""
 PROMPTS = Options("language models", _of_groups("prompt"))
-DRY_RUN = click.Option(
-    ["--dry-run"],
-    is_flag=True,
-    default=None,
-    help="Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time. With "
+
+
+def _flag(name: str, help: str) -> click.Option:
+    return click.Option([name], is_flag=True, default=None, help=help)
+
+
+def _value(name: str, help: str, metavar: str | None = None, type: click.ParamType[Any] = NAME) -> click.Option:
+    return click.Option([name], type=type, metavar=metavar, help=help)
+
+
+DRY_RUN = _flag(
+    "--dry-run",
+    "Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time. With "
     "--slurm, print the scripts of the jobs.",
 )
 SLURM = Options(
     "Slurm",
     [
-        click.Option(
-            ["--slurm"],
-            is_flag=True,
-            default=None,
-            help="Submit shards that have not ended as an array job, and a job that collects them. Needs --out.",
+        _flag(
+            "--slurm", "Submit shards that have not ended as an array job, and a job that collects them. Needs --out."
         ),
-        click.Option(["--array"], type=NAME, metavar="N", help="Number of shards; N%M runs M at once.  [default: 1]"),
-        click.Option(["--partition"], type=NAME, help="Partition of the jobs."),
-        click.Option(["--time"], type=NAME, help="Time limit of a task, such as 4:00:00; then it starts again."),
-        click.Option(["--slurm-args"], type=NAME, help="More options of sbatch: '-G 1 -A lab'."),
+        _value("--array", "Number of shards; N%M runs M at once.  [default: 1]", "N"),
+        _value("--partition", "Partition of the jobs."),
+        _value("--time", "Time limit of a task, such as 4:00:00; then it starts again."),
+        _value("--slurm-args", "More options of sbatch: '-G 1 -A lab'."),
     ],
 )
 DEMONSTRATIONS = Options("prompts with demonstrations", _of_groups("demonstrations"))
 ANNOTATING = Options("benchmarks whose metrics need other models", _of_groups("annotation"))
+_testbed = of_benchmark(_KNOWN_NAMES["testbed"])
 TESTBEDS = Options(
     "benchmarks with testbeds",
     [
-        click.Option(
-            ["--testbed"],
-            type=of_benchmark(_KNOWN_NAMES["testbed"]),
-            help="Run the configs of a testbed; see 'kbbench list BENCHMARK'.",
-        ),
-        click.Option(["--subset"], type=NAME, metavar="NAME,...", help="Run only these parts of the testbed."),
+        _value("--testbed", "Run the configs of a testbed; see 'kbbench list BENCHMARK'.", type=_testbed),
+        _value("--subset", "Run only these parts of the testbed.", "NAME,..."),
     ],
 )
 GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS, SLURM)

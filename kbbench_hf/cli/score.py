@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.cli.names import NAME, FilePath
 from kbbench_hf.cli.options import (
     ALL_METRICS,
     JSON,
     MODE,
     NOTES,
     STRICT,
+    FilePath,
+    flag,
     on_benchmark,
+    option,
     refuse_warnings,
     with_read_options,
 )
@@ -35,12 +38,10 @@ PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing 
 @on_benchmark
 @MODE
 @with_read_options
-@click.option(
-    "--slices", type=NAME, metavar="NAME,...", help="Also show the scores of these slices; 'all' for every one."
-)
-@click.option("--out", type=FilePath(), help="Write result.json and scores.jsonl into this folder.")
-@click.option("--check", is_flag=True, help="Only check the predictions, and print every problem with its line.")
-@click.option("--write", type=FilePath(), metavar="FILE", help="--check: write the predictions as JSON Lines.")
+@option("--slices", "Also show the scores of these slices; 'all' for every one.", metavar="NAME,...")
+@option("--out", "Write result.json and scores.jsonl into this folder.", FilePath())
+@flag("--check", "Only check the predictions, and print every problem with its line.")
+@option("--write", "--check: write the predictions as JSON Lines.", FilePath(), metavar="FILE")
 @PARTIAL
 @ALL_METRICS
 @NOTES
@@ -100,22 +101,14 @@ def command(
 @on_benchmark
 @with_read_options
 @PARTIAL
-@click.option("--out", type=FilePath(), help="Write the predictions as JSON Lines into this file.")
+@option("--out", "Write the predictions as JSON Lines into this file.", FilePath())
 @JSON
-def validate(
-    predictions: tuple[Path, ...],
-    benchmark: str | None,
-    split: str | None,
-    read_options: ReadOptions,
-    partial: bool,
-    out: Path | None,
-    json_output: bool,
-) -> None:
+def validate(read_options: ReadOptions, partial: bool, out: Path | None, **given: Any) -> None:
     """Check PREDICTIONS without scoring them, as `kbbench score --check` does; --out is its --write.
 
     Example: kbbench validate answers.jsonl --benchmark mini-text2kg
     """
-    _check(predictions, benchmark, split, replace(read_options, partial=partial), out, json_output)
+    _check(read_options=replace(read_options, partial=partial), write=out, **given)
 
 
 def _check(

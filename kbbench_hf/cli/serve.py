@@ -9,8 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, of_benchmark
-from kbbench_hf.cli.options import STORE
+from kbbench_hf.cli.options import BENCHMARK, STORE, FilePath, of_benchmark, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import called_as, echo
 
@@ -20,36 +19,40 @@ ROOT_PATH = re.compile(r"(?:https?://[\w.:\[\]-]+)?(?:/[\w.~-]+)*/?")
 OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
 
 
+def _root_path(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Return a prefix without the slash at its end; None, where there is none, leaves it to GRADIO_ROOT_PATH."""
+    if text is None:
+        return None
+    parts = text.split("/")
+    if not ROOT_PATH.fullmatch(text) or not text or "." in parts or ".." in parts:
+        raise click.BadParameter(
+            f"{text!r} is not a path prefix; expected one such as /kbbench, or https://example.org/kbbench."
+        )
+    return text.rstrip("/")
+
+
 @click.command()
 @STORE
-@click.option("--host", type=NAME, default=LOOPBACK, show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(1, 65_535), default=7860, show_default=True, help="Port to listen on.")
-@click.option(
+@option("--host", "Address to listen on.", default=LOOPBACK)
+@option("--port", "Port to listen on.", click.IntRange(1, 65_535), default=7860)
+@option(
     "--root-path",
-    type=NAME,
-    callback=lambda context, option, text: _root_path(text),
+    "Path prefix of the leaderboard behind a reverse proxy, or its full URL.",
+    callback=_root_path,
     metavar="/PREFIX",
-    help="Path prefix of the leaderboard behind a reverse proxy, or its full URL.",
 )
-@click.option(
-    "--tools",
-    "benchmark",
-    type=BENCHMARK,
+@option(
+    "--tools benchmark",
+    "Serve the tools of this dataset's knowledge base instead, over MCP (Model Context Protocol).",
+    BENCHMARK,
     metavar="NAME",
-    help="Serve the tools of this dataset's knowledge base instead, over MCP (Model Context Protocol).",
 )
-@click.option(
-    "--http", type=click.IntRange(1, 65_535), metavar="PORT", help="--tools: use HTTP instead of stdin and stdout."
-)
-@click.option("--base", type=NAME, default="bm25", show_default=True, help="--tools: the retriever of the search tool.")
-@click.option(
-    "--split", type=of_benchmark(lambda found: found.data.splits), help="--tools: split; by default the default split."
-)
-@click.option("--limit", type=click.IntRange(1), help="--tools: serve only the first questions.")
-@click.option(
-    "--name", type=NAME, default="agent", show_default=True, help="--tools: name of the agent in the results."
-)
-@click.option("--out", type=FilePath(), help="--tools: the run folder; by default a new one under ./kbbench-runs.")
+@option("--http", "--tools: use HTTP instead of stdin and stdout.", click.IntRange(1, 65_535), metavar="PORT")
+@option("--base", "--tools: the retriever of the search tool.", default="bm25")
+@option("--split", "--tools: split; by default the default split.", of_benchmark(lambda found: found.data.splits))
+@option("--limit", "--tools: serve only the first questions.", click.IntRange(1))
+@option("--name", "--tools: name of the agent in the results.", default="agent")
+@option("--out", "--tools: the run folder; by default a new one under ./kbbench-runs.", FilePath())
 @click.pass_context
 def command(
     context: click.Context,
@@ -73,10 +76,10 @@ def command(
       kbbench serve --tools mini-stark --http 8765
     """
     others = OF_THE_LEADERBOARD if benchmark else OF_THE_TOOLS
-    for option in others:
-        if context.get_parameter_source(option.replace("-", "_")) is ParameterSource.COMMANDLINE:
+    for other in others:
+        if context.get_parameter_source(other.replace("-", "_")) is ParameterSource.COMMANDLINE:
             fact = "is for the leaderboard and not for --tools" if benchmark else "needs --tools NAME"
-            raise UsageError(f"--{option} {fact}. Leave it out, or see 'kbbench serve --help'.")
+            raise UsageError(f"--{other} {fact}. Leave it out, or see 'kbbench serve --help'.")
     if benchmark:
         _serve_tools(benchmark, http, **options)
         return
@@ -110,18 +113,6 @@ def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
             click.echo(
                 f"{sessions.n_started:,} of {len(sessions.rows):,} questions are answered. Score: {score}", err=True
             )
-
-
-def _root_path(text: str | None) -> str | None:
-    """Return a prefix without the slash at its end; None, where there is none, leaves it to GRADIO_ROOT_PATH."""
-    if text is None:
-        return None
-    parts = text.split("/")
-    if not ROOT_PATH.fullmatch(text) or not text or "." in parts or ".." in parts:
-        raise click.BadParameter(
-            f"{text!r} is not a path prefix; expected one such as /kbbench, or https://example.org/kbbench."
-        )
-    return text.rstrip("/")
 
 
 def _refuse_address(host: str, port: int) -> None:

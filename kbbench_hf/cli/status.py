@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.cli.names import FilePath
-from kbbench_hf.cli.options import JSON
+from kbbench_hf.cli.options import JSON, FilePath, flag, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import RUN
 from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, write_control
@@ -25,11 +24,11 @@ RESULT_S = 60.0
 
 @click.command()
 @click.argument("run", type=FilePath(exists=True, file_okay=False), default=Path("kbbench-runs"))
-@click.option("--all", "all_runs", is_flag=True, help="Show all runs in the folder RUN, by default kbbench-runs.")
-@click.option("--watch", is_flag=True, help="Repeat until no process runs; on a pipe, where it changed.")
-@click.option("--pause", is_flag=True, help="Let the processes finish what is under way, and wait.")
-@click.option("--resume", is_flag=True, help="Let the processes of a paused run go on.")
-@click.option("--concurrency", type=click.IntRange(1), help="Set the maximum concurrent requests of each process.")
+@flag("--all all_runs", "Show all runs in the folder RUN, by default kbbench-runs.")
+@flag("--watch", "Repeat until no process runs; on a pipe, where it changed.")
+@flag("--pause", "Let the processes finish what is under way, and wait.")
+@flag("--resume", "Let the processes of a paused run go on.")
+@option("--concurrency", "Set the maximum concurrent requests of each process.", click.IntRange(1))
 @JSON
 def command(
     run: Path, all_runs: bool, watch: bool, pause: bool, resume: bool, concurrency: int | None, json_output: bool

@@ -2,16 +2,15 @@
 
 import getpass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kbbench_hf.benchmarks.judge_agreement import self_judged_warnings
-from kbbench_hf.cli.names import NAME, FilePath
-from kbbench_hf.cli.options import MODE, STORE, on_benchmark
+from kbbench_hf.cli.options import MODE, STORE, FilePath, on_benchmark, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import is_pipe
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview_of, store_preview
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.eval_task import load_examples, resolve_task, run_settings
@@ -23,12 +22,12 @@ from kbbench_hf.scoring.warnings import stored_warnings
 @click.argument("predictions", type=FilePath(exists=True, allow_dash=True))
 @on_benchmark
 @MODE
-@click.option("--name", type=NAME, required=True, help="Display name on the leaderboard.")
+@option("--name", "Display name on the leaderboard.", required=True)
 @click.option("--link", default="", help="URL of the paper or model card.")
 @click.option("--license", "--licence", "licence", default="", help="License of the predictions.")
-@click.option("--parameters", "parameters_b", type=float, help="Model size in billion parameters.")
+@option("--parameters parameters_b", "Model size in billion parameters.", float)
 @click.option("--notes", default="", help="Remarks on the system.")
-@click.option("--submitter", type=NAME, help="Your name; by default the user name on this machine.")
+@option("--submitter", "Your name; by default the user name on this machine.")
 @STORE
 def command(
     predictions: Path,
@@ -37,11 +36,7 @@ def command(
     mode: str | None,
     submitter: str | None,
     store: Path,
-    name: str,
-    link: str,
-    licence: str,
-    parameters_b: float | None,
-    notes: str,
+    **system: Any,
 ) -> None:
     """Check, score and store PREDICTIONS in a leaderboard; submitting the same file twice stores it once.
 
@@ -55,7 +50,6 @@ def command(
             f"{predictions} is standard input or a pipe; expected a file or a run folder, which can be stored. "
             "Write a file first: kbbench validate - --benchmark NAME --out answers.jsonl"
         )
-    system = System(name, link, licence, parameters_b, notes=notes)
     task = resolve_task([predictions], benchmark, split=split, mode=mode)
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
     if not file.exists():
@@ -69,6 +63,6 @@ def command(
     if annotations:
         of_run += self_judged_warnings(str(run.get("model", "")), add_annotations(task, beside).examples)
     read = preview_of(load_examples(*task.task_key), file, annotations, of_run)
-    receipt = store_preview(Store(store), read, system, submitter or getpass.getuser())
+    receipt = store_preview(Store(store), read, System(**system), submitter or getpass.getuser())
     what = "Changed" if receipt.edited else "Already stored" if receipt.existed else "Stored"
     echo(f"{what}: {receipt.id} in {store}")

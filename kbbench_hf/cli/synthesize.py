@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath
+from kbbench_hf.cli.options import BENCHMARK, CONCURRENCY, FilePath, flag, option
 from kbbench_hf.reports.terminal import echo
 
 
@@ -19,32 +19,20 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 
 @click.command()
 @click.argument("name", type=BENCHMARK)
-@click.option("--count", type=click.IntRange(1), required=True, help="Number of questions.")
-@click.option("--seed", type=NAME, default="0", show_default=True, help="The same seed gives the same questions.")
-@click.option(
+@option("--count", "Number of questions.", click.IntRange(1), required=True)
+@option("--seed", "The same seed gives the same questions.", default="0")
+@option(
     "--spec",
-    type=NAME,
+    "YAML file with templates, limits and wordings, or the name of a dataset that has a spec.",
     metavar="FILE|DATASET",
-    help="YAML file with templates, limits and wordings, or the name of a dataset that has a spec.",
 )
-@click.option("--out", type=NAME, metavar="NAME2", help="Name of the new dataset; NAME-questions by default.")
-@click.option(
-    "--spec-example",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_example,
-    help="Print an example spec and exit.",
+@option("--out", "Name of the new dataset; NAME-questions by default.", metavar="NAME2")
+@flag("--spec-example", "Print an example spec and exit.", is_eager=True, expose_value=False, callback=_print_example)
+@flag("--dry-run", "Print the number of prompts and their cost; send nothing.")
+@option(
+    "--prices", "Your price file, with a date (YAML or JSON), for --dry-run.", FilePath(exists=True, dir_okay=False)
 )
-@click.option("--dry-run", is_flag=True, help="Print the number of prompts and their cost; send nothing.")
-@click.option(
-    "--prices",
-    type=FilePath(exists=True, dir_okay=False),
-    help="Your price file, with a date (YAML or JSON), for --dry-run.",
-)
-@click.option(
-    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent requests."
-)
+@CONCURRENCY
 def command(
     name: str,
     count: int,

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from kbbench_hf.cli.names import BENCHMARK, NAME, FilePath, Number
-from kbbench_hf.cli.options import JSON
+from kbbench_hf.cli.options import BENCHMARK, JSON, NAME, FilePath, Number
 from kbbench_hf.reports.terminal import called_as, console, echo, print_table
 from kbbench_hf.training.spec import MODES, PRECISIONS
 

@@ -69,7 +69,7 @@ class HubDataset(DatasetFolder):
             return here
         with _download_errors(self.name):
             commit = self.path.name
-            return Path(hf_hub_download(_repository(self.name), name, repo_type="dataset", revision=commit))
+            return Path(hf_hub_download(f"{owner()}/{self.name}", name, repo_type="dataset", revision=commit))
 
 
 def hub_dataset(name: str, revision: str | None = None) -> HubDataset:
@@ -110,16 +110,12 @@ def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
 def _snapshot(name: str, revision: str | None, **options: Any) -> Path:
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(_repository(name), repo_type="dataset", revision=revision, **options))
+    return Path(snapshot_download(f"{owner()}/{name}", repo_type="dataset", revision=revision, **options))
 
 
 def owner() -> str:
     """Return the owner of the datasets: the environment variable `KBBENCH_DATASETS`, or the default."""
     return os.environ.get("KBBENCH_DATASETS", NAMESPACE)
-
-
-def _repository(name: str) -> str:
-    return f"{owner()}/{name}"
 
 
 @contextmanager

@@ -197,22 +197,16 @@ class _Forker:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def start(self) -> None:
-        self._started()
-
-    def _started(self) -> socket.socket:
+    def start(self) -> socket.socket:
+        """Return the socket of the process, started where there is none."""
         with self._lock:
             if self._control is None or self._process is None or self._process.poll() is not None:
                 if self._control:
                     self._control.close()
                 self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 command = [sys.executable, "-c", _SERVE, str(theirs.fileno())]
-                environment = {
-                    **os.environ,
-                    "OMP_NUM_THREADS": "1",
-                    "OPENBLAS_NUM_THREADS": "1",
-                    "ARROW_NUM_THREADS": "1",
-                }
+                threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_NUM_THREADS"), "1")
+                environment = {**os.environ, **threads}
                 with theirs:
                     self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603
             return self._control
@@ -225,9 +219,9 @@ class _Forker:
             with theirs:
                 message = json.dumps([limits, upload]).encode()
                 try:
-                    socket.send_fds(self._started(), [message], [theirs.fileno()])
+                    socket.send_fds(self.start(), [message], [theirs.fileno()])
                 except OSError:  # it ended since it was looked at
-                    socket.send_fds(self._started(), [message], [theirs.fileno()])
+                    socket.send_fds(self.start(), [message], [theirs.fileno()])
             data = bytearray()
             with suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(2 * STUCK_S):

@@ -21,6 +21,8 @@ from kbbench_hf.files.writing import write_bytes, write_new
 
 Action = Literal["stored", "hidden", "shown", "withdrawn", "returned", "edited"]
 """Moderators hide and show; the owner withdraws, returns and edits. What a moderator hid, its owner cannot show."""
+UNREADABLE = ValueError, TypeError, KeyError, AttributeError
+"""What reading a damaged record or event raises."""
 START = "0" * 64
 PER_FOLDER = 1000
 _PATH = re.compile(r"events/[0-9a-f]+/\d{4}/\d{7,}\.json")
@@ -71,7 +73,7 @@ class Event:
             event = cls(**json.loads(data)["event"])
             if not (isinstance(event.number, int) and isinstance(event.submission, str) and event.time.isascii()):
                 raise ValueError
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except UNREADABLE:
             raise ValueError("not an event") from None
         if event.to_bytes() != data:
             raise ValueError("not the event that was written")

@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
-from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.folders import Record
+from kbbench_hf.leaderboard.events import UNREADABLE, Event
 from kbbench_hf.leaderboard.likeness import fingerprint
-from kbbench_hf.leaderboard.owners import Flag, Named, doubts
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.owners import Flag, doubts
+from kbbench_hf.leaderboard.store import Record, Store
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
@@ -86,8 +85,7 @@ class Index:
 
     def position(self) -> int:
         """Return a number that is another one after every event that was taken in, by whichever process."""
-        with self.file.connection() as db:
-            return int(db.execute("SELECT coalesce(max(number), 0) FROM taken").fetchone()[0])
+        return int(self._select("SELECT coalesce(max(number), 0) FROM taken")[0][0])
 
     def rebuild(self) -> int:
         """Forget the index and make it again from the files; return the number of events read."""
@@ -110,39 +108,37 @@ class Index:
     def places(self) -> list[TaskKey]:
         """Return the places that have rows on the board."""
         query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown AND returned ORDER BY 1, 2, 3, 4"
-        with self.file.connection() as db:
-            return [TaskKey(*row) for row in db.execute(query)]
+        return [TaskKey(*row) for row in self._select(query)]
 
     def n_rows(self) -> int:
         """Return how many submissions the index holds, those off the board among them."""
-        with self.file.connection() as db:
-            return int(db.execute("SELECT count(*) FROM rows").fetchone()[0])
+        return int(self._select("SELECT count(*) FROM rows")[0][0])
 
     def rows(self, task_key: TaskKey, any_mode: bool = False) -> list[StoredRow]:
         """Return the shown rows of a place, oldest first."""
         query = """SELECT id, changed FROM rows
             WHERE benchmark = ? AND config = ? AND split = ? AND (mode = ? OR ?) AND shown AND returned
             ORDER BY stored"""
-        with self.file.connection() as db:
-            return self._rows(db, db.execute(query, (*task_key, any_mode)).fetchall())
+        return self._rows(self._select(query, *task_key, any_mode))
 
     def doubts(self) -> dict[str, list[Flag]]:
         """Return what is doubtful about the names of the shown rows of all places; most have no doubts."""
         position = self.position()
         if self._doubts[0] != position:
-            with self.file.connection() as db:
-                query = "SELECT id, changed FROM rows WHERE shown AND returned ORDER BY stored"
-                records = [row.record for row in self._rows(db, db.execute(query).fetchall())]
-            names = [Named(each.id, each.system.name, each.submitter, each.vouched_by, each.origin == "own")
-                     for each in records]  # fmt: skip
-            self._doubts = position, doubts(names)
+            query = "SELECT id, changed FROM rows WHERE shown AND returned ORDER BY stored"
+            records = [row.record for row in self._rows(self._select(query))]
+            self._doubts = position, doubts(records)
         return self._doubts[1]
 
-    def _rows(self, db: sqlite3.Connection, wanted: Sequence[tuple[str, int]]) -> list[StoredRow]:
+    def _select(self, query: str, *values: object) -> list[Any]:
+        with self.file.connection() as db:
+            return db.execute(query, values).fetchall()
+
+    def _rows(self, wanted: Sequence[tuple[str, int]]) -> list[StoredRow]:
         """Return the rows of these ids, each as it was when it last changed; those that did not are not read again."""
         new = [row for row, changed in wanted if self._read.get(row, (0,))[0] != changed]
         query = "SELECT id, changed, record, stored, result FROM rows WHERE id IN (SELECT value FROM json_each(?))"
-        for row, changed, record, stored, result in db.execute(query, (json.dumps(new),)) if new else ():
+        for row, changed, record, stored, result in self._select(query, json.dumps(new)) if new else ():
             stored_row = StoredRow(Record.from_bytes(record.encode()), stored, json.loads(result))
             self._read[row] = changed, stored_row
         return [self._read[row][1] for row, _ in wanted]
@@ -151,26 +147,22 @@ class Index:
         """Return how many submissions somebody, and how many all users, stored since a time, shown or not."""
         query = """SELECT total(lower(json_extract(record, '$.submitter')) = lower(?)), count(*) FROM rows
             WHERE stored >= ? AND json_extract(record, '$.origin') != 'own'"""
-        with self.file.connection() as db:
-            theirs, all_of_them = db.execute(query, (submitter, since)).fetchone()
+        theirs, all_of_them = self._select(query, submitter, since)[0]
         return int(theirs), all_of_them
 
     def of_submitter(self, submitter: str) -> list[tuple[Record, bool]]:
         """Return the records of somebody's submissions, newest first, and whether each is withdrawn."""
         query = """SELECT record, returned FROM rows
             WHERE shown AND json_extract(record, '$.submitter') = ? ORDER BY stored DESC"""
-        with self.file.connection() as db:
-            rows = db.execute(query, (submitter,)).fetchall()
+        rows = self._select(query, submitter)
         return [(Record.from_bytes(record.encode()), not returned) for record, returned in rows]
 
     def tests(self, metric: str, ids: Sequence[str]) -> dict[tuple[str, str], PairedTest]:
         """Return the paired tests of two of these submissions that were made before: neither of them ever changes."""
         query = """SELECT a, b, test FROM tests WHERE metric = ?1
             AND a IN (SELECT value FROM json_each(?2)) AND b IN (SELECT value FROM json_each(?2))"""
-        with self.file.connection() as db:
-            rows = db.execute(query, (metric, json.dumps(ids))).fetchall()
         tests = {}
-        for a, b, text in rows:
+        for a, b, text in self._select(query, metric, json.dumps(ids)):
             difference, (low, high), *others = json.loads(text)
             tests[a, b] = PairedTest(difference, (low, high), *others)
         return tests
@@ -184,8 +176,7 @@ class Index:
 
     def dump(self) -> str:
         """Return the whole index as text, the same for the same events; two indexes are equal if their dumps are."""
-        with self.file.connection() as db:
-            rows = db.execute("SELECT * FROM rows ORDER BY stored").fetchall()
+        rows = self._select("SELECT * FROM rows ORDER BY stored")
         return "".join(f"{json.dumps(row[:-1])}\n" for row in rows)  # all but when each changed here
 
     def _take_in_folder(self, db: sqlite3.Connection, folder: Path) -> tuple[int, bool]:
@@ -201,7 +192,7 @@ class Index:
                 continue
             try:
                 self._take_in(db, event)
-            except (KBBenchError, ValueError, TypeError, KeyError, AttributeError):  # a file that is there, and damaged
+            except (KBBenchError, *UNREADABLE):  # a file that is there, and damaged
                 all_of_it = False
                 continue
             number = db.execute("INSERT INTO taken (path) VALUES (?)", (path,)).lastrowid
@@ -211,39 +202,38 @@ class Index:
 
     def _take_in(self, db: sqlite3.Connection, event: Event) -> None:
         """Make one event count: a row was stored when it was first stored, and is shown as was last decided."""
-        query = "SELECT stored, decided, withdrawn, edited, record FROM rows WHERE id = ?"
-        row = db.execute(query, (event.submission,)).fetchone()
-        if row is None:
+        record = db.execute("SELECT record FROM rows WHERE id = ?", (event.submission,)).fetchone()
+        if record is None:
             self._insert(db, event.submission, event.order)
-            row = db.execute(query, (event.submission,)).fetchone()
-        if event.action == "stored":
-            db.execute("UPDATE rows SET stored = ? WHERE id = ?", (min(event.order, row[0]), event.submission))
-        elif event.action in ("withdrawn", "returned"):
-            if event.order > row[2]:
-                change = (event.action == "returned", event.order, event.submission)
-                db.execute("UPDATE rows SET returned = ?, withdrawn = ? WHERE id = ?", change)
-        elif event.action == "edited":
-            if event.order > row[3]:
-                record = json.dumps({**json.loads(row[4]), "system": event.said}, sort_keys=True, ensure_ascii=False)
-                edit = (record, event.order, event.submission)
-                db.execute("UPDATE rows SET record = ?, edited = ? WHERE id = ?", edit)
-        elif event.action in ("hidden", "shown") and event.order > row[1]:
-            change = (event.action == "shown", event.order, event.submission)
-            db.execute("UPDATE rows SET shown = ?, decided = ? WHERE id = ?", change)
+        values = {"id": event.submission, "order": event.order, "on": event.action in ("shown", "returned")}
+        if event.action == "edited":
+            record = record or db.execute("SELECT record FROM rows WHERE id = ?", (event.submission,)).fetchone()
+            edited = {**json.loads(record[0]), "system": event.said}
+            values["record"] = json.dumps(edited, sort_keys=True, ensure_ascii=False)
+        if event.action in EFFECTS:
+            db.execute(f"UPDATE rows SET {EFFECTS[event.action]}", values)  # noqa: S608 - of our own
 
     def _insert(self, db: sqlite3.Connection, submission: str, stored: str) -> None:
         record, result = self.store.record(submission), self.store.result(submission)
-        place = (record.benchmark, record.config, record.split, record.mode)
         headline: Row = {name: result.get(name, []) for name in ("scores", "counters", "warnings")}
         headline["seen"] = next((result["slices"][name] for name in SEEN if name in result["slices"]), {})
         headline["annotations"] = annotations_of(result["versions"])
         headline["parts"] = fingerprint(self.store.predictions(submission))
         db.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, 1, '', 1, '', '', ?, ?, 0)",
-            (submission, *place, stored, record.to_bytes().decode(), json.dumps(headline)),
+            (submission, *record.task_key, stored, record.to_bytes().decode(), json.dumps(headline)),
         )
 
 
+EFFECTS = {
+    "stored": "stored = min(stored, :order) WHERE id = :id",
+    **dict.fromkeys(("hidden", "shown"), "shown = :on, decided = :order WHERE id = :id AND decided < :order"),
+    **dict.fromkeys(
+        ("withdrawn", "returned"), "returned = :on, withdrawn = :order WHERE id = :id AND withdrawn < :order"
+    ),
+    "edited": "record = :record, edited = :order WHERE id = :id AND edited < :order",
+}
+"""Action -> what it makes of a row: each column is as the last event says, in whatever order they come in."""
 VERSION = 6
 """Of the tables; an index of another version is made again."""
 SCHEMA = f"""
@@ -265,7 +255,6 @@ CREATE TABLE quiet (folder TEXT PRIMARY KEY, changed INTEGER NOT NULL);
 """
 NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_T = TypeVar("_T")
 
 
 class IndexFile:
@@ -279,7 +268,7 @@ class IndexFile:
         self._in_memory: sqlite3.Connection | None = None
         self._lock = threading.RLock()
 
-    def trying_again(self, work: Callable[[], _T]) -> _T:
+    def trying_again(self, work: Callable[[], int]) -> int:
         """Do what reads or writes the tables; again in memory where the disk is full, or anew where it is damaged."""
         try:
             return work()

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -25,8 +24,6 @@ ENOUGH = 20
 ENOUGH_SHORT = 100
 """The same where answers are short and stand in what was given: a good system may have every one."""
 N_LETTERS = 10_000
-MISTAKES = 5
-"""So many answers that are not the gold must be shared before they say that one row is another's copy."""
 
 
 class GoldLikeness(NamedTuple):
@@ -94,49 +91,6 @@ def fingerprint(lines: Iterable[Mapping[str, object]]) -> list[str]:
     hashes = [_hash([json.dumps(line["id"]), *_comparable(line)]) for line in lines]
     n, n_parts = len(hashes), min(len(hashes), N_PARTS_LONG if len(hashes) >= LONG else N_PARTS)
     return [_hash(hashes[part * n // n_parts : (part + 1) * n // n_parts]) for part in range(n_parts)]
-
-
-class Answered(NamedTuple):
-    """What there is to know of a row's answers."""
-
-    id: str
-    name: str
-    submitter: str
-    parts: Sequence[str]
-    n_mistakes: int
-    """How many answers are not the gold."""
-    own: bool = False
-
-
-class Copy(NamedTuple):
-    """A row whose answers another row has too."""
-
-    of: str
-    whole: bool
-    """Whether every answer is the same, or all but a few."""
-
-
-def copies(rows: Sequence[Answered]) -> dict[str, Copy]:
-    """Return the rows of one place that are copies of an earlier one; the rows are given in order of precedence.
-
-    A copy has the other's answers, mistakes included, to the last one; another submitter's also if it has all but those
-    of one part in sixteen. One system may be sent again under its own name, with other annotations say.
-    """
-    first: dict[tuple[int, int, str], Answered] = {}
-    copies_by_row: dict[str, Copy] = {}
-    for row in rows:
-        keys = [(len(row.parts), n, part) for n, part in enumerate(row.parts)]
-        shared = Counter(first[key].id for key in keys if key in first)
-        earlier = {first[key].id: first[key] for key in keys if key in first}
-        if shared and not row.own and row.n_mistakes >= MISTAKES:
-            other, n_shared = shared.most_common(1)[0]
-            whole, theirs = n_shared == len(keys), earlier[other].submitter != row.submitter
-            nearly = theirs and len(keys) >= N_PARTS and len(keys) - n_shared <= len(keys) // N_PARTS
-            if (whole and (theirs or earlier[other].name != row.name)) or nearly:
-                copies_by_row[row.id] = Copy(other, whole)
-        for key in keys:
-            first.setdefault(key, row)
-    return copies_by_row
 
 
 def _comparable(line: Mapping[str, object]) -> list[str]:

@@ -1,19 +1,24 @@
-"""Copy of the local store on the Hub: each submission and its event in one commit."""
+"""Copy of the local store on the Hub: each submission and its event in one commit; restoring from that copy."""
 
+import hashlib
 import logging
 import random
+import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from kbbench_hf.errors import DataError
 from kbbench_hf.hub.repository import DatasetRepository, StoredFile
-from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.folders import RECORD
-from kbbench_hf.leaderboard.restoring import Restored, agree, differing, restore
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.events import UNREADABLE, Event
+from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.store import RECORD, Record, Store
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -30,7 +35,33 @@ REFUSED = 400, 413, 422
 """What the Hub answers to a commit that it will not take later either."""
 CROWDED = 409, 412, 429
 """What it answers when others were faster, or when it is asked too often."""
+AT_ONCE = 8
+MAX_LOST = 20
+"""After so many files that did not come, the Hub is taken to be down."""
+_RECORD = re.compile(rf"submissions/(..?)/(\1[^/]*)/{RECORD}")
 LOG = logging.getLogger("kbbench")
+
+
+@dataclass
+class Restored:
+    """What came of a look at the Hub's copy."""
+
+    n_events: int = 0
+    n_submissions: int = 0
+    recovered: list[str] = field(default_factory=list)
+    """Whole submissions whose event was lost: they have a new one."""
+    problems: list[str] = field(default_factory=list)
+    """In words, what the Hub's copy lacks, or has damaged."""
+    lost: list[str] = field(default_factory=list)
+    """In words, what did not come though it is there: to be tried again."""
+
+
+class _NotWholeError(DataError):
+    """A submission on the Hub that lacks a file, or has one that is not what its record says."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path} on the Hub {what}")
+        self.path = path
 
 
 class Outbox:
@@ -65,6 +96,15 @@ class Outbox:
         self._durable: set[str] = set()
         self._lock = threading.RLock()
         self._one_at_a_time = threading.Lock()
+
+    @classmethod
+    def of_hub(cls, store: Store, repo_id: str) -> "Outbox":
+        """Return the outbox of a store on the Hub, with the login of this machine."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+
+        disable_progress_bars()
+        return cls(store, repo_id, HfApi())
 
     def durable(self) -> set[str]:
         """Return the ids that are wholly on the Hub, with an event, when it was last looked at; asks nobody.
@@ -102,29 +142,66 @@ class Outbox:
         return f"Saved here, on the Hub within {minutes} minute{'' if minutes == 1 else 's'}."
 
     def fetch(self, only: Collection[str] | None = None, create: bool = False, check: bool = False) -> Restored:
-        """Take from the Hub the events, and the submissions that lack here, all or some; `check` those damaged too.
+        """Take from the Hub the events, and the submissions that are not whole here, all or some.
 
-        An error of the connection is raised; what came until then stays.
+        A submission is whole whose files are there; where `check` is set, whose files are those that were stored.
+
+        First the events, that a row which was hidden is never seen; then every submission by itself, its files checked
+        against its record. What is damaged on the Hub no longer counts as held there, so that an intact copy is sent
+        again. An error of the connection is raised; what came until then stays.
         """
+        done = Restored()
         with self._asking():
             self.repository.refresh(create)
             head = self.repository.head
-            done = restore(self.store, self.repository, only, check)
+            with self._staging() as staging, ThreadPoolExecutor(AT_ONCE) as pool:
+
+                def take(fetch: Callable[[Path, str], None], names: Iterable[str]) -> int:
+                    errors = pool.map(lambda name: _error_of(fetch, staging, name), names)
+                    return sum(self._noted(done, error) for error in errors)
+
+                events = sorted(path for path in self.repository.files if self.store.events.lacks(path))
+                done.n_events = take(self._fetch_event, events)
+                lacking = [each for each in self.lacking(check) if only is None or each in only]
+                done.n_submissions = take(self._fetch_submission, lacking)
             if only is None and not done.lost:
+                done.recovered = self.store.recover()
                 self._restored = head
         if done.n_submissions:
             with self._lock:
                 self._files.clear()
         return done
 
+    def lacking(self, check: bool = False) -> list[str]:
+        """Return the submissions that the refreshed repository holds, and that are not whole here; see `fetch`."""
+        held = sorted({found[2] for path in self.repository.files if (found := _RECORD.fullmatch(path))})
+        return [each for each in held if (self.store.damage(each) if check else not self.store.whole(each))]
+
     def verify(self) -> list[str]:
         """Compare every file on the Hub with the one here; return in words what is not the same.
 
-        What is whole here and other there no longer counts as held there: `flush` sends it again.
+        What the Hub says of a file is believed where it says its sha256; the others are downloaded. What is whole here
+        and other there no longer counts as held there: `flush` sends it again.
         """
+        problems = []
         with self._asking():
             self.repository.refresh()
-            return differing(self.store, self.repository)
+            held = sorted(path for path in self.repository.files if path.startswith(("submissions/", "events/")))
+            with self._staging() as staging, ThreadPoolExecutor(AT_ONCE) as pool:
+                for path, same in zip(held, pool.map(lambda path: self._same(staging, path), held), strict=True):
+                    if same is None:
+                        problems.append(f"{path} on the Hub belongs to nothing whole")
+                    elif not same:
+                        problems.append(f"{path} on the Hub is not the file here")
+                        del self.repository.files[path]
+        return problems
+
+    def _same(self, staging: Path, path: str) -> bool | None:
+        """Say whether a file is the same on the Hub as here; None where there is none here."""
+        if not (here := self.store.root / path).is_file():
+            return None
+        there = self.repository.files[path].sha256 or _sha256(self.repository.fetch(path, staging))
+        return there == _sha256(here)
 
     def catch_up(self) -> None:
         """Take from the Hub what others sent since the last time; make the dataset where there is none."""
@@ -191,15 +268,80 @@ class Outbox:
             return True
         if self.store.damage(submission):
             return False
-        record = f"{self.store.path(submission)}/{RECORD}"
-        if record in self.repository.files and not agree(self.store, self.repository, submission):
-            folder = f"{self.store.path(submission)}/"
-            for path in [path for path in self.repository.files if path.startswith(folder)]:
+        folder = self.store.path(submission)
+        if f"{folder}/{RECORD}" in self.repository.files and not self._take_theirs(submission):
+            for path in [path for path in self.repository.files if path.startswith(f"{folder}/")]:
                 del self.repository.files[path]
         with self._lock:
             self._files.pop(submission, None)
         self._agreed.add(submission)
         return True
+
+    def _take_theirs(self, submission: str) -> bool:
+        """Make a submission here what it is on the Hub, where another copy of the store sent it before this one did.
+
+        Returns:
+            Whether it is whole on the Hub; where it is not, nothing is changed here.
+        """
+        path = f"{self.store.path(submission)}/{RECORD}"
+        with self._staging() as staging:
+            if self.repository.fetch(path, staging).read_bytes() == (self.store.root / path).read_bytes():
+                return True
+            try:
+                self._fetch_submission(staging, submission)
+            except _NotWholeError as error:
+                LOG.warning("%s; it is sent again", error)
+                return False
+        Index(self.store).forget(submission)
+        return True
+
+    def _fetch_submission(self, staging: Path, submission: str) -> None:
+        """Fetch one submission, whole or not at all, instead of what is here of it.
+
+        Raises:
+            DataError: on the Hub it is not whole.
+        """
+        folder = self.store.path(submission)
+        path = f"{folder}/{RECORD}"
+        data = self.repository.fetch(path, staging).read_bytes()
+        try:
+            record = Record.from_bytes(data)
+        except UNREADABLE:
+            raise _NotWholeError(path, "is not a record") from None
+        if record.id != submission or any(Path(name).name != name for name in record.files):
+            raise _NotWholeError(path, "is the record of something else")
+        for name, sha256 in record.files.items():
+            path = f"{folder}/{name}"
+            if path not in self.repository.files:
+                raise _NotWholeError(path, "is missing")
+            if _sha256(self.repository.fetch(path, staging)) != sha256:
+                raise _NotWholeError(path, "is not the file that was stored")
+        self.store.install(submission, [staging / folder / name for name in (*record.files, RECORD)])
+
+    def _fetch_event(self, staging: Path, path: str) -> None:
+        if not self.store.events.receive(path, self.repository.fetch(path, staging).read_bytes()):
+            raise _NotWholeError(path, "is damaged: not the event that was written")
+
+    def _noted(self, done: Restored, error: Exception | None) -> bool:
+        """Note what went wrong with one piece, and say whether nothing did; after too much of it, give up."""
+        if isinstance(error, _NotWholeError):
+            self.repository.files.pop(error.path, None)
+            done.problems.append(str(error))
+        elif isinstance(error, OSError) and error.errno is not None:
+            raise error  # a full disk here, say: the next piece would fare no better
+        elif error is not None:
+            done.lost.append(f"{type(error).__name__}: {error}".splitlines()[0])
+            if len(done.lost) >= MAX_LOST:
+                raise error
+        return error is None
+
+    @contextmanager
+    def _staging(self) -> Iterator[Path]:
+        """Yield a folder for what is downloaded; `Store.recover` removes what a killed process leaves of it."""
+        parent = self.store.root / "partial"
+        parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
     def _commit(self, files: dict[str, Path], events: list[Event]) -> None:
         before = self.repository.head
@@ -234,10 +376,10 @@ class Outbox:
         if event.submission not in self._files:
             if not self.store.whole(event.submission):
                 return {}
-            folder, files = self.store.path(event.submission), self.store.record(event.submission).files
-            sizes = {path: (self.store.root / path).stat().st_size for path in self.store.paths(event.submission)}
+            hashes = self.store.record(event.submission).files
+            files = {path: self.store.root / path for path in self.store.paths(event.submission)}
             self._files[event.submission] = {
-                path: StoredFile(size, files.get(path.removeprefix(f"{folder}/"), "")) for path, size in sizes.items()
+                path: StoredFile(file.stat().st_size, hashes.get(file.name, "")) for path, file in files.items()
             }
         return self._files[event.submission]
 
@@ -272,6 +414,18 @@ class Outbox:
                 self._allowed -= 1
                 return
             self._sleep((1 - self._allowed) * SECONDS_BETWEEN_COMMITS + 0.001)
+
+
+def _error_of(fetch: Callable[[Path, str], None], staging: Path, name: str) -> Exception | None:
+    try:
+        fetch(staging, name)
+    except Exception as error:  # the classes depend on the Hub client's HTTP library
+        return error
+    return None
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _pause(answer: Any, attempt: int) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
+from kbbench_hf.leaderboard.store import Record
+
 VOWEL_SIGNS = (0, 7, 8, 9)
 """The classes of marks that make another letter: vowel signs, and the marks of Indic and Japanese letters. The others,
 accents among them, are easily overlooked."""
@@ -25,17 +27,6 @@ _OFFICIAL = re.compile(
 _ACCOUNT = re.compile(
     r"(?:^|[ (])@([a-z][\w.\-]*)(?![\w.\-]*=)|(?:@|\bby )([a-z0-9][\w.\-]*)|^([\w.\-]+)/", re.IGNORECASE
 )
-
-
-class Named(NamedTuple):
-    """What there is to know of a row's name."""
-
-    id: str
-    name: str
-    submitter: str
-    vouched_by: str = ""
-    own: bool = False
-    """Whether whoever runs the board stored it."""
 
 
 class Flag(NamedTuple):
@@ -106,7 +97,7 @@ def disguised(name: str) -> tuple[str, str] | None:
     return None
 
 
-def doubts(rows: Sequence[Named]) -> dict[str, list[Flag]]:
+def doubts(rows: Sequence[Record]) -> dict[str, list[Flag]]:
     """Return what is doubtful about the names of rows, given in the order in which they were stored; most have none.
 
     A name is its first owner's, but one under an account, `acme/KOTO`, is that account's. A name with letters in
@@ -114,52 +105,49 @@ def doubts(rows: Sequence[Named]) -> dict[str, list[Flag]]:
     """
     order = {row.id: n for n, row in enumerate(rows)}
     accounts = {account.casefold(): account for row in rows for account in (row.submitter, row.vouched_by) if account}
-    owners: dict[str, Named] = {}
+    owners: dict[str, Record] = {}
     by_row: dict[str, list[Flag]] = {}
-    for row in sorted(rows, key=lambda row: (not row.vouched_by, disguised(row.name) is not None)):
-        of_row = [] if row.own else [*_disguise(row), *_claims(row, accounts.keys())]
-        taken = [owners[each] for each in readings(row.name) if each in owners]
-        others = [
-            owner
-            for owner in taken
-            if not _are_one(owner, row) and (order[owner.id] < order[row.id] or "/" in row.name or disguised(row.name))
-        ]
-        if others and not row.own:
+    for row in sorted(rows, key=lambda row: (not row.vouched_by, disguised(row.system.name) is not None)):
+        of_row = [] if row.origin == "own" else [*_disguise(row), *_claims(row, accounts.keys())]
+        taken = [owners[each] for each in readings(row.system.name) if each in owners]
+        contested = "/" in row.system.name or disguised(row.system.name)
+        others = [each for each in taken if not _are_one(each, row) and (order[each.id] < order[row.id] or contested)]
+        if others and row.origin != "own":
             of_row.append(_taken(row, others[0]))
-        for each in readings(row.name):
+        for each in readings(row.system.name):
             owners.setdefault(each, row)
         if of_row:
             by_row[row.id] = of_row
     return by_row
 
 
-def _taken(row: Named, owner: Named) -> Flag:
+def _taken(row: Record, owner: Record) -> Flag:
     whose = owner.vouched_by or owner.submitter
-    if same_name(row.name, owner.name):
+    if same_name(row.system.name, owner.system.name):
         how = "which vouches for it" if owner.vouched_by else "who used it first"
-        return Flag("name", f"Another row has the name {owner.name!r}, that of {whose}, {how}.", owner.id)
-    return Flag("look_alike", f"Its name can be taken for {owner.name!r}, that of {whose}.", owner.id)
+        return Flag("name", f"Another row has the name {owner.system.name!r}, that of {whose}, {how}.", owner.id)
+    return Flag("look_alike", f"Its name can be taken for {owner.system.name!r}, that of {whose}.", owner.id)
 
 
-def _are_one(a: Named, b: Named) -> bool:
+def _are_one(a: Record, b: Record) -> bool:
     """Say whether two rows are one owner's: a user's, or those of members of one organisation."""
     return _same(a.submitter, b.submitter) or (bool(a.vouched_by) and _same(a.vouched_by, b.vouched_by))
 
 
-def _disguise(row: Named) -> list[Flag]:
-    if (disguise := disguised(row.name)) is None:
+def _disguise(row: Record) -> list[Flag]:
+    if (disguise := disguised(row.system.name)) is None:
         return []
     letter, read_as = disguise
     is_what = unicodedata.name(letter, "a letter of another script").lower()
     return [Flag("look_alike", f"Its name reads as {read_as!r}, but its {letter!r} is {is_what}.")]
 
 
-def _claims(row: Named, accounts: Collection[str]) -> list[Flag]:
+def _claims(row: Record, accounts: Collection[str]) -> list[Flag]:
     """Return what a name says of its sender that nobody vouches for: to be official, or somebody else's."""
     if row.vouched_by:
         return []
-    plain = row.name.casefold()
-    forms = (plain, _skeleton(plain).casefold(), _skeleton(row.name).casefold())
+    plain = row.system.name.casefold()
+    forms = (plain, _skeleton(plain).casefold(), _skeleton(row.system.name).casefold())
     if claim := next(filter(None, map(_OFFICIAL.search, forms)), None):
         official = claim.group().strip(" ()")
         return [Flag("claim", f"Its name says {official!r}; no account of whoever it speaks for sent it.")]

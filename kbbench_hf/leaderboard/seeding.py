@@ -10,8 +10,7 @@ from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark, importable_names,
 from kbbench_hf.benchmarks.baselines import published_answers, published_rows
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
-from kbbench_hf.leaderboard.folders import Receipt, System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.leaderboard.submissions import MAX_NOTES, Preview, previewed, store_preview
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples, resolve_task, run_settings
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions
@@ -35,8 +34,9 @@ class Seed(NamedTuple):
 def shipped_seeds() -> Iterator[Seed]:
     """Yield the answers that packages carry with their small datasets: our own runs."""
     for dataset in importable_names():
-        for file in shipped_answers(dataset):
-            yield Seed(_default_place(dataset), file, System(file.stem), "own")
+        bench = benchmark(dataset)
+        place = TaskKey(dataset, bench.data.configs[0], bench.data.default_split, bench.scoring.modes[0])
+        yield from (Seed(place, file, System(file.stem), "own") for file in shipped_answers(dataset))
 
 
 def model_seeds() -> Iterator[Seed]:
@@ -100,11 +100,6 @@ def _scored(task: EvalTask, seed: Seed) -> Preview:
     return previewed(task.benchmark, task.examples, predictions, result, annotations)
 
 
-def _default_place(dataset: str) -> TaskKey:
-    bench = benchmark(dataset)
-    return TaskKey(dataset, bench.data.configs[0], bench.data.default_split, bench.scoring.modes[0])
-
-
 def _released(name: str, task_key: TaskKey) -> System:
     """Return what is known of a published system: where its answers and figures are from, and under which licence."""
     bench = benchmark(task_key.benchmark)
@@ -148,7 +143,7 @@ def rescore(store: Store, submission: str) -> Rescored:
     if not store.has_predictions(submission):
         return Rescored(submission, "figures only", "its source states no licence, so its predictions are not kept")
     try:
-        task = load_examples(record.benchmark, record.config, record.split, record.mode)
+        task = load_examples(*record.task_key)
         if (here := task.revision) != (there := record.dataset_revision):
             return Rescored(submission, "other data", f"stored on {there[:12]}, here is {here[:12]}")
         read = read_predictions([store.predictions_file(submission)], task.benchmark, task.examples, ReadOptions())

@@ -1,36 +1,111 @@
 """Store of a leaderboard: submissions as folders, changes as events.
 
-    submissions/<ab>/<id>/   one submission, whole or not at all
+    submissions/<ab>/<id>/   one submission, whole or not at all: record.json  predictions.jsonl.gz  result.json
+                             scores.jsonl.gz  slices.json.gz  and, where it was scored with some, the annotations
     events/<writer>/         who stored, hid or showed what, each event naming the hash of the one before
 
-Nothing is ever changed or deleted. `index.py` keeps a SQLite copy for speed, which can be made again from these files.
+Nothing is ever changed or deleted; a folder that is damaged gives way to a whole one. `index.py` keeps a SQLite copy
+for speed, which can be made again from these files.
 """
 
 import errno
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import BusyError, UsageError
-from kbbench_hf.leaderboard.events import Action, EventLog
-from kbbench_hf.leaderboard.folders import PREDICTIONS, RECORD, Folders, Receipt, Record, System
+from kbbench_hf.files.datasets import Id
+from kbbench_hf.files.writing import new_folder
+from kbbench_hf.leaderboard.events import UNREADABLE, Action, EventLog
 from kbbench_hf.leaderboard.likeness import GoldLikeness
-from kbbench_hf.scoring.result import Result
+from kbbench_hf.scoring.result import PlainResult, Result, read_result
 
 STALE_S = 3600
 """A partial folder this old belongs to nobody alive."""
+RECORD = "record.json"
+PREDICTIONS = "predictions.jsonl.gz"
+_ID = re.compile("[0-9a-f]{32}")
 
 
-class Store(Folders):
+@dataclass(frozen=True)
+class System:
+    """What a submitter says of the system: shown on the board as they wrote it."""
+
+    name: str
+    link: str = ""
+    licence: str = ""
+    parameters_b: float | None = None
+    """Size in billions of parameters."""
+    latency_p50_s: float | None = None
+    latency_p95_s: float | None = None
+    cost_per_1000_usd: float | None = None
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One stored submission: what was submitted, by whom, and the hash of each of its files."""
+
+    id: str
+    benchmark: str
+    config: str
+    split: str
+    mode: str
+    dataset_revision: str
+    predictions_sha256: str
+    system: System
+    submitter: str
+    origin: str
+    """`submitted` by a user; by whoever runs the board: one of their `own` runs, or answers `released` by others."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    vouched_by: str = ""
+    """The account under which the name stands, `ada/KOTO`, whose owner or member the submitter was; mostly none."""
+    gold: GoldLikeness | None = None
+    """How many answers are exactly the gold; None where it was stored before that was counted."""
+
+    @property
+    def task_key(self) -> TaskKey:
+        """What it answers."""
+        return TaskKey(self.benchmark, self.config, self.split, self.mode)
+
+    def to_bytes(self) -> bytes:
+        """Return the record's file."""
+        values = {**vars(self), "system": vars(self.system)}
+        return json.dumps(values, sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Record":
+        """Return the record of a file."""
+        values = json.loads(data)
+        gold = values.get("gold")
+        return cls(**{**values, "system": System(**values["system"]), "gold": gold and GoldLikeness(*gold)})
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a submitter gets: the id, whether it was there already, and whether it now says something else."""
+
+    id: str
+    existed: bool
+    edited: bool = False
+
+
+class Store:
     """A folder that any number of processes may read and add to at once."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root)
+        self.root = root
         self.events = EventLog(root / "events")
 
     def add(
@@ -54,15 +129,16 @@ class Store(Folders):
         Raises:
             BusyError: the disk is full; nothing was stored.
         """
-        scored_on, sha256 = result.task_key, result.predictions_sha256
+        scored_on, sha256, revision = result.task_key, result.predictions_sha256, result.dataset_revision
         annotations = annotations or {}
-        annotated = [hashlib.sha256(annotations[name]).hexdigest() for name in sorted(annotations)]
-        submission = _id(*scored_on, result.dataset_revision, submitter, system.name, sha256, *annotated)
+        annotated = [_sha256(annotations[name]) for name in sorted(annotations)]
+        submission = _id(*scored_on, revision, submitter, system.name, sha256, *annotated)
         for known in (submission, _id(*scored_on, system.name, sha256, *annotated)):  # the second: as ids once were
-            if self.whole(known) and self._is_submitters(known, submitter, result.dataset_revision):
-                self._ensure_event(known, submitter)
-                return Receipt(known, existed=True)
-        place = self._place(submission)
+            if self.whole(known):
+                record = self.record(known)
+                if (record.submitter, record.dataset_revision) == (submitter, revision):
+                    self._ensure_event(known, submitter)
+                    return Receipt(known, existed=True)
         contents = {
             "result.json": json.dumps(result.to_dict(), indent=1).encode() + b"\n",
             "scores.jsonl.gz": _compressed(result.example_lines()),
@@ -72,13 +148,11 @@ class Store(Folders):
         if predictions is not None:
             lines = (json.dumps(row, ensure_ascii=False) for row in predictions)
             contents = {PREDICTIONS: _compressed(lines), **contents}
-        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-        record = Record(
-            submission, *scored_on, result.dataset_revision, sha256, system, submitter, origin, hashes, vouched_by, gold
-        )
+        hashes = {name: _sha256(data) for name, data in contents.items()}
+        record = Record(submission, *scored_on, revision, sha256, system, submitter, origin, hashes, vouched_by, gold)
         existed = False
         try:
-            existed = not self._write(place, {**contents, RECORD: record.to_bytes()})
+            existed = not self._write(self._place(submission), {**contents, RECORD: record.to_bytes()})
             if existed:
                 self._ensure_event(submission, submitter)
             else:
@@ -89,6 +163,104 @@ class Store(Folders):
                     raise BusyError("The storage is full; your file was not accepted. Try again later.") from error
                 raise
         return Receipt(submission, existed)
+
+    def record(self, submission: str) -> Record:
+        """Return the record of a stored submission.
+
+        Raises:
+            UsageError: there is none of that id.
+        """
+        file = self._place(submission) / RECORD
+        if not file.is_file():
+            raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
+        return Record.from_bytes(file.read_bytes())
+
+    def whole(self, submission: str) -> bool:
+        """Say whether a submission and all files that its record names are there."""
+        try:
+            return all((self.root / path).is_file() for path in self.paths(submission))
+        except (UsageError, *UNREADABLE):  # no record, or a damaged one
+            return False
+
+    def result(self, submission: str) -> PlainResult:
+        """Return the stored `result.json` of a submission."""
+        return read_result(self._place(submission) / "result.json")
+
+    def values(self, submission: str, metric: str) -> NDArray[np.float64]:
+        """Return one metric's value per example, NaN where not scored, in the dataset's order."""
+        values = [json.loads(line).get(metric) for line in self.score_lines(submission)]
+        return np.array(values, dtype=np.float64)
+
+    def slices(self, submission: str) -> dict[str, list[str]]:
+        """Return slice name -> the key of each example, in the dataset's order."""
+        slices: dict[str, list[str]] = json.loads(self._lines(submission, "slices.json.gz")[0])
+        return slices
+
+    def ids(self, submission: str) -> list[Id]:
+        """Return the id of each example, in the dataset's order."""
+        return [json.loads(line)["id"] for line in self.score_lines(submission)]
+
+    def score_lines(self, submission: str) -> list[str]:
+        """Return the lines of a submission's scores, one per example."""
+        return self._lines(submission, "scores.jsonl.gz")
+
+    def predictions(self, submission: str) -> Iterator[Mapping[str, object]]:
+        """Yield the parsed predictions of a submission by example; none where figures alone are kept."""
+        if self.has_predictions(submission):
+            yield from map(json.loads, self._lines(submission, PREDICTIONS))
+
+    def predictions_file(self, submission: str) -> Path:
+        """Return the file of a submission's parsed predictions."""
+        return self._place(submission) / PREDICTIONS
+
+    def has_predictions(self, submission: str) -> bool:
+        """Say whether the predictions of a submission are kept, and not its figures alone."""
+        return PREDICTIONS in self.record(submission).files
+
+    def paths(self, submission: str) -> list[str]:
+        """Return where the files of a submission stand in the store, the record last."""
+        folder = self.path(submission)
+        return [f"{folder}/{name}" for name in (*self.record(submission).files, RECORD)]
+
+    def path(self, submission: str) -> str:
+        """Return where the folder of a submission stands in the store.
+
+        Raises:
+            UsageError: there is no such id.
+        """
+        if not _ID.fullmatch(submission):
+            raise UsageError(f"{submission!r} is not a submission id; expected 32 hexadecimal digits.")
+        return f"submissions/{submission[:2]}/{submission}"
+
+    def annotations(self, submission: str) -> Path | None:
+        """Return the folder of the annotations that a submission was scored with; None where it has none."""
+        place = self._place(submission)
+        return place if any(place.glob("*.parquet")) else None
+
+    def install(self, submission: str, files: Iterable[Path]) -> None:
+        """Take the checked files of a submission from another copy of the store, instead of what is here of it."""
+        self._write(self._place(submission), {file.name: file.read_bytes() for file in files}, instead=True)
+
+    def damage(self, submission: str, contents: Set[str] | None = None) -> list[str]:
+        """Return in words which files of a submission are missing, or are not those that were stored.
+
+        `contents` are the hashes that events name for the record: two machines may have stored it.
+        """
+        if not _ID.fullmatch(submission):
+            return [f"{submission!r} stands in an event and is no submission id"]
+        place = self._place(submission)
+        try:
+            record = (place / RECORD).read_bytes()
+            files = Record.from_bytes(record).files
+        except (OSError, *UNREADABLE):
+            return [f"{place / RECORD} is missing or damaged"]
+        if contents and _sha256(record) not in contents:
+            return [f"{place / RECORD} is not the record that was stored"]
+        return [
+            f"{place / name} is not the file that was stored"
+            for name, sha256 in files.items()
+            if not (place / name).is_file() or _sha256((place / name).read_bytes()) != sha256
+        ]
 
     def said(self, submission: str) -> System:
         """Return what the owner of a submission says of the system, as last edited."""
@@ -166,10 +338,6 @@ class Store(Folders):
             f"{self._place(each)} stands in no event; give it one: kbbench leaderboard fsck --recover" for each in lost
         ]
 
-    def _is_submitters(self, submission: str, submitter: str, revision: str) -> bool:
-        record = self.record(submission)
-        return (record.submitter, record.dataset_revision) == (submitter, revision)
-
     def _taken_back(self, submission: str) -> bool:
         """Remove a submission that could not be given an event; False where another process gave it one."""
         place = self._place(submission)
@@ -190,7 +358,7 @@ class Store(Folders):
         said: Mapping[str, object] | None = None,
     ) -> None:
         self.record(submission)
-        content = hashlib.sha256((self._place(submission) / RECORD).read_bytes()).hexdigest()
+        content = _sha256((self._place(submission) / RECORD).read_bytes())
         self.events.append(action, submission, content, actor, reason, said)
 
     def _check_owner(self, submission: str, actor: str) -> Record:
@@ -208,12 +376,49 @@ class Store(Folders):
         if not any(event.submission == submission for event in self.events):
             self._append("stored", submission, actor)
 
+    def _submission_ids(self) -> list[str]:
+        """Return the ids of which there is a folder."""
+        return sorted(each.name for each in self.root.glob("submissions/*/*") if _ID.fullmatch(each.name))
+
+    def _write(self, place: Path, files: Mapping[str, bytes], instead: bool = False) -> bool:
+        """Write the folder of a submission, whole or not at all; False where another process was first.
+
+        What is there of a submission that is not whole gives way, and `instead` of a whole one too.
+        """
+        if place.exists() and (instead or not self.whole(place.name)):
+            self._set_aside(place)
+        try:
+            with new_folder(place, self.root / "partial" / uuid4().hex) as partial:
+                for name, data in files.items():
+                    (partial / name).write_bytes(data)
+        except FileExistsError:
+            return False
+        return True
+
+    def _set_aside(self, place: Path) -> Path:
+        """Take the folder of a submission out of the store, for `recover` to remove, and return where it is."""
+        aside = self.root / "partial" / uuid4().hex
+        aside.parent.mkdir(exist_ok=True)
+        place.rename(aside)
+        return aside
+
+    def _place(self, submission: str) -> Path:
+        return self.root / self.path(submission)
+
+    def _lines(self, submission: str, name: str) -> list[str]:
+        data = gzip.decompress((self._place(submission) / name).read_bytes())
+        return data.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
+
 
 def _id(*parts: str) -> str:
     """Return the name of what is told apart by these parts."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return _sha256(json.dumps(parts).encode())[:32]
 
 
 def _compressed(lines: Iterable[str]) -> bytes:
     """Return lines as gzip with the same bytes every time."""
     return gzip.compress("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"), mtime=0)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -15,13 +15,15 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.leaderboard.folders import Record
 from kbbench_hf.leaderboard.index import Index, StoredRow
-from kbbench_hf.leaderboard.likeness import Answered, GoldLikeness, copies
+from kbbench_hf.leaderboard.likeness import N_PARTS, GoldLikeness
 from kbbench_hf.leaderboard.owners import Flag as Flag
+from kbbench_hf.leaderboard.store import Record
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.result import PlainScore
 
+MISTAKES = 5
+"""So many answers that are not the gold must be shared before they say that one row is another's copy."""
 TESTED = 100
 """So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
 
@@ -59,6 +61,9 @@ class BoardScore:
         ('0.926–1.000', '')
         """
         return f"{self.low:.{digits}f}–{self.high:.{digits}f}" if math.isfinite(self.high - self.low) else ""
+
+
+UNKNOWN = BoardScore(math.nan)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,10 @@ class Row:
     """The revision of the data on which it was scored; empty for published rows."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """What the annotations were made with that the figures need, by kind; whoever submitted the row made them."""
+
+    def score(self, metric: str) -> BoardScore:
+        """Return the score of a metric; one without a value where there is none."""
+        return self.figures.get(metric, UNKNOWN)
 
     @cached_property
     def searched(self) -> str:
@@ -190,7 +199,7 @@ def headline(of: Benchmark, rows: Sequence[Row]) -> str:
 
 
 def _has(row: Row, metric: str) -> bool:
-    return metric in row.figures and math.isfinite(row.figures[metric].value)
+    return math.isfinite(row.score(metric).value)
 
 
 def _with_groups(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -> list[Row]:
@@ -233,7 +242,7 @@ def _tests(ids: Sequence[str], index: Index, of: Benchmark, metric: str) -> Iter
 
 
 def _order(row: Row, metric: str, sign: int) -> float:
-    return sign * row.figures[metric].value if _has(row, metric) else math.inf
+    return sign * row.score(metric).value if _has(row, metric) else math.inf
 
 
 def _other_data(row: Row, rows: Sequence[Row]) -> ScoreWarning:
@@ -304,7 +313,7 @@ def flags(in_doubt: Mapping[str, Sequence[Flag]], rows: Sequence[StoredRow]) -> 
         if record.gold and record.gold.suspicious() and not _is_own(record):
             by_row[name].append(Flag("gold", _gold(record.gold)))
     first = sorted(rows, key=lambda row: row.record.id in in_doubt)  # whose name is in doubt is not first with answers
-    for copy, (of, whole) in copies([_answered(row) for row in first]).items():
+    for copy, (of, whole) in copies(first).items():
         how = "Its answers are" if whole else "All but a few of its answers, mistakes among them, are"
         reason = f"{how} those of {records[of].system.name!r} by {records[of].submitter}."
         by_row[copy].append(Flag("copy", reason, of))
@@ -317,11 +326,33 @@ def _gold(likeness: GoldLikeness) -> str:
     return f"{likeness.exact:,} of {likeness.n:,} answers are exactly the gold."
 
 
-def _answered(row: StoredRow) -> Answered:
-    record, gold = row.record, row.record.gold
-    n_mistakes = gold.n - gold.exact if gold else row.headline["counters"].get("n_examples", 0)
-    parts = row.headline["parts"]
-    return Answered(record.id, record.system.name, record.submitter, parts, n_mistakes, _is_own(record))
+def copies(rows: Sequence[StoredRow]) -> dict[str, tuple[str, bool]]:
+    """Return the rows of one place that are copies of an earlier one: id -> id of the other, whether all is the same.
+
+    The rows are given in order of precedence. A copy has the other's answers, mistakes included, to the last one;
+    another submitter's also if it has all but those of one part in sixteen. One system may be sent again under its own
+    name, with other annotations say.
+    """
+    first: dict[tuple[int, int, str], Record] = {}
+    copies_by_row: dict[str, tuple[str, bool]] = {}
+    for record, parts, n_mistakes in ((row.record, row.headline["parts"], _n_mistakes(row)) for row in rows):
+        keys = [(len(parts), n, part) for n, part in enumerate(parts)]
+        earlier = {first[key].id: first[key] for key in keys if key in first}
+        if earlier and not _is_own(record) and n_mistakes >= MISTAKES:
+            [(other, n_shared)] = Counter(first[key].id for key in keys if key in first).most_common(1)
+            whole, theirs = n_shared == len(keys), earlier[other].submitter != record.submitter
+            nearly = theirs and len(keys) >= N_PARTS and len(keys) - n_shared <= len(keys) // N_PARTS
+            if (whole and (theirs or earlier[other].system.name != record.system.name)) or nearly:
+                copies_by_row[record.id] = other, whole
+        for key in keys:
+            first.setdefault(key, record)
+    return copies_by_row
+
+
+def _n_mistakes(row: StoredRow) -> int:
+    """Return how many answers are not the gold."""
+    gold = row.record.gold
+    return gold.n - gold.exact if gold else int(row.headline["counters"].get("n_examples", 0))
 
 
 def _is_own(record: Record) -> bool:

@@ -133,22 +133,8 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
     for row in rows:  # no row stands there without a figure
         has = [label for label in there if metrics.get(label) in row.figures]
         scores += has[:1] if not set(has) & set(scores) else []
-    shown = {
-        "#",
-        "system",
-        *scores,
-        "vs previous row",
-        "type",
-        "size, B",
-        "p95, s",
-        "$ per 1,000",
-        "seen - unseen",
-        "warnings",
-        "annotated with",
-        "submitter",
-        "origin",
-        "year",
-    }
+    shown = {"#", "system", *scores, "vs previous row", "type", "size, B", "p95, s", "$ per 1,000", "seen - unseen"}
+    shown |= {"warnings", "annotated with", "submitter", "origin", "year"}
     return [heading for heading in there if heading in shown]
 
 
@@ -233,7 +219,7 @@ def _source(row: Row) -> list[str]:
 def _cell_values(column: BoardColumn, row: Row) -> list[str | Decimal]:
     """Return the values of a cell as a program reads them; empty where there is none."""
     if column.metric:
-        score = row.figures.get(column.metric, BoardScore(math.nan))
+        score = row.score(column.metric)
         return [_rounded(each, score.digits) for each in (score.value, score.low, score.high)]
     if column.beside is _test:
         gap, p_value = math.nan if row.gap is None else row.gap, row.above.p_value if row.above else math.nan
@@ -249,8 +235,7 @@ def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) 
     metrics = [metric for metric, label in benchmark.metrics.items() if label in shown]
     best = {metric: _best(rows, metric, metric in benchmark.scoring.lower_is_better) for metric in metrics}
     lines = [
-        [latex(row.system), *(_latex_score(row.figures.get(metric), best[metric]) for metric in metrics)]
-        for row in rows
+        [latex(row.system), *(_latex_score(row.score(metric), best[metric]) for metric in metrics)] for row in rows
     ]
     spaced = {n for n, row in enumerate(rows) if n and row.group != rows[n - 1].group}
     heads = [("System", 1), *((latex(benchmark.metrics[metric]), 1) for metric in metrics)]
@@ -258,16 +243,14 @@ def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) 
 
 
 def _metric_column(benchmark: Benchmark, metric: str, label: str) -> BoardColumn:
-    def text(row: Row) -> str:
-        return row.figures[metric].text() if metric in row.figures else ""
-
-    def order(row: Row) -> float:
-        return row.figures[metric].value if metric in row.figures else math.nan
-
-    def beside(row: Row) -> str:
-        return row.figures[metric].interval() if metric in row.figures else ""
-
-    return BoardColumn(label, text, order, metric not in benchmark.scoring.lower_is_better, beside, metric)
+    return BoardColumn(
+        label,
+        lambda row: row.score(metric).text(),
+        lambda row: row.score(metric).value,
+        metric not in benchmark.scoring.lower_is_better,
+        lambda row: row.score(metric).interval(),
+        metric,
+    )
 
 
 def _number_column(heading: str, attribute: str, form: str) -> BoardColumn:
@@ -307,12 +290,10 @@ def _missing_last(value: str | float, descending: bool) -> tuple[bool, str | flo
 
 
 def _best(rows: Sequence[Row], metric: str, lower: bool) -> float:
-    values = [each.value for row in rows if (each := row.figures.get(metric)) and not math.isnan(each.value)]
+    values = [value for row in rows if not math.isnan(value := row.score(metric).value)]
     return (min if lower else max)(values, default=math.nan)
 
 
-def _latex_score(score: BoardScore | None, best: float) -> str:
-    if score is None or math.isnan(score.value):
-        return "--"
-    text = score.text(3)
+def _latex_score(score: BoardScore, best: float) -> str:
+    text = score.text(3) or "--"
     return bold(text) if score.value == best else text

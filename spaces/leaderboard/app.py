@@ -1,5 +1,5 @@
 """The leaderboard's Space."""
 
-from kbbench_hf.app.space import main
+from kbbench_hf.app.leaderboard import main
 
 main()

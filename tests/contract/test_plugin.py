@@ -176,7 +176,7 @@ from dataclasses import replace
 from pathlib import Path
 from kbbench_hf.app.boards import Boards
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.folders import System
+from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 store = Store(Path({str(tmp_path)!r}) / "store")

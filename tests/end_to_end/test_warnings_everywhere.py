@@ -12,9 +12,8 @@ from kbbench_hf import cli
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.table import board
 from kbbench_hf.scoring.comparison import compare

@@ -21,9 +21,8 @@ from pathlib import Path
 import httpx
 
 from kbbench_hf.errors import BusyError
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.board import Server, Visitor, board_server
 from tests.servers.hostile import GOOD, PLACE
@@ -32,7 +31,7 @@ from tests.servers.hub import local_hub
 WRITER = """
 import sys
 from pathlib import Path
-from kbbench_hf.leaderboard.folders import System
+from kbbench_hf.leaderboard.store import System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 read, store = preview(Path(sys.argv[1]), "mini-text2kg"), Store(Path(sys.argv[2]))

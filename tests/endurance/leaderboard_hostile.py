@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from kbbench_hf.errors import KBBenchError
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.board import Server, Visitor, board_server
 from tests.servers.hostile import FIELDS, GOOD, INJECTIONS, PLACE, bombs, code, is_valid, malformed

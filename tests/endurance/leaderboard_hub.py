@@ -18,10 +18,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import COMMITS_AT_ONCE, Outbox
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.clock import Clock
 from tests.servers.hostile import GOOD

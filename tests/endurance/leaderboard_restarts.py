@@ -22,10 +22,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.servers.board import ROOT
 from tests.servers.clock import Clock

@@ -23,8 +23,7 @@ import httpx
 import numpy as np
 from playwright.sync_api import Browser
 
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.view import p_text
 from kbbench_hf.metrics.significance import paired_test

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.leaderboard.table import board
 from kbbench_hf.scoring.eval_task import load_examples

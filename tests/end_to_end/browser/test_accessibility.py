@@ -18,8 +18,7 @@ from playwright.sync_api import Browser, Page
 
 import kbbench_hf
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from kbbench_hf.reports.run_page import answers_page, run_page
 from kbbench_hf.reports.score_table import write_evaluation

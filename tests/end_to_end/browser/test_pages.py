@@ -15,8 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.baselines import published_rows
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.end_to_end.browser.chromium import chromium, until_sent
 from tests.servers.board import Server, board_server

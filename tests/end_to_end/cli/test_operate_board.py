@@ -9,8 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 from tests.end_to_end.cli.conftest import Command
 from tests.servers.hub import TOKEN, LocalHub, local_hub

@@ -26,7 +26,8 @@ def test_agreement_shows_kappa_of_every_question_and_what_they_disagree_on(kbben
     assert "0.400" in done.out and "q2" in done.out
     found = json.loads(kbbench("review", "agreement", "ada.jsonl", "ben.jsonl", "--json").out)
     assert found["kappas"]["derivable"]["value"] == pytest.approx(0.4)
-    assert found["kappas"]["wording"]["value"] is None
+    assert found["kappas"]["derivable"].keys() == {"n", "agreed", "value", "ci95"}
+    assert found["kappas"]["wording"]["value"] is None and found["kappas"]["wording"]["ci95"] == [None, None]
     assert found["disagreements"] == [["q2", "derivable", "yes", "no"]]
 
 

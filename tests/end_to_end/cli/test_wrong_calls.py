@@ -9,7 +9,7 @@ import click
 import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
-from kbbench_hf.cli.names import FilePath, Name
+from kbbench_hf.cli.options import FilePath, Name
 from kbbench_hf.cli.run_options import ASKING, DEMONSTRATIONS, PROMPTS, RETRIEVERS, TESTBEDS
 from kbbench_hf.cli.verbs import VERBS, kbbench
 from tests.end_to_end.cli.processes import Ended, kbbench_process

@@ -7,9 +7,8 @@ import pytest
 
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import TaskKey, as_task_key, shipped_answers
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 
 

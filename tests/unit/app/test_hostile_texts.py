@@ -9,9 +9,8 @@ import pytest
 from kbbench_hf.app import compare_page, row_page
 from kbbench_hf.app.board_table import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.drawings import Dot, scatter
-from kbbench_hf.app.examples import ShownExample
-from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Panel, multiples, render_html, table
+from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Dot, Panel, multiples, render_html, scatter, table
+from kbbench_hf.app.row_page import ShownExample
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("gradio")
 
-from kbbench_hf.app import leaderboard, login, space
-from kbbench_hf.app.login import OAUTH, Login, remember
+from kbbench_hf.app import leaderboard, submit_page
+from kbbench_hf.app.submit_page import OAUTH, Login, remember
 from kbbench_hf.leaderboard.store import Store
 from tests.servers.serving import serving
 
@@ -49,7 +49,7 @@ def test_the_page_knows_why_nobody_can_sign_in(
     words: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(login, "WHO_S", 0.1)
+    monkeypatch.setattr(submit_page, "WHO_S", 0.1)
     monkeypatch.setattr("huggingface_hub.get_token", lambda: token)
     monkeypatch.setattr("huggingface_hub.whoami", whoami)
     for name in ("SPACE_ID", *OAUTH):
@@ -57,7 +57,7 @@ def test_the_page_knows_why_nobody_can_sign_in(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     if whoami is not never:
-        monkeypatch.setattr(login, "WHO_S", 10.0)
+        monkeypatch.setattr(submit_page, "WHO_S", 10.0)
     found = Login().problem()
     assert words in found and bool(words) == bool(found)
 
@@ -81,11 +81,11 @@ def test_the_space_waits_for_a_silent_hub_no_longer_than_it_says(
     waits: list[Callable[[], object]] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KBBENCH_RESULTS", "kbbench/results")
-    monkeypatch.setattr(space, "FIRST_LOOK_S", 0.2)
-    monkeypatch.setattr(space, "keep_alike", never)
-    monkeypatch.setattr(space.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(space, "serve", lambda store, outbox, listing, wait: waits.append(wait))
-    space.main()
+    monkeypatch.setattr(leaderboard, "FIRST_LOOK_S", 0.2)
+    monkeypatch.setattr(leaderboard, "keep_alike", never)
+    monkeypatch.setattr(leaderboard.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(leaderboard, "serve", lambda store, outbox, listing, wait: waits.append(wait))
+    leaderboard.main()
     started = time.monotonic()
     waits[0]()
     assert time.monotonic() - started < 10

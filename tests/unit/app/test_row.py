@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.app import examples, row_page
+from kbbench_hf.app import row_page
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.examples import why_hidden
+from kbbench_hf.app.row_page import why_hidden
 from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -82,7 +82,7 @@ def test_no_example_of_a_private_split_is_shown_or_handed_out(
     boards: Boards, board: Board, place: TaskKey, row: Row, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "README.md").write_text("---\nprivate: true\n---\n")
-    monkeypatch.setattr(examples, "at_hand", lambda name: DatasetFolder(tmp_path))
+    monkeypatch.setattr(row_page, "at_hand", lambda name: DatasetFolder(tmp_path))
     page = row_page.row_html(boards, place, row.id)
     assert "This split is private" in page and "kb-question" not in page and "predictions.jsonl.gz</a>" not in page
     assert "Tarn" not in page

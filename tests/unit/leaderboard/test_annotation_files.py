@@ -10,12 +10,9 @@ import pytest
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.annotations import METADATA_KEY, read_annotation
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.leaderboard import annotation_files
-from kbbench_hf.leaderboard.annotation_files import checked_annotations
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.seeding import rescore
-from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.leaderboard.submissions import preview, store_preview
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import checked_annotations, preview, store_preview
 
 HASTY = next(file for file in shipped_answers("mini-genres") if file.stem == "hasty")
 
@@ -129,7 +126,7 @@ def test_a_text_repeated_a_million_times_is_refused_before_it_is_unfolded(tmp_pa
 
 def test_too_much_is_refused_by_what_the_file_says_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = verdicts(tmp_path / "a.parquet")
-    monkeypatch.setattr(annotation_files, "MAX_ROWS", 3)
+    monkeypatch.setattr("kbbench_hf.leaderboard.submissions.MAX_ROWS", 3)
     with pytest.raises(DataError, match="unpacks to more"):
         checked_annotations([file], tmp_path / "out")
 

@@ -16,9 +16,8 @@ import pytest
 
 from kbbench_hf.errors import BusyError
 from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import STALE_S, Store
+from kbbench_hf.leaderboard.store import STALE_S, Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from tests.unit.conftest import Disk
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import COMMITS_AT_ONCE, Outbox
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from tests.servers.clock import Clock
 from tests.servers.hub import TOKEN, LocalHub

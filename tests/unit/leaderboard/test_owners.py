@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from kbbench_hf.errors import BusyError
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import DAY, Preview, Quotas, store_preview
 
 

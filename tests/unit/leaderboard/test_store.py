@@ -19,15 +19,14 @@ import pytest
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.events import Event
-from kbbench_hf.leaderboard.folders import Receipt, System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Receipt, Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 WRITER = """
 import sys
 from pathlib import Path
-from kbbench_hf.leaderboard.folders import Receipt, System
+from kbbench_hf.leaderboard.store import Receipt, System
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview, store_preview
 read, store = preview(Path(sys.argv[1]), "mini-text2kg"), Store(Path(sys.argv[2]))

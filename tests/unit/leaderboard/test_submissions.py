@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.errors import DataError, KBBenchError
-from kbbench_hf.leaderboard.folders import System
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, checked_system, preview, store_preview
 from tests.servers.hostile import TRAPS, packed
 

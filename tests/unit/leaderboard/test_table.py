@@ -8,9 +8,8 @@ import pytest
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.leaderboard import table
-from kbbench_hf.leaderboard.folders import System
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
+from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from kbbench_hf.leaderboard.table import board, with_differences
 
