@@ -61,6 +61,7 @@ MOST_WORDS = 0.5
 _WORD = re.compile(r"\w+")
 _YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 _TITLE_END = re.compile(r" \(|, ")
+_RATIO = re.compile(r"percent|proportion|densit|\bper capita\b|\b(?:rate|ratio) of\b", re.IGNORECASE)
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
@@ -171,6 +172,8 @@ class TwinMaker:
         fewest words with the question. Without a program see `_answering_units`.
         """
         program, instance = self._instance.program, self._instance
+        if self._revision > 1 and instance.answer_type == "number" and _RATIO.search(instance.question):
+            return []  # a reader divides what other columns and texts say
         if self._revision > 1 and instance.subset.endswith("_text"):
             return self._removable(self.stating_units())
         if self._units.derivations:

@@ -24,6 +24,10 @@ FEWEST_COLUMNS, FEWEST_ROWS = 6, 8
 USUAL = 5
 """A word that questions on so many tables have is no name."""
 _YEAR, _LOWER = re.compile(r"(?:1[89]|20)\d\d"), re.compile(r"(?<![\w-])[a-z]{3,}(?![\w-])")
+_EVENT = re.compile(
+    r"\b(?:in|at|of|for|during) the ((?:\w+ )+)"
+    r"(?:games|cup|olympics|championships?|tournament|league|season|series|elections?|festival|awards)\b"
+)
 _SUMMARIES = frozenset({"total", "totals", "overall total", "grand total", "career total", "sum", "average"})
 
 
@@ -81,6 +85,8 @@ def unshown_words(question: str, shown: Iterable[Sequence[str]], known: Collecti
     >>> shown = [("Driver", "Laps"), ("Ann", "59"), ("Bo", "7")]
     >>> sorted(unshown_words("how many laps did ann drive at the 2006 gran premio?", shown, {"drive"}))
     ['2006', 'gran', 'premio']
+    >>> sorted(unshown_words("how many laps did ann drive in the asian youth games?", shown, {"asian", "youth"}))
+    ['asian', 'youth']
     """
     held = {word for cells in shown for word in normal_name(" ".join(cells)).split()}
     starts = {word[:3] for word in held}
@@ -89,8 +95,11 @@ def unshown_words(question: str, shown: Iterable[Sequence[str]], known: Collecti
         parts = {*content_words(word), *(word[:n] for n in range(4, len(word)))}
         return word in STOP_WORDS or word[:3] in starts or bool(parts & {*known}) or not word.isalpha()
 
-    words = {word for word in normal_name(question).split() if len(word) > 2 and word not in held}
-    return {word for word in words if _YEAR.fullmatch(word) or not is_usual(word)}
+    text = normal_name(question)
+    words = {word for word in text.split() if len(word) > 2 and word not in held}
+    events = {word for name in _EVENT.findall(text) for word in name.split()} - STOP_WORDS
+    unshown = events if not any(word[:3] in starts for word in events) else set[str]()
+    return unshown | {word for word in words if _YEAR.fullmatch(word) or not is_usual(word)}
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> source_files.SourceTable:

@@ -89,11 +89,20 @@ def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is
     assert found[0].names == ["sk:0"] and not found[0].answerable and found[1].answerable
 
 
-@pytest.mark.parametrize(("term", "n_lost"), [("Oslo fjord", 1), ("perfect fifth", 0)])
-def test_a_common_noun_has_no_twins_because_its_row_says_what_it_means(term: str, n_lost: int) -> None:
+@pytest.mark.parametrize(
+    ("question", "term", "n_lost"),
+    [
+        ("Which has the size 42?", "Oslo fjord", 1),
+        ("Which has the size 42?", "perfect fifth", 0),  # a common noun, which its row gives away by what it means
+        ("What number has the size 42?", "7.9", 1),
+        ("What percentage has the size 42?", "7.9", 0),  # a reader divides other cells
+    ],
+)
+def test_what_follows_from_the_meaning_of_other_cells_has_no_twins(question: str, term: str, n_lost: int) -> None:
     rows = [(term, "42", "3:2"), ("third", "14", "6:5"), ("prime", "9", "1:1")]
     program = {"type": "lookup", "where": [[1, "42"]], "select": 0}
-    asked = replace(LOOKUP, answers=(term,), noise_groups=(), program=program)
+    kind = "number" if term == "7.9" else "entity"
+    asked = replace(LOOKUP, question=question, answers=(term,), answer_type=kind, noise_groups=(), program=program)
     pool = UnitPool(sk={"t": rows}, headers={"t": ("Name", "Size", "Ratio")})
     release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
     [asked], pool = release.instances, release.pools["table"]
