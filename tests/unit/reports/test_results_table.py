@@ -51,9 +51,10 @@ def test_the_best_is_the_least_where_less_is_better(own) -> None:
 
 def test_every_format_has_the_same_figures(own) -> None:
     lines = list(csv.DictReader(io.StringIO(as_csv(own))))
-    assert {line["system"] for line in lines} == {"a_b & c", "copy"} and {line["origin"] for line in lines} == {
-        "scored here"
-    }
+    metrics = ("f1", "subject_hallucination")
+    pairs = [(system, metric) for system in ("a_b & c", "copy") for metric in metrics]
+    assert [(line["system"], line["metric"]) for line in lines] == pairs
+    assert {line["origin"] for line in lines} == {"scored here"}
     for line in lines:
         shown = f"{float(line['value']):.3f}"
         assert all(shown in write(own) for write in FORMATS.values() if write is not as_csv)
@@ -85,6 +86,7 @@ def test_a_table_for_a_paper_has_short_headings_a_caption_and_short_notes(own, p
     assert text.startswith("**Text2KGBench, mini: test split, mode reference, n = 48**\n")
     assert "| System | \\# | F1 ↑ | SH ↓ |".replace("\\#", "#") in text
     assert "F1 $\\uparrow$ & SH $\\downarrow$" in as_latex(own)
+    assert as_latex(own).startswith("\\begin{table}\n\\centering\n\\caption{Text2KGBench, mini: test split, ")
     assert all(len(head) <= 20 for head in as_markdown(published).split("\n")[2].split(" | ")[1:])
     places = ["text2kg-wikidata-tekgen", "text2kg-dbpedia-webnlg"]
     (heads,) = [line for line in as_markdown(results_table(["published:*"], places)).split("\n") if "System" in line]

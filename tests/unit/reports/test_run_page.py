@@ -79,6 +79,17 @@ def test_a_page_holds_figures_counts_slices_examples_and_provenance(tmp_path):
     assert re.findall(r"<td>([^<]+)</td><td>0</td>", zeros) and "<td>0</td>" not in others.split("counts are zero")[0]
 
 
+def test_each_bar_of_a_slice_is_at_the_score_of_its_row(tmp_path):
+    result = score(shipped_answers("mini-genres")[0], "mini-genres")
+    write_result(result, tmp_path)
+    of_slice = next(text for text in run_page(tmp_path).split("<details") if ">gold triples<" in text)
+    bar = r"<tr><td>([^<]+)</td><td class=drawn><span [^>]*--value:([\d.]+)%[^>]*></span>\s*</td><td>([\d.]+)</td>"
+    rows = re.findall(bar, of_slice)
+    assert [key for key, *_ in rows] == sorted(result.slices["gold_triples"]) != [*result.slices["gold_triples"]]
+    assert len({value for *_, value in rows}) == 3
+    assert [float(place) / 100 for _, place, _ in rows] == pytest.approx([float(value) for *_, value in rows], abs=1e-4)
+
+
 def test_examples_show_what_was_right_wrong_or_made_up_and_the_raw_answer(tmp_path):
     gold = load_examples("mini-text2kg").examples.rows[0]
     (right,) = [[t["sub"], t["rel"], t["obj"]] for t in gold["triples"]]

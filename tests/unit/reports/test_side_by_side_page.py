@@ -28,8 +28,12 @@ def test_a_page_holds_the_table_the_tests_and_the_examples_on_which_systems_diff
 def test_a_half_file_is_warned_of_beside_the_figures(tmp_path: Path) -> None:
     half = tmp_path / "half.jsonl"
     half.write_text("".join(PATTERN.read_text(encoding="utf-8").splitlines(keepends=True)[:24]), encoding="utf-8")
-    (block,) = results_table([half, COPY], ["mini-text2kg"])
-    assert "half: 24 of 48 examples have no prediction" in side_by_side_page(block)
+    (block,) = results_table([half, COPY, PATTERN], ["mini-text2kg"])
+    text = side_by_side_page(block)
+    assert "half: 24 of 48 examples have no prediction" in text
+    drawn = r"<td>\w+ - \w+</td><td class=drawn><span [^>]*--value:([\d.]+)%[^>]*></span>\s*</td><td>([-+][\d.]+)</td>"
+    bars = [(float(place), float(difference)) for place, difference in re.findall(drawn, text)]
+    assert len(bars) == 3 and sorted(bars) == sorted(bars, key=lambda bar: bar[1])
 
 
 def test_what_a_model_wrote_stays_text(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.genres.benchmark import MINI as GENRES
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.results_table import print_comparison
+from kbbench_hf.reports.results_table import print_comparison, print_results_table
 from kbbench_hf.reports.tables import interval, label, number, print_result
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import load_examples
@@ -58,6 +58,11 @@ def test_three_notes_are_printed_those_first_that_change_the_headline_most(copie
     assert "! 2 more (c, note): --notes" in out
     print_result(noted, MINI, notes=True)
     assert "i A note." in capsys.readouterr().out
+    for notes, folded in ((False, True), (True, False)):
+        print_comparison(replace(compare(copied, copied), warnings=noted.warnings), ("a", "b"), MINI, notes=notes)
+        (block,) = results_table([STORED["pattern"], STORED["copy"]], ["mini-text2kg"])
+        print_results_table([replace(block, warnings=noted.warnings)], notes=notes)
+        assert capsys.readouterr().out.count("! 2 more (c, note): --notes") == 2 * folded
 
 
 def test_columns_of_counts_stand_only_where_there_is_something_to_count(capsys):
@@ -92,6 +97,8 @@ def test_a_slice_shows_the_same_metrics_at_any_width(copied, capsys, monkeypatch
     print_result(copied, MINI, slices="ontology", all_metrics=True)
     lines = capsys.readouterr().out.splitlines()
     at = [n for n, line in enumerate(lines) if line.startswith("ontology  ")]
+    heads = ["n", *(label(MINI, metric) for metric in copied.slices["ontology"]["1_isles"])]
+    assert " ".join(" ".join(lines[n].split()[1:]) for n in at) == " ".join(heads)
     figures = [figure for n in at for figure in lines[n + 1].split()[1:]]
     assert figures == ["48", *(number(each.value) for each in copied.slices["ontology"]["1_isles"].values())]
     assert max(map(len, (line for line in lines if not line.startswith("4 more")))) <= columns

@@ -11,7 +11,7 @@ import kbbench_hf
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.reports.run_page import run_page
-from kbbench_hf.reports.trajectory_page import IN_BOX, MOST_ROWS, draw_trajectory, totals, trajectory
+from kbbench_hf.reports.trajectory_page import IN_BOX, LINE, MOST_ROWS, draw_trajectory, totals, trajectory
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
 HOSTILE = "</text><script>alert(1)</script>${x}"
@@ -73,7 +73,12 @@ def test_a_right_answer_that_was_passed_over_is_drawn_and_said(kb: KnowledgeBase
     assert ("On stone (q)", "right") in [(box.whole, box.kind) for box in draw_trajectory(passed, ["q"], kb).boxes]
     html = trajectory(passed, ["q"], kb)
     assert "A gold node was seen but not selected (selection error)." in html
-    assert "Nothing was selected" in html
+    assert "Nothing was selected" in html and "4 steps · 6 calls · 1 error · 4 seen" in html
+    picture = draw_trajectory(
+        replace(passed, calls=WALK.calls[:2]), ["p", "q"], kb
+    )  # q below Ada, then a, with p below
+    assert [(box.whole, box.y // LINE) for box in picture.boxes][2:] == [("On salt (p)", 0), ("On stone (q)", 1)]
+    assert [(arrow.y // LINE, arrow.to // LINE) for arrow in picture.arrows] == [(0, 0), (0, 0), (0, 1)]
 
 
 def test_what_a_node_or_a_model_says_is_inert_and_cut_to_fit(kb: KnowledgeBase) -> None:

@@ -1,6 +1,7 @@
 """Triples copied from the demonstrations of a prompt: what counts as copied, and where the count is shown."""
 
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def test_a_triple_with_a_name_of_the_demonstration_only_is_copied() -> None:
     answers = [[[sub, rel, obj], *gold(first)], [mixed, *gold(second)], gold(third), None]
     (warning,) = warned(task, answers)
     assert warning.message.startswith("2 of 5 predicted triples (40.0%) have a subject or object that is in the")
+    assert re.search(r"\. Without them: F1 0\.\d{4} \(\+0\.\d{4}\), .*SH 0\.\d{4} \(-0\.\d{4}\)", warning.message)
     assert (warning.n_examples, warning.severity) == (2, "warning")
     assert "--demonstrations none --structured, another" in warning.remedy
     assert "--demonstrations none, another" in warned(task, answers, structured=True)[0].remedy
