@@ -177,7 +177,7 @@ def _build_extraction(name: str, folder: Path, given: Row) -> None:
         )
     if not given.keys().isdisjoint(_RELEASE):
         raise UsageError("--source, --configs, --archive, --private and --revision are for releases. Leave them out.")
-    from kbbench_hf.building.own_extraction.release import build_own_extraction
+    from kbbench_hf.building.own_extraction.dataset import build_own_extraction
 
     choices = {choice: given[option] for option, choice in _CHOICES.items() if option in given}
     if "embedder" in choices:

@@ -127,12 +127,14 @@ def build_own_knowledge_base(
 
 def _own_graph(own: OwnTables) -> GraphTables:
     """Return the tables of nodes and edges."""
+
+    def read(file: Path, name: str, columns: Sequence[str]) -> pa.Table:
+        return read_table(file, columns, [DETAILS], own.sources.get(name), own.encoding)
+
     assert own.nodes is not None  # noqa: S101 (the command asks for nodes or graphs)
-    nodes = read_table(own.nodes, NODE_COLUMNS, [DETAILS], own.sources.get("nodes"), own.encoding)
-    edges = pa.table({column: arrow_array([], pa.string()) for column in EDGE_COLUMNS})
-    if own.edges is not None:
-        edges = read_table(own.edges, EDGE_COLUMNS, [DETAILS], own.sources.get("edges"), own.encoding)
-    return GraphTables(nodes, edges)
+    no_edges = pa.table({column: arrow_array([], pa.string()) for column in EDGE_COLUMNS})
+    nodes = read(own.nodes, "nodes", NODE_COLUMNS)
+    return GraphTables(nodes, no_edges if own.edges is None else read(own.edges, "edges", EDGE_COLUMNS))
 
 
 def _linked(
@@ -213,7 +215,8 @@ def _questions(
     """
     numbers = pa.types.is_int64(ids.type)
     known = set(ids.to_pylist())
-    cells = zip(table["answer_ids"].to_pylist(), _grade_cells(table), strict=True)
+    given = table[RELEVANCE].to_pylist() if RELEVANCE in table.column_names else [None] * len(table)
+    cells = zip(table["answer_ids"].to_pylist(), given, strict=True)
     golds = [
         _graded(_answers(value, known, numbers, f"{file}, row {row}"), grades, f"{file}, row {row}")
         for row, (value, grades) in enumerate(cells, start=1)
@@ -228,7 +231,7 @@ def _questions(
     answered = np.array([row for row, each in enumerate(kept) if each], np.int64)
     n_kept = len(answered)
     if lost:
-        shown = _first_values(lost)
+        shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
         if not skip_dangling or not n_kept:
             raise DataError(
                 f"{file}: {len(lost):,} gold ids are not nodes: {shown}. Expected ids of nodes. "
@@ -249,10 +252,6 @@ def _questions(
     return _by_split(table, file)
 
 
-def _grade_cells(table: pa.Table) -> list[object]:
-    return table[RELEVANCE].to_pylist() if RELEVANCE in table.column_names else [None] * len(table)
-
-
 def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]:
     """Return each gold id with its grade of relevance, 1 where no grades are given."""
     if cell is None:
@@ -267,10 +266,6 @@ def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]
             "[2, 1]. Correct the cell."
         )
     return [(answer, grade or 0) for answer, grade in zip(answers, grades, strict=True)]
-
-
-def _first_values(values: Sequence[str]) -> str:
-    return ", ".join(values[:_SHOWN]) + (" ..." if len(values) > _SHOWN else "")
 
 
 def _answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:

@@ -187,18 +187,18 @@ def executed(kb: KnowledgeBase, row: Row) -> frozenset[int]:
     topics = kb.rows(row["topic_ids"]).tolist()
     found = Metapath.parse(row["template"]).answers(kb.graph, *topics).tolist()
     stored = set(kb.rows(row["answer_ids"]).tolist())
+
+    def is_met(node: int, requirement: dict[str, Any]) -> bool:
+        if requirement["kind"] == "free":
+            return node in stored
+        if requirement["kind"] == "phrase":
+            return meets({"text": kb.texts([node])[0]}, requirement)
+        field = requirement["field"]
+        return meets({field: kb.nodes[field][node].as_py()}, requirement)
+
     for requirement in json.loads(row["requirements"] or "[]"):
-        is_free = requirement["kind"] == "free"
-        found = [node for node in found if (node in stored if is_free else _meets(kb, node, requirement))]
+        found = [node for node in found if is_met(node, requirement)]
     return frozenset(found)
-
-
-def _meets(kb: KnowledgeBase, node: int, requirement: dict[str, Any]) -> bool:
-    """Return whether a node meets a requirement on an attribute or on its text."""
-    if requirement["kind"] == "phrase":
-        return meets({"text": kb.texts([node])[0]}, requirement)
-    field = requirement["field"]
-    return meets({field: kb.nodes[field][node].as_py()}, requirement)
 
 
 def review_items(folder: DatasetFolder, split: str, size: int) -> list[ReviewItem]:

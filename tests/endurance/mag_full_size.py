@@ -24,8 +24,7 @@ from typing import IO
 import numpy as np
 import torch
 
-from kbbench_hf.building.stark.questions import HUMAN_WRITTEN, INDEXES, SYNTHESIZED
-from kbbench_hf.building.stark.release import MAG
+from kbbench_hf.building.stark.release import HUMAN_WRITTEN, INDEXES, MAG, SYNTHESIZED
 
 AUTHORS, INSTITUTIONS, FIELDS = 1_104_554, 8_719, 59_451
 """Nodes of each type; with the papers they are the release's."""

@@ -242,10 +242,10 @@ _SCORING = base.Scoring(
         gold=gold_triples,
         n_topics=lambda config: TOPICS.get(config, 20),
         corpus=topic_corpus,
-        released_outputs=on_request("kbbench_hf.building.genres.outputs:released_outputs"),
-        released_verdicts=on_request("kbbench_hf.building.genres.outputs:released_verdicts"),
-        calibrates=on_request("kbbench_hf.building.genres.outputs:calibrates"),
-        human_votes=on_request("kbbench_hf.building.genres.outputs:human_votes"),
+        released_outputs=on_request("kbbench_hf.building.genres.release:released_outputs"),
+        released_verdicts=on_request("kbbench_hf.building.genres.release:released_verdicts"),
+        calibrates=on_request("kbbench_hf.building.genres.release:calibrates"),
+        human_votes=on_request("kbbench_hf.building.genres.release:human_votes"),
     ),
 )
 

@@ -5,6 +5,7 @@ The release states no licence, so nothing of it is shipped: it is read from the 
 by hash. Ids are hashes of texts, because texts are the release's only keys.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,13 +13,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kbbench_hf.benchmarks.base import TaskKey
+from kbbench_hf.benchmarks.annotated import HumanVote
+from kbbench_hf.benchmarks.answers import Answer
+from kbbench_hf.benchmarks.base import Example, Examples, TaskKey
 from kbbench_hf.benchmarks.genres.statistics import repair_report
 from kbbench_hf.benchmarks.genres.topic_corpora import (
     ANSWERED,
     CLONE,
     PUBLISHED,
     RAW,
+    RELEASE_NAMES,
     corpus_config,
     licensed_texts,
     read_release,
@@ -28,6 +32,7 @@ from kbbench_hf.benchmarks.genres.topic_corpora import (
 from kbbench_hf.benchmarks.published import read_published
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.files.datasets import Row, write_dataset
+from kbbench_hf.metrics.agreement import Vote
 
 _CARD = Path(__file__).parent / "cards" / "genres-corpora.md"
 UNSTATED = "not induced by"
@@ -105,17 +110,13 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
         for system in published[TaskKey("genres-corpora", name, "test", "reference")]
         if (rows := release.answers(name, ANSWERED[system], tables[name]["test"]))
     }
-    card = _CARD.read_text(encoding="utf-8") + _missing([name for name in wanted if corpus_config(name) not in tables])
+    card = _CARD.read_text(encoding="utf-8")
+    if missing := [name for name in wanted if corpus_config(name) not in tables]:
+        card += (
+            f"\n## Not in this build\n\nThe corpora of the topic models of {', '.join(missing)} were not in the "
+            "source: TS rests on models of the scored texts there, and is far above published levels.\n"
+        )
     write_dataset(out, tables, card + repair_report(answers), answers)
-
-
-def _missing(configs: Sequence[str]) -> str:
-    if not configs:
-        return ""
-    return (
-        f"\n## Not in this build\n\nThe corpora of the topic models of {', '.join(configs)} were not in the source: "
-        "TS rests on models of the scored texts there, and is far above published levels.\n"
-    )
 
 
 def _documents(release: "_ReleaseFiles", name: str) -> pa.Table:
@@ -149,16 +150,12 @@ class _ReleaseFiles:
         self._inputs = root / ("datasets" if self._is_clone else "inputs")
 
     def sample(self, name: str) -> dict[str, object]:
-        sample: dict[str, object] = read_release(self._inputs / f"{CONFIGS[name].sample}.json")
-        return sample
+        return {**read_release(self._inputs / f"{CONFIGS[name].sample}.json")}
 
     def gold(self, name: str) -> dict[str, list[list[str]]]:
         folder = self._inputs / "processed" if self._is_clone else self._inputs
         by_sample = folder / f"{CONFIGS[name].sample}_processed.json"
-        gold: dict[str, list[list[str]]] = read_release(
-            by_sample if by_sample.is_file() else folder / f"{name}_processed.json"
-        )
-        return gold
+        return {**read_release(by_sample if by_sample.is_file() else folder / f"{name}_processed.json")}
 
     def corpus(self, name: str) -> list[str]:
         """Return the texts of a config's topic models; empty where they are not at hand."""
@@ -204,3 +201,113 @@ class _ReleaseFiles:
                 f"{text_id(missing[0])}. Expected {CONFIGS[name].licensed}, unchanged."
             )
         return [owned[text_id(text)] for text in wanted]
+
+
+_VERDICTS = ("GREScores", "stored_verdicts", "genres/stored_verdicts", "data/genres/stored_verdicts")
+"""Folders of the released judge's verdicts, in a clone or in a folder of its parts."""
+
+
+def released_outputs(release: Path, examples: Examples) -> list[tuple[str, list[Answer], Mapping[str, float]]]:
+    """Return (system, its stored answers, its published scores) of every system with both, of the examples' config.
+
+    Scores that cannot be recomputed from stored answers are left out.
+
+    Raises:
+        DataError: the release has no stored outputs of this config.
+    """
+    config = examples.context.config
+    place = TaskKey("genres-corpora", config, "test", "reference")
+    published = read_published(PUBLISHED)[place]
+    found: list[tuple[str, list[Answer], Mapping[str, float]]] = []
+    for system, name in RELEASE_NAMES.items():
+        answers = stored_answers(release, config, name, examples)
+        if system in published and answers is not None:
+            figures = published[system].figures.items()
+            sound = {metric: each.value for metric, each in figures if not each.note.startswith("no stored basis")}
+            found.append((name, answers, sound))
+    if not found:
+        raise DataError(f"{release} has no stored outputs of {config}; expected a clone of GenRES. Check the path.")
+    return found
+
+
+def stored_answers(release: Path, config: str, name: str, examples: Examples) -> list[Answer] | None:
+    """Return a system's released answer to each document, parsed; None where nothing is stored.
+
+    `name` is the system's in the release's files, a value of `RELEASE_NAMES`.
+    """
+    stored = stored_by_text(release, CONFIGS[config].sample, name)
+    return None if stored is None else [stored.get(row["text"], []) for row in examples.rows]
+
+
+def released_verdicts(release: Path, examples: Examples, kind: str) -> list[tuple[str, list[Answer], Path]]:
+    """Return (system, stored answers, file of verdicts) of each judged system of the examples' config.
+
+    `kind` is `factualness` or `granularity`.
+
+    Raises:
+        DataError: the release has no verdicts of this config.
+    """
+    config, found = examples.context.config, []
+    for name in RELEASE_NAMES.values() if config in CONFIGS else ():
+        sample, answers = CONFIGS[config].sample, stored_answers(release, config, name, examples)
+        files = (release / folder / kind / f"{sample}_{name}_1.json" for folder in _VERDICTS)
+        file = next((file for file in files if file.is_file()), None)
+        if file is not None and answers is not None:
+            found.append((name, answers, file))
+    if not found:
+        raise DataError(
+            f"{release} has no verdicts on {kind} of {config}; expected a clone of GenRES with GREScores/{kind}. Check "
+            "the path."
+        )
+    return found
+
+
+def calibrates(row: Example) -> bool:
+    """Return whether a document is of the half for choosing and fitting judges: its id's last digit is even.
+
+    >>> calibrates({"id": "520af9299c2d397a"}), calibrates({"id": "520af9299c2d3979"})
+    (True, False)
+    """
+    return int(row["id"][-1], 16) % 2 == 0
+
+
+STUDIED = "wiki20m"
+"""The config of the human study."""
+_VOTE_FILES = ("human_study/pairs.csv", "genres/human_study/pairs.csv", "data/genres/human_study/pairs.csv")
+_STUDIED_METRICS = {
+    "CS": "completeness",
+    "GS": "granularity",
+    "TS": "topical_similarity",
+    "US": "uniqueness",
+    "FS": "factualness",
+}
+
+
+def human_votes(release: Path, examples: Examples) -> list[HumanVote]:
+    """Return the votes of the human study on documents of these examples; none where the release or config has none.
+
+    People compared two systems' answers to a document by each of the five qualities: the first 100 documents of Wiki20m
+    and four systems. Votes on the ground truth are left out: the release scored its triples in another order of
+    elements, so that its scores of them are meaningless.
+
+    Raises:
+        DataError: the file of votes is of another form.
+    """
+    file = next((release / each for each in _VOTE_FILES if (release / each).is_file()), None)
+    if file is None or examples.context.config != STUDIED:
+        return []
+    known = set(examples.ids)
+    try:
+        with file.open(encoding="utf-8", newline="") as source:
+            rows = [row for row in csv.DictReader(source) if "groundtruth" not in (row["a"], row["b"])]
+            return [_vote(row) for row in rows if row["id"] in known]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{file} holds no votes ({error!r}); expected the columns metric, id, a, b, merged, score_a and score_b."
+        ) from None
+
+
+def _vote(row: Mapping[str, str]) -> HumanVote:
+    votes: Mapping[str, Vote] = {"a": "a", "b": "b", "tie": "tie"}
+    scores = float(row["score_a"]), float(row["score_b"])
+    return HumanVote(_STUDIED_METRICS[row["metric"]], row["id"], row["a"], row["b"], votes[row["merged"]], *scores)

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
@@ -45,19 +46,13 @@ def read_apoc(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     ends: dict[str, Any] = {}
     for file in files:
         document = file.document
-        if isinstance(document, dict) and "rels" in document:
-            rows: Iterable[Any] = [row for part in ("nodes", "rels") for row in _values(document[part])]
-        else:
-            rows = file.rows()
-        for row in rows:
+        is_whole = isinstance(document, dict) and "rels" in document
+        parts = [document[part] for part in ("nodes", "rels")] if is_whole else [file.rows()]
+        for row in chain.from_iterable(part.values() if isinstance(part, dict) else part for part in parts):
             _add_apoc_row(graph, row, ends)
     for node_id, row in ends.items():  # nodes that were exported with their relationships only
         if node_id not in graph.row_of_id:
             _add_apoc_row(graph, row, {})
-
-
-def _values(part: Any) -> list[Any]:
-    return list(part.values()) if isinstance(part, dict) else part
 
 
 def _add_apoc_row(graph: GraphCollector, row: dict[str, Any], ends: dict[str, Any]) -> None:
@@ -200,7 +195,6 @@ class _GraphmlReader:
         self._keys: dict[str, tuple[str, str, str]] = {}
         """Key -> (its name, type, what it is for)."""
         self._defaults: dict[str, Any] = {}
-        self._directed = [True]
         self._n_undirected = 0
 
     def read(self, stream: Any) -> None:
@@ -210,19 +204,18 @@ class _GraphmlReader:
             tag = element.tag.rpartition("}")[2]
             if event == "start":
                 parents.append(element)
-                if tag == "graph":
-                    self._directed.append(element.get("edgedefault") != "undirected")
                 continue
             parents.pop()
             if tag == "key":
                 self._add_key(element)
-            elif tag == "graph":
-                self._directed.pop()
             elif tag == "node":
                 labels = split_labels(element.get("labels"), ":")
                 self._graph.add_node(element.get("id"), self._properties(element, "node"), labels or None)
             elif tag == "edge":
-                self._add_edge(element)
+                default = "false" if parents[-1].get("edgedefault") == "undirected" else "true"
+                self._n_undirected += element.get("directed", default) != "true"
+                ends, properties = (element.get("source"), element.get("target")), self._properties(element, "edge")
+                self._graph.add_edge(*ends, properties, element.get("label"))
             elif tag == "hyperedge":
                 self._graph.skip("Hyperedges", element.get("id"))
             if tag in ("node", "edge", "hyperedge"):
@@ -257,9 +250,3 @@ class _GraphmlReader:
         if isinstance(labels := found.get("labels"), str):
             found["labels"] = split_labels(labels, ":")
         return found
-
-    def _add_edge(self, element: Any) -> None:
-        directed = element.get("directed")
-        self._n_undirected += not (self._directed[-1] if directed is None else directed == "true")
-        properties = self._properties(element, "edge")
-        self._graph.add_edge(element.get("source"), element.get("target"), properties, element.get("label"))

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -212,34 +212,27 @@ def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Source: the KGX format specification of Biolink, and kgx/source/tsv_source.py: quotes are text between tabs.
     """
+    names = {"subject": "head", "predicate": "relation", "object": "tail", "relation": "kgx_relation"}
     for file in files:
+        nodes: Iterable[Mapping[str, Any]] = ()
+        edges: Iterable[Mapping[str, Any]] = ()
         if file.has("nodes", "edges"):
-            for row in file.document["nodes"]:
-                _add_kgx_node(graph, row)
-            for row in file.document["edges"]:
-                _add_kgx_edge(graph, row)
+            nodes, edges = file.document["nodes"], file.document["edges"]
         elif not file.has("subject"):
-            batches = (batch.to_pylist() for batch in _batches(file, "\t")) if file.kind == "csv" else [file.rows()]
-            for row in chain.from_iterable(batches):
-                _add_kgx_node(graph, row)
+            in_batches = chain.from_iterable(batch.to_pylist() for batch in _batches(file, "\t"))
+            nodes = in_batches if file.kind == "csv" else file.rows()
         elif file.kind == "csv":
-            names = {"subject": "head", "predicate": "relation", "object": "tail", "relation": "kgx_relation"}
             for batch in _batches(file, "\t"):
                 graph.add_edges(batch.rename_columns([names.get(name, name) for name in batch.column_names]))
         else:
-            for row in file.rows():
-                _add_kgx_edge(graph, row)
-
-
-def _add_kgx_node(graph: GraphCollector, row: Mapping[str, Any]) -> None:
-    kinds = row.get("category")
-    further = {name: value for name, value in row.items() if name not in ("id", "category")}
-    graph.add_node(row.get("id"), further, split_labels(kinds, "|") if isinstance(kinds, str) else kinds or [])
-
-
-def _add_kgx_edge(graph: GraphCollector, row: Mapping[str, Any]) -> None:
-    further = {name: value for name, value in row.items() if name not in ("subject", "predicate", "object")}
-    graph.add_edge(row.get("subject"), row.get("object"), further, row.get("predicate"))
+            edges = file.rows()
+        for row in nodes:
+            kinds = row.get("category")
+            further = {name: value for name, value in row.items() if name not in ("id", "category")}
+            graph.add_node(row.get("id"), further, split_labels(kinds, "|") if isinstance(kinds, str) else kinds or [])
+        for row in edges:
+            further = {name: value for name, value in row.items() if name not in [*names][:3]}
+            graph.add_edge(row.get("subject"), row.get("object"), further, row.get("predicate"))
 
 
 def is_graphrag(file: GraphFile) -> bool:
@@ -252,18 +245,16 @@ def read_graphrag(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Source: GraphRAG's outputs page; before 1.0 the title was the column `name`.
     """
-    tables = {"entities": list[GraphFile](), "relationships": list[GraphFile]()}
+    entities, relationships = list[GraphFile](), list[GraphFile]()
     for file in files:
-        is_entities = (
-            file.has("type", "description") and not file.has("level") and (file.has("title") or file.has("name"))
-        )
-        part = "entities" if is_entities else "relationships" if file.has("source", "target") else None
-        if part is None:
-            graph.skip("Tables of GraphRAG that are no entities or relationships", file.path.name)
+        if file.has("type", "description") and not file.has("level") and (file.has("title") or file.has("name")):
+            entities.append(file)
+        elif file.has("source", "target"):
+            relationships.append(file)
         else:
-            tables[part].append(file)
+            graph.skip("Tables of GraphRAG that are no entities or relationships", file.path.name)
     ids: dict[str, str] = {}
-    for file in tables["entities"]:
+    for file in entities:
         for row in file.rows():
             title = id_text(row.pop("title", None) or row.get("name"))
             node_id = id_text(row.pop("id", None)) or title
@@ -271,7 +262,7 @@ def read_graphrag(files: Sequence[GraphFile], graph: GraphCollector) -> None:
                 graph.skip("Entities that share the title of an earlier one, to which the relationships lead", title)
             kind = row.pop("type", None)
             graph.add_node(node_id, {**row, "name": None}, kind or [], title)
-    for file in tables["relationships"]:
+    for file in relationships:
         table = file.table()
         ends = {}
         for name, end in (("source", "head"), ("target", "tail")):
@@ -351,10 +342,10 @@ def read_ogb(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     Source: OGB 1.3, io/read_graph_raw.py.
     """
     for file in files:
-        _read_folder(file.path, graph)
+        _read_ogb_folder(file.path, graph)
 
 
-def _read_folder(folder: Path, graph: GraphCollector) -> None:
+def _read_ogb_folder(folder: Path, graph: GraphCollector) -> None:
     used = set[Path]()
     if numbers := _found(folder, "num-node-dict.csv"):
         header, *rows = _lines(numbers, used)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kbbench_hf.building.graph_formats.collector import GraphCollector
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
-from kbbench_hf.building.own_extraction.rdf_ontologies import local_name, rdf_triples
+from kbbench_hf.building.own_extraction.ontologies import local_name, rdf_triples
 from kbbench_hf.errors import DataError, missing_extra
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 from kbbench_hf.files.packing import decoded, text_lines

@@ -8,13 +8,17 @@ from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
-from kbbench_hf.building.own_extraction.own_ontologies import (
+from kbbench_hf.building.own_extraction.ontologies import (
+    LITERALS,
     OwnOntology,
+    cut_name,
     is_json_ontology,
+    language_rank,
+    parse_rdf,
     read_json_ontology,
+    read_rdf,
     some,
 )
-from kbbench_hf.building.own_extraction.rdf_ontologies import LITERALS, cut_name, language_rank, parse_rdf, read_rdf
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.table_files import read_table, read_text
@@ -101,8 +105,12 @@ def read_triples(file: Path, relations: Relations) -> Triples:
     Raises:
         DataError: it is malformed, a cell is empty, or the ontology has none of its relations.
     """
-    is_rdf = file.suffix.lower() in _RDF
-    triples = _rdf_triples(file, relations) if is_rdf else Triples(_table_triples(file, relations))
+    if file.suffix.lower() in _RDF:
+        triples = _rdf_triples(file, relations)
+    else:
+        rows = enumerate(read_table(file, tuple(PARTS), _IDS).to_pylist(), start=1)
+        found = (_triple(row, relations, f"{file}, row {number}") for number, row in rows)
+        triples = Triples([triple for triple in found if triple is not None])
     if not triples.rows:
         met = ", ".join(repr(name) for name, _ in relations.unknown.most_common(_SHOWN)) or "none"
         known = ", ".join(map(repr, relations.ontology.relations[:_SHOWN]))
@@ -111,11 +119,6 @@ def read_triples(file: Path, relations: Relations) -> Triples:
             "Use the relations of the ontology."
         )
     return triples
-
-
-def _table_triples(file: Path, relations: Relations) -> list[Row]:
-    rows = enumerate(read_table(file, tuple(PARTS), _IDS).to_pylist(), start=1)
-    return [triple for number, row in rows if (triple := _triple(row, relations, f"{file}, row {number}"))]
 
 
 def _triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | None:
@@ -255,9 +258,8 @@ def read_pairs(file: Path, relations: Relations, ids: Iterable[str]) -> dict[str
         elif triple := _triple(row, relations, f"{file}, row {number}"):
             stated.setdefault(name, []).append(triple)
     if lost:
-        more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         raise DataError(
-            f"{file}: {len(lost)} pairs name no sentence: {', '.join(lost[:_SHOWN])}{more}. Expected ids of the "
+            f"{file}: {len(lost)} pairs name no sentence: {some(lost, str)}. Expected ids of the "
             "sentences; of a text file these are s1, s2 and so on, by its lines."
         )
     return stated

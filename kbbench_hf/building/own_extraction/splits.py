@@ -32,7 +32,7 @@ class SelectedRows(NamedTuple):
     dropped: dict[str, int]
 
 
-def select_rows(rows: Sequence[Row], most: int = MOST) -> SelectedRows:
+def select_rows(rows: Sequence[Row]) -> SelectedRows:
     """Return the rows that TekGen's rule takes: the first 200 of each relation, frequent entities last.
 
     A triple goes to the end of its relation's queue if its subject or object, with that relation, was in more than a
@@ -46,7 +46,7 @@ def select_rows(rows: Sequence[Row], most: int = MOST) -> SelectedRows:
         for triple in row["triples"]:
             ends = [(triple["rel"], part, name_key(triple[part])) for part in ("sub", "obj")]
             seen.update(ends)
-            queues[triple["rel"]][any(seen[end] > most / 10 for end in ends)].append(position)
+            queues[triple["rel"]][any(seen[end] > MOST / 10 for end in ends)].append(position)
     fewest = fewest_of(len(rows))
     taken: set[int] = set()
     dropped: dict[str, int] = {}
@@ -55,7 +55,7 @@ def select_rows(rows: Sequence[Row], most: int = MOST) -> SelectedRows:
         if len(waiting) < fewest:
             dropped[relation] = len(waiting)
         else:
-            taken.update(waiting[:most])
+            taken.update(waiting[:MOST])
     remaining = [_without(rows[position], dropped) for position in sorted(taken)]
     return SelectedRows([row for row in remaining if row["triples"]], dropped)
 
@@ -74,7 +74,7 @@ def _without(row: Row, dropped: Mapping[str, int]) -> Row:
     return row | {column: [row[column][place] for place in places] for column in ("triples", "grades")}
 
 
-def split_by_group(rows: Sequence[Row], seed: int = 0, shares: Mapping[str, float] = SHARES) -> list[str]:
+def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
     """Return the split of each row: the shares of every relation, as far as groups allow.
 
     Rows that share a sentence or a triple are of one group, and stay together. The largest groups are assigned first;
@@ -85,8 +85,8 @@ def split_by_group(rows: Sequence[Row], seed: int = 0, shares: Mapping[str, floa
     """
     relations = [Counter({triple["rel"] for triple in row["triples"]}) for row in rows]
     total: Counter[str] = sum(relations, Counter())
-    held: dict[str, Counter[str]] = {split: Counter() for split in shares}
-    placed = dict.fromkeys(shares, 0)
+    held: dict[str, Counter[str]] = {split: Counter() for split in SHARES}
+    placed = dict.fromkeys(SHARES, 0)
     splits = [""] * len(rows)
 
     def order(group: Sequence[int]) -> tuple[int, bytes]:
@@ -96,10 +96,10 @@ def split_by_group(rows: Sequence[Row], seed: int = 0, shares: Mapping[str, floa
         brings: Counter[str] = sum((relations[each] for each in group), Counter())
 
         def lacks(split: str, brings: Counter[str] = brings) -> tuple[float, float]:
-            of_relations = sum(n * (shares[split] - held[split][name] / total[name]) for name, n in brings.items())
-            return round(of_relations, 9), shares[split] - placed[split] / len(rows)
+            of_relations = sum(n * (SHARES[split] - held[split][name] / total[name]) for name, n in brings.items())
+            return round(of_relations, 9), SHARES[split] - placed[split] / len(rows)
 
-        chosen = max(shares, key=lacks)
+        chosen = max(SHARES, key=lacks)
         held[chosen] += brings
         placed[chosen] += len(group)
         for position in group:
@@ -161,7 +161,7 @@ _PRONOUN = re.compile(r"\b(?:he|she|it|its|him|her|his|hers|they|them|their|thei
 _ARTICLE = re.compile(r"\b(an?)\s+$", re.I)
 
 
-def swap_entities(rows: Sequence[Row], triples: Sequence[Row], seed: int, most: int = MOST_UNSEEN) -> list[Row]:
+def swap_entities(rows: Sequence[Row], triples: Sequence[Row], seed: int) -> list[Row]:
     """Return rows about facts that are in no text: sentences of `rows` with another subject and object.
 
     A source row has one triple, and its sentence names both ends word for word. The new ends come from triples of the
@@ -181,7 +181,7 @@ def swap_entities(rows: Sequence[Row], triples: Sequence[Row], seed: int, most: 
             waiting.setdefault(row["triples"][0]["rel"], []).append(row)
     drawn = [_swapped_rows(of, ends, facts, relation, seed) for relation, of in sorted(waiting.items())]
     turns = (row for turn in zip_longest(*drawn) for row in turn if row is not None)
-    return [row | {"id": f"unseen_{number}"} for number, row in enumerate(islice(turns, most), start=1)]
+    return [row | {"id": f"unseen_{number}"} for number, row in enumerate(islice(turns, MOST_UNSEEN), start=1)]
 
 
 def _key(triple: Row) -> str:

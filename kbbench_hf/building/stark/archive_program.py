@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kbbench_hf.building.stark.records import Items, ReferredBack
 from kbbench_hf.building.stark.unpickle import (
     Capped,
+    Items,
+    ReferredBack,
     RefusedArchive,
     audit,
     check_names,

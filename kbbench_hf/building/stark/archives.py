@@ -86,24 +86,20 @@ def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str
         with pa.memory_map(str(out / "nodes.arrow")) as source:
             records = pa.ipc.open_file(source).read_all()
             _check(file, known, len(records), node_types, ends, edge_types)
-            records = _by_number(records)
-            nodes, edges = _nodes(records, node_types, known), _edges(ends, edge_types, known)
+            types = (known.node_types, known.relations)
             yield {
-                "nodes": nodes,
-                "edges": edges,
-                "schema": numbered_schema(
-                    Numbered(known.node_types, known.relations, node_types, ends[0], edge_types, ends[1])
-                ),
+                "nodes": _nodes(records, node_types, known),
+                "edges": _edges(ends, edge_types, known),
+                "schema": numbered_schema(Numbered(*types, node_types, ends[0], edge_types, ends[1])),
             }
 
 
 def _run(file: Path, known: Archive, out: Path) -> dict[str, list[str]]:
     """Let a process of its own read the archive into `out`; return what it says at the end."""
     edges = known.n_edges or _MOST_EDGES
-    caps = dict.fromkeys(MEMBERS, _SPARE_BYTES)
-    caps |= dict.fromkeys(("edge_types.pt", "edge_index.pt"), _EDGE_BYTES * edges + _SPARE_BYTES)
-    caps |= {"node_types.pt": 8 * known.n_nodes + _SPARE_BYTES}
-    caps |= {"node_info.pkl": _RECORD_BYTES * known.n_nodes + _SPARE_BYTES}
+    sizes = dict.fromkeys(("edge_types.pt", "edge_index.pt"), _EDGE_BYTES * edges)
+    sizes |= {"node_types.pt": 8 * known.n_nodes, "node_info.pkl": _RECORD_BYTES * known.n_nodes}
+    caps = {name: sizes.get(name, 0) + _SPARE_BYTES for name in MEMBERS}
     size = _unpacked_bytes(file, known.folder)
     job = {
         "archive": str(file.resolve()),
@@ -213,23 +209,14 @@ def _check(
         _expect(file, f"nodes of type {name!r}", by_type[name], expected)
 
 
-def _by_number(records: pa.Table) -> pa.Table:
-    order = np.argsort(records["id"].to_numpy(), kind="stable")
-    if np.array_equal(order, np.arange(len(order))):
-        return records
-    return records.set_column(2, "details", records["details"].cast(pa.large_string())).take(pa.array(order))
-
-
 def _nodes(records: pa.Table, node_types: NDArray[np.int64], known: Archive) -> pa.Table:
-    return pa.table(
-        {
-            "id": np.arange(len(records)),
-            "type": _named(node_types, known.node_types),
-            "name": records["name"],
-            "text": pa.repeat("", len(records)),
-            "details": records["details"],
-        }
-    )
+    """Return the nodes by their numbers."""
+    order = np.argsort(records["id"].to_numpy(), kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        records = records.set_column(2, "details", records["details"].cast(pa.large_string())).take(pa.array(order))
+    kinds, texts = _named(node_types, known.node_types), pa.repeat("", len(records))
+    columns = [np.arange(len(records)), kinds, records["name"], texts, records["details"]]
+    return pa.table(columns, ["id", "type", "name", "text", "details"])
 
 
 def _named(numbers: NDArray[np.int64], names: Sequence[str]) -> pa.Array:

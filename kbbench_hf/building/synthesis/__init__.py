@@ -2,5 +2,5 @@
 
 `questions` is the whole without models, `llm_questions` the one with them. `spec` has the options, `schema` and
 `templates` find the templates, `instances` draws topic entities, `requirements` narrows the answers by texts and
-attributes, `wording` writes the questions, `dataset` and `card` the dataset.
+attributes, `wording` writes the questions, `synthesize` the dataset with its card.
 """

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import yaml
 
-from kbbench_hf.building.synthesis.judging import Models
 from kbbench_hf.building.synthesis.schema import RelationStep
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 from kbbench_hf.knowledge_base.metapaths import Metapath
@@ -43,6 +42,65 @@ class SpecWords:
     def of(self, step: RelationStep) -> tuple[str, ...] | None:
         """Return the clauses given for a step, or for its relation; None where there are none."""
         return self.relations.get(f"{step.start} -[{step.arrow}]-> {step.end}") or self.relations.get(step.arrow)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model, and where it is served; `hf:MODEL` without a `base_url` runs on this machine."""
+
+    model: str
+    base_url: str = ""
+    api_key_env: str = ""
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a construction, step by step."""
+
+    extract: Server
+    fuse: Server
+    rewrite: Server
+    judges: tuple[Server, ...]
+    agreement: str = "all"
+    """`all` or `majority` of the judges keep a candidate."""
+    structured: bool = False
+    """Whether replies are constrained to a JSON schema."""
+    max_tokens: int | None = None
+    """The longest reply; None for the prompts' own limit."""
+
+    @classmethod
+    def of(cls, value: Any, where: str) -> "Models":
+        """Parse the value of `models` in a spec.
+
+        Raises:
+            DataError: a step has no model, or there are other keys; the message names it.
+        """
+        steps = ("extract", "fuse", "rewrite", "judges")
+        optional = ("agreement", "structured", "max_tokens")
+        if not isinstance(value, dict) or value.keys() - {*steps, *optional} or set(steps) - value.keys():
+            raise DataError(f"{where}: {value!r}; expected {', '.join(steps)} and, if wanted, {', '.join(optional)}.")
+        if not isinstance(value["judges"], list) or len(value["judges"]) < 2:
+            raise DataError(f"{where}, judges: {value['judges']!r}; expected a list of three models, two at least.")
+        given = {key: value[key] for key in optional if key in value}
+        extract, fuse, rewrite = (_server(value[step], f"{where}, {step}") for step in steps[:3])
+        judges = tuple(_server(each, f"{where}, judges") for each in value["judges"])
+        models = cls(extract, fuse, rewrite, judges, **given)
+        longest = models.max_tokens
+        for key, is_right, expected in (
+            ("agreement", models.agreement in ("all", "majority"), "all or majority"),
+            ("structured", isinstance(models.structured, bool), "true or false"),
+            ("max_tokens", longest is None or (isinstance(longest, int) and longest > 0), "a number from 1"),
+        ):
+            if not is_right:
+                raise DataError(f"{where}, {key}: {value[key]!r}; expected {expected}. Correct the spec.")
+        return models
+
+
+def _server(value: Any, where: str) -> Server:
+    known = {"model", "base_url", "api_key_env"}
+    if not isinstance(value, dict) or value.keys() - known or not value.get("model"):
+        raise DataError(f"{where}: {value!r}; expected model and, if it is served, base_url and api_key_env.")
+    return Server(**{key: str(each) for key, each in value.items()})
 
 
 @dataclass(frozen=True)

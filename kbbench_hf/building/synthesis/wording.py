@@ -7,8 +7,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from kbbench_hf.building.synthesis import english
-from kbbench_hf.building.synthesis.english import WORDS
-from kbbench_hf.building.synthesis.relation_clauses import GRAMMAR, RelationEnds, clauses_of
+from kbbench_hf.building.synthesis.english import GRAMMAR, WORDS, RelationEnds, clauses_of
 from kbbench_hf.building.synthesis.requirements import Requirement
 from kbbench_hf.building.synthesis.schema import RelationStep, Schema
 from kbbench_hf.building.synthesis.spec import SpecWords, Template

@@ -22,12 +22,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[
     - `train_facts`: every train triple whose subject and object the sentence has, word for word.
     - `first_name`: the first name that train has too as the subject of all others, by train's commonest relation.
     """
-    rows = folder.rows("sentences", "train") if "train" in folder.configs()["sentences"] else []
-    guesses = {
-        "copy": ("the triples of the most similar train sentence", 0.10, _copy(rows)),
-        "train_facts": ("train triples whose names stand in the sentence", 0.10, _train_facts(rows)),
-        "first_name": ("the first known name with all others, by the commonest relation", 0.30, _first_name(rows)),
-    }
+    guesses = _guesses(folder.rows("sentences", "train") if "train" in folder.configs()["sentences"] else [])
     found = []
     for split in folder.configs()["sentences"]:
         if split in ("test", "unseen"):
@@ -46,33 +41,30 @@ def _f1(rows: Sequence[Row], material: Material, guess: Guess) -> float:
     return float(np.mean(scores)) if scores else float("nan")
 
 
-def _copy(train: Sequence[Row]) -> Guess:
+def _guesses(train: Sequence[Row]) -> dict[str, tuple[str, float, Guess]]:
+    """Return name -> title, limit and guess of each shortcut."""
     by_id = {row["id"]: row for row in train}
-    return lambda row: underscored_gold(by_id[row["similar_ids"][0]]) if row["similar_ids"] else []
-
-
-def _train_facts(train: Sequence[Row]) -> Guess:
-    facts = dict.fromkeys(triple for row in train for triple in underscored_gold(row))
+    triples = [triple for row in train for triple in underscored_gold(row)]
+    facts, relations = dict.fromkeys(triples), Counter(relation for _, relation, _ in triples)
     find_names = _name_finder({name for subject, _, obj in facts for name in (subject, obj)})
 
-    def guess(row: Row) -> list[Triple]:
+    def copy(row: Row) -> list[Triple]:
+        return underscored_gold(by_id[row["similar_ids"][0]]) if row["similar_ids"] else []
+
+    def train_facts(row: Row) -> list[Triple]:
         known = find_names(row["sentence"])
         return [triple for triple in facts if triple[0] in known and triple[2] in known]
 
-    return guess
-
-
-def _first_name(train: Sequence[Row]) -> Guess:
-    triples = [triple for row in train for triple in underscored_gold(row)]
-    relations = Counter(relation for _, relation, _ in triples)
-    find_names = _name_finder({name for subject, _, obj in triples for name in (subject, obj)})
-
-    def guess(row: Row) -> list[Triple]:
+    def first_name(row: Row) -> list[Triple]:
         known = find_names(row["sentence"])
         names = sorted(known, key=lambda name: (known[name], name))
         return [(names[0], max(sorted(relations), key=relations.__getitem__), other) for other in names[1:]]
 
-    return guess
+    return {
+        "copy": ("the triples of the most similar train sentence", 0.10, copy),
+        "train_facts": ("train triples whose names stand in the sentence", 0.10, train_facts),
+        "first_name": ("the first known name with all others, by the commonest relation", 0.30, first_name),
+    }
 
 
 def _name_finder(names: set[str]) -> Callable[[str], Mapping[str, int]]:

@@ -6,7 +6,8 @@ pinned by its SHA-256 (`files.tsv`): another revision is refused.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,6 @@ from kbbench_hf.building.text2kgbench.columns import (
     repair,
     sentence_tables,
 )
-from kbbench_hf.building.text2kgbench.ontologies import read_ontology
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
 from kbbench_hf.files.datasets import Answers, Row, write_dataset
 from kbbench_hf.files.download import PinnedFile, cache_folder, fetch
@@ -84,12 +84,12 @@ def build(
         if config not in CONFIGS:
             raise unknown_name(f"config of {release.dataset}", config, CONFIGS)
     folder = download(release.folder) if source is None else _locate(release, source)
+    check_pins(folder)  # so that what follows is of the form that the release has
     ontologies = [
         read_ontology(name, folder / f"ontologies/{name}_ontology.json", folder / f"ontologies/owl/ont_{name}.ttl")
         for name in release.ontology_ids()
     ]
     splits, prompts = _read_sentences(release, folder, ontologies)
-    check_pins(folder)
     if revision > 1:
         flag_unstated(splits)
     tables = {
@@ -119,6 +119,51 @@ def _locate(release: ReleaseHalf, source: Path) -> Path:
     )
 
 
+def read_ontology(ontology_id: str, json_path: Path, ttl_path: Path) -> Row:
+    """Return one row of the config `ontologies`: `ontology_id title concepts relations`.
+
+    A concept is `{qid, label, subclass_of, source}`, a relation `{pid, label, domain, range, source}`. Those of the
+    JSON file come first, verbatim and in its order, with source "json": labels may end in a blank, repeat, or name
+    a domain that is no concept, and published prompts and figures depend on each of these. Those that only the
+    Turtle file has follow, sorted by identifier, with source "ttl". `subclass_of` lists qids (music only).
+    """
+    released = json.loads(json_path.read_text(encoding="utf-8"))
+    owl = _read_turtle(ttl_path)
+    row: Row = {"ontology_id": ontology_id, "title": released["title"]}
+    for part, kind, (key, *others) in (
+        ("concepts", "owl:Class", ("qid", "label")),
+        ("relations", "owl:ObjectProperty", ("pid", "label", "domain", "range")),
+    ):
+        row[part] = [{name: each[name] for name in (key, *others)} | {"source": "json"} for each in released[part]]
+        known = {each[key] for each in row[part]}
+        for name in sorted(name for name, facts in owl.items() if kind in facts.get("a", ()) and name not in known):
+            completed = {other: owl[name].get(f"rdfs:{other}", [""])[0] for other in others}
+            row[part].append({key: name, **completed, "source": "ttl"})
+    for concept in row["concepts"]:
+        concept["subclass_of"] = owl.get(concept["qid"], {}).get("rdfs:subClassOf", [])
+    return row
+
+
+_TERM = re.compile(r'<(?:[^<>]*#)?([^<>]*)>|"([^"]*)"|(@prefix|a\b|\w+:\w*)|([;,.])')
+"""A term of Turtle as the release's 29 files write it: IRI (what follows its `#`), string, name; or a mark."""
+
+
+def _read_turtle(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Return subject -> predicate -> objects, each IRI cut to what follows its `#`."""
+    subjects: dict[str, dict[str, list[str]]] = {}
+    subject = predicate = ""
+    for iri, text, name, mark in _TERM.findall(path.read_text(encoding="utf-8")):
+        if mark in (".", ";"):
+            subject, predicate = "" if mark == "." else subject, ""
+        elif not subject:
+            subject = iri or name
+        elif not predicate:
+            predicate = name
+        elif not mark and subject != "@prefix":
+            subjects.setdefault(subject, {}).setdefault(predicate, []).append(iri or text or name)
+    return subjects
+
+
 def _read_sentences(
     release: ReleaseHalf, folder: Path, ontologies: Sequence[Row]
 ) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
@@ -128,34 +173,35 @@ def _read_sentences(
     for ontology in ontologies:
         name = ontology["ontology_id"]
         relations = {each["label"] for each in ontology["relations"] if each["source"] == "json"}
-        similar = _read_similar(folder / "baselines/test_train_sent_similarity" / release.similar.format(name))
+        similarity = folder / "baselines/test_train_sent_similarity"
+        similar = _read_json(similarity / release.similar.format(name))
         original: dict[str, Triple] = {}
         selected: set[str] = set()
         if "unseen" in release.splits:
-            file = folder / f"baselines/test_train_sent_similarity/unseen/{name}_unseen_test_train_similarity.json"
-            similar |= _read_similar(file)
+            similar |= _read_json(similarity / f"unseen/{name}_unseen_test_train_similarity.json")
             original = _read_original_gold(folder, name)
-            selected = set(_read_text(folder / f"manually_verified_sentences/selected_ont_{name}.txt").split())
+            verified = folder / f"manually_verified_sentences/selected_ont_{name}.txt"
+            selected = set(verified.read_text(encoding="utf-8").split())
         for split in release.splits:
             file, asked_file = _files(folder, name, split)
-            rows = [
-                {
-                    "id": _field(released, "id", file),
+            asked = {each["id"]: each["sent"] for each in _read_jsonl(asked_file)}
+            for released in _read_jsonl(file):
+                row = {
+                    "id": released["id"],
                     "ontology_id": name,
                     "split": split,
-                    "sentence": _field(released, "sent", file),
-                    "triples": _triples(released, file),
+                    "sentence": released["sent"],
+                    "triples": _triples(released),
                     "repairs": [],
                     "selected": released["id"] in selected,
                     "similar_ids": similar.get(released["id"], []),
                 }
-                for released in _read_jsonl(file)
-            ]
-            for row in rows:
                 repair(row, original.get(row["id"]), relations)
-            splits[split] += rows
-            if split in release.templates:
-                prompts[split] += _prompts(rows, asked_file, release.templates[split])
+                splits[split].append(row)
+                if split in release.templates:
+                    if asked[row["id"]] != row["sentence"]:
+                        row["repairs"].append({"kind": "asked_differently", "detail": asked[row["id"]]})
+                    prompts[split].append(prompt_row(row, release.templates[split]))
     flag_across_rows(splits)
     return splits, prompts
 
@@ -171,27 +217,13 @@ def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
     return prompted, prompted
 
 
-def _prompts(rows: Sequence[Row], asked_file: Path, template: str) -> Iterator[Row]:
-    """Yield the rows of `prompts`; a sentence that models were asked in other words than the gold has is flagged."""
-    sentences = {_field(each, "id", asked_file): _field(each, "sent", asked_file) for each in _read_jsonl(asked_file)}
-    for row in rows:
-        if row["id"] not in sentences or not row["similar_ids"]:
-            raise DataError(
-                f"{asked_file}: nothing on {row['id']!r}, which has gold. Expected a sentence and its similar train "
-                "ids for each gold row. Fetch the release again."
-            )
-        if sentences[row["id"]] != row["sentence"]:
-            row["repairs"].append({"kind": "asked_differently", "detail": sentences[row["id"]]})
-        yield prompt_row(row, template)
-
-
-def _triples(released: Row, file: Path) -> list[Triple]:
+def _triples(released: Row) -> list[Triple]:
     """Return the triples of a row that has them as a list, or a single one in fields of its own with identifiers."""
     parts = ("sub", "rel", "obj")
-    if isinstance(released.get("triples"), list):
+    if "triples" in released:
         no_ids = dict.fromkeys((f"{part}_id" for part in parts), None)
-        return [{part: _field(each, part, file) for part in parts} | no_ids for each in released["triples"]]
-    labels = {part: _field(released, f"{part}_label", file) for part in parts}
+        return [{part: each[part] for part in parts} | no_ids for each in released["triples"]]
+    labels = {part: released[f"{part}_label"] for part in parts}
     return [labels | {f"{part}_id": released.get(part) for part in parts}]
 
 
@@ -200,7 +232,7 @@ def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
     file = folder / ORIGINAL_GOLD / f"{name}.jsonl"
     if not file.is_file():
         file = download_original_gold() / f"{name}.jsonl"
-    return {_field(each, "id", file): _triples(each, file)[0] for each in _read_jsonl(file)}
+    return {each["id"]: _triples(each)[0] for each in _read_jsonl(file)}
 
 
 def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
@@ -210,7 +242,7 @@ def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[
         for split in release.templates:
             place = model / ("unseen" if split == "unseen" else "") / ANSWERS
             files = sorted(place.glob("*.jsonl"))
-            given = {_field(row, "id", file): row for file in files for row in _read_jsonl(file)}
+            given = {row["id"]: row for file in files for row in _read_jsonl(file)}
             if of_split := [given[row["id"]] for row in splits[split] if row["id"] in given]:
                 answers["sentences", split, model.name] = of_split
     return answers
@@ -241,39 +273,22 @@ def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
     }
 
 
-def _read_similar(file: Path) -> dict[str, list[str]]:
-    try:
-        similar = json.loads(_read_text(file))
-    except ValueError as error:
-        raise DataError(f"{file}: {error}. Expected one JSON object. Fetch the release again.") from error
-    if not isinstance(similar, dict) or not all(isinstance(ids, list) for ids in similar.values()):
-        raise DataError(f"{file}: expected one JSON object of lists of train ids. Fetch the release again.")
+def _read_json(file: Path) -> Row:
+    similar: Row = json.loads(file.read_text(encoding="utf-8"))
     return similar
 
 
-def _read_jsonl(file: Path) -> Iterator[Row]:
-    for number, line in enumerate(_read_text(file).split("\n")[:-1], start=1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DataError(
-                f"{file}, line {number}: {error}. Expected one JSON object a line. Fetch the release again."
-            ) from error
-        yield row
+def _read_jsonl(file: Path) -> list[Row]:
+    """Return the rows of a file; one of further answers in a checkout has no pin, and may be malformed.
 
-
-def _read_text(file: Path) -> str:
+    Raises:
+        DataError: it is no JSON Lines, or a row has no id.
+    """
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: {error}. Expected a file of the release. Fetch it again.") from error
-
-
-def _field(row: object, name: str, file: Path) -> str:
-    value = row.get(name) if isinstance(row, dict) else None
-    if not isinstance(value, str):
-        raise DataError(f"{file}: {json.dumps(row)[:80]!r} has no text {name!r}. Fetch the release again.")
-    return value
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        return [row for row in rows if row["id"] is not None]
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{file}: {error!r}. Expected one JSON object with an id a line. Fetch it again.") from error
 
 
 COMMIT = "50a3d255371b8817cdff70fd88459ac82b339cfe"
@@ -341,7 +356,10 @@ def check_pins(half: Path) -> None:
         path = half.parent / file.path
         if (ORIGINAL_GOLD in file.path or f"/{ANSWERS}/" in file.path) and not path.is_file():
             continue
-        content = path.read_bytes()
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path}: {error}. Expected a file of the release. Fetch it again.") from error
         actual = hashlib.sha256(content).hexdigest()
         if file.sha256 not in (actual, hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()):
             raise DataError(

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kbbench_hf.building.genres import outputs
 from kbbench_hf.building.genres import release as genres
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.cli.verbs import kbbench
@@ -27,8 +26,7 @@ def clone(in_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone of an invented release: 40 documents, three systems with two triples on each, of which one is true."""
     texts = [f"Ada {n} was born in Paris and wrote programs ." for n in range(40)]
     sizes = {"wiki80": genres._Config("wiki80_rand_800", 40, 40)}
-    for module in (genres, outputs):
-        monkeypatch.setattr(module, "CONFIGS", sizes)
+    monkeypatch.setattr(genres, "CONFIGS", sizes)
     root = in_tmp / "clone"
     write(root / "datasets/wiki80_rand_800.json", {text: [] for text in texts})
     write(root / "datasets/processed/wiki80_processed.json", {text: [["ada", "born in", "paris"]] for text in texts})

@@ -13,7 +13,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.genres.topic_corpora import RELEASE_NAMES
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
-from kbbench_hf.building.genres import outputs
+from kbbench_hf.building.genres import release as genres
 from kbbench_hf.errors import DataError
 from kbbench_hf.runners import calibration
 from kbbench_hf.runners.calibration import calibrate_embedder
@@ -68,7 +68,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, figures: dict[str, tuple[float, flo
         )
         for system, (us, cs) in figures.items()
     }
-    monkeypatch.setattr(outputs, "read_published", lambda _: {place: rows})
+    monkeypatch.setattr(genres, "read_published", lambda _: {place: rows})
 
 
 def test_the_thresholds_that_made_the_figures_are_found(
@@ -84,7 +84,7 @@ def test_the_thresholds_that_made_the_figures_are_found(
         )
         for system in systems
         for annotations in [calibration.Annotations(tmp_path / "work" / RELEASE_NAMES[system])]
-        for answers in [outputs.stored_answers(release, "wiki20m", RELEASE_NAMES[system], examples)]
+        for answers in [genres.stored_answers(release, "wiki20m", RELEASE_NAMES[system], examples)]
     }
     publish(monkeypatch, made)
     thresholds, found = calibrate_embedder(RULES, release, examples, Random(), tmp_path / "work", show=False)

@@ -7,8 +7,7 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
-from kbbench_hf.building.genres.outputs import human_votes
-from kbbench_hf.building.genres.release import text_id
+from kbbench_hf.building.genres.release import human_votes, text_id
 from kbbench_hf.errors import DataError
 from kbbench_hf.metrics.agreement import decided_votes, vote
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.building.own_extraction.alignment import Aliases, align, relation_cue
+from kbbench_hf.building.own_extraction.dataset import build_own_extraction
 from kbbench_hf.building.own_extraction.inputs import (
     Relations,
     read_own_ontology,
     read_sentences,
     read_triples,
 )
-from kbbench_hf.building.own_extraction.release import build_own_extraction
 from kbbench_hf.building.own_extraction.splits import select_rows, split_by_group, split_by_subject, swap_entities
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder

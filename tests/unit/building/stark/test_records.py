@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.building.stark.records import Items, ReferredBack
+from kbbench_hf.building.stark.unpickle import Items, ReferredBack
 
 TEXTS = st.one_of(st.text(max_size=8), st.text("ab", min_size=60, max_size=300))
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-(2**80), 2**80), st.floats(allow_nan=False), TEXTS)

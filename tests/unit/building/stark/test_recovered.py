@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.building.stark.questions import QUESTIONS
-from kbbench_hf.building.stark.release import named_nodes, recovered_templates, with_templates
+from kbbench_hf.building.stark.release import QUESTIONS, named_nodes, recovered_templates, with_templates
 from kbbench_hf.building.synthesis.questions import make_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.knowledge_base.store import KnowledgeBase

@@ -10,8 +10,7 @@ import pytest
 
 from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.building.stark import archives
-from kbbench_hf.building.stark.questions import QuestionFacts
-from kbbench_hf.building.stark.release import AMAZON, MAG, PRIME, build
+from kbbench_hf.building.stark.release import AMAZON, MAG, PRIME, QuestionFacts, build
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.retrieval_statistics import statistics
 from kbbench_hf.building.own_kb import build_own_knowledge_base
-from kbbench_hf.building.synthesis.dataset import build_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
+from kbbench_hf.building.synthesis.synthesize import build_questions
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base import KnowledgeBase
@@ -225,7 +225,7 @@ def test_the_same_seed_gives_the_same_bytes_with_rows_shuffled_and_other_hashes(
         lambda: None,
     )
     code = (
-        "from pathlib import Path; from kbbench_hf.building.synthesis.dataset import *; "
+        "from pathlib import Path; from kbbench_hf.building.synthesis.synthesize import *; "
         "build_questions(DatasetFolder(Path('kb')), 'harbour', Path('made'), "
         "SynthesisSpec(max_hops=2, max_templates=10), 20, '5', lambda: None)"
     )

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks import find_dataset
-from kbbench_hf.building.synthesis.judging import Models
-from kbbench_hf.building.synthesis.llm_questions import costs, plan, questions_by_models
+from kbbench_hf.building.synthesis.llm_questions import Models, costs, plan, questions_by_models
 from kbbench_hf.building.synthesis.questions import QuestionSet
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.building.synthesis.english import is_person, plural, singular
+from kbbench_hf.building.synthesis.english import RelationEnds, clauses_of, is_person, plural, singular
 from kbbench_hf.building.synthesis.instances import EntityNames
 from kbbench_hf.building.synthesis.questions import make_questions
-from kbbench_hf.building.synthesis.relation_clauses import RelationEnds, clauses_of
 from kbbench_hf.building.synthesis.requirements import NodeTexts, Requirements, whole_phrases
 from kbbench_hf.building.synthesis.schema import read_schema
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
