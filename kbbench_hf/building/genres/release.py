@@ -150,12 +150,12 @@ class _ReleaseFiles:
         self._inputs = root / ("datasets" if self._is_clone else "inputs")
 
     def sample(self, name: str) -> dict[str, object]:
-        return {**read_release(self._inputs / f"{CONFIGS[name].sample}.json")}
+        return dict(read_release(self._inputs / f"{CONFIGS[name].sample}.json"))
 
     def gold(self, name: str) -> dict[str, list[list[str]]]:
         folder = self._inputs / "processed" if self._is_clone else self._inputs
         by_sample = folder / f"{CONFIGS[name].sample}_processed.json"
-        return {**read_release(by_sample if by_sample.is_file() else folder / f"{name}_processed.json")}
+        return dict(read_release(by_sample if by_sample.is_file() else folder / f"{name}_processed.json"))
 
     def corpus(self, name: str) -> list[str]:
         """Return the texts of a config's topic models; empty where they are not at hand."""

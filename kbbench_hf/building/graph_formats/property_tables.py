@@ -231,7 +231,7 @@ def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
             further = {name: value for name, value in row.items() if name not in ("id", "category")}
             graph.add_node(row.get("id"), further, split_labels(kinds, "|") if isinstance(kinds, str) else kinds or [])
         for row in edges:
-            further = {name: value for name, value in row.items() if name not in [*names][:3]}
+            further = {name: value for name, value in row.items() if name not in ("subject", "predicate", "object")}
             graph.add_edge(row.get("subject"), row.get("object"), further, row.get("predicate"))
 
 

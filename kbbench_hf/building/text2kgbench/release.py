@@ -184,23 +184,23 @@ def _read_sentences(
             selected = set(verified.read_text(encoding="utf-8").split())
         for split in release.splits:
             file, asked_file = _files(folder, name, split)
-            asked = {each["id"]: each["sent"] for each in _read_jsonl(asked_file)}
-            for released in _read_jsonl(file):
+            asked = _read_rows(asked_file)
+            for row_id, released in _read_rows(file).items():
                 row = {
-                    "id": released["id"],
+                    "id": row_id,
                     "ontology_id": name,
                     "split": split,
                     "sentence": released["sent"],
                     "triples": _triples(released),
                     "repairs": [],
-                    "selected": released["id"] in selected,
-                    "similar_ids": similar.get(released["id"], []),
+                    "selected": row_id in selected,
+                    "similar_ids": similar.get(row_id, []),
                 }
-                repair(row, original.get(row["id"]), relations)
+                repair(row, original.get(row_id), relations)
                 splits[split].append(row)
                 if split in release.templates:
-                    if asked[row["id"]] != row["sentence"]:
-                        row["repairs"].append({"kind": "asked_differently", "detail": asked[row["id"]]})
+                    if (prompted := asked[row_id]["sent"]) != row["sentence"]:
+                        row["repairs"].append({"kind": "asked_differently", "detail": prompted})
                     prompts[split].append(prompt_row(row, release.templates[split]))
     flag_across_rows(splits)
     return splits, prompts
@@ -232,7 +232,7 @@ def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
     file = folder / ORIGINAL_GOLD / f"{name}.jsonl"
     if not file.is_file():
         file = download_original_gold() / f"{name}.jsonl"
-    return {each["id"]: _triples(each)[0] for each in _read_jsonl(file)}
+    return {row_id: _triples(row)[0] for row_id, row in _read_rows(file).items()}
 
 
 def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
@@ -242,7 +242,7 @@ def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[
         for split in release.templates:
             place = model / ("unseen" if split == "unseen" else "") / ANSWERS
             files = sorted(place.glob("*.jsonl"))
-            given = {row["id"]: row for file in files for row in _read_jsonl(file)}
+            given = dict(each for file in files for each in _read_rows(file).items())
             if of_split := [given[row["id"]] for row in splits[split] if row["id"] in given]:
                 answers["sentences", split, model.name] = of_split
     return answers
@@ -278,15 +278,15 @@ def _read_json(file: Path) -> Row:
     return similar
 
 
-def _read_jsonl(file: Path) -> list[Row]:
-    """Return the rows of a file; one of further answers in a checkout has no pin, and may be malformed.
+def _read_rows(file: Path) -> dict[str, Row]:
+    """Return the rows of a file by their ids; one of further answers in a checkout has no pin, and may be malformed.
 
     Raises:
         DataError: it is no JSON Lines, or a row has no id.
     """
     try:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-        return [row for row in rows if row["id"] is not None]
+        rows = map(json.loads, file.read_text(encoding="utf-8").split("\n")[:-1])
+        return {row["id"]: row for row in rows}
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"{file}: {error!r}. Expected one JSON object with an id a line. Fetch it again.") from error
 

@@ -451,6 +451,26 @@ def test_descriptions_of_graphml_are_texts_and_further_relations_are_kept(in_tmp
     assert (row["relation"], row["details"]) == ("p", '{"relations": ["p", "q"]}')
 
 
+def test_kgx_json_keeps_what_is_no_end_and_no_predicate_as_details(in_tmp):
+    edge = {"subject": "X:1", "predicate": "p", "object": "X:2", "source": "S"}
+    nodes = [{"id": "X:1", "category": "Gene", "taxon": 9606}, {"id": "X:2"}]
+    write(in_tmp, {"kg.json": json.dumps({"nodes": nodes, "edges": [edge]})})
+    folder, _ = build(in_tmp, in_tmp / "kg.json")
+    assert folder.rows("nodes", "full")[0]["details"] == '{"taxon": 9606}'
+    assert folder.rows("edges", "full")[0]["details"] == '{"source": "S"}'
+
+
+def test_apoc_json_may_have_ids_as_keys(in_tmp):
+    nodes = {each: {"id": each, "labels": ["Town"], "properties": {"name": each}} for each in ("Ayr", "Rye")}
+    ends = {"start": {"id": "Ayr"}, "end": {"id": "Rye"}}
+    write(in_tmp, {"g.json": json.dumps({"nodes": nodes, "rels": {"0": {"id": "0", "label": "NEAR", **ends}}})})
+    folder, _ = build(in_tmp, in_tmp / "g.json")
+    assert [row["name"] for row in folder.rows("nodes", "full")] == ["Ayr", "Rye"]
+    assert [(row["head"], row["relation"], row["tail"]) for row in folder.rows("edges", "full")] == [
+        ("Ayr", "NEAR", "Rye")
+    ]
+
+
 QUERIES = "id,query\nq1,who?\nq2,what?\nq3,where?\n"
 
 
