@@ -134,6 +134,21 @@ def test_a_whole_release_becomes_four_configs(small, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_nodes_are_in_the_order_of_their_numbers_whatever_the_order_of_the_records(small, tmp_path):
+    from tests.unit.building.stark import stark_archive
+
+    root, release = small
+    members = stark_archive.parts(stark_archive.SMALL)
+    records = pickle.loads(members["node_info.pkl"])
+    members["node_info.pkl"] = pickle.dumps(dict(reversed(records.items())))
+    stark_archive.write(root / "skb/prime/processed.zip", members)
+    build(release, root, tmp_path / "out", ["nodes"])
+    rows = DatasetFolder(tmp_path / "out").rows("nodes", "full")
+    assert [(row["id"], row["type"], row["name"]) for row in rows] == [
+        (number, record["type"], record["name"]) for number, record in records.items()
+    ]
+
+
 def test_edges_keep_their_order_direction_and_relation(small, tmp_path):
     import torch
 
