@@ -24,6 +24,7 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
+from kbbench_hf.scoring.item_tables import headed
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 Answers = dict[Any, list[Any]]
@@ -1061,3 +1062,12 @@ def test_without_a_network_a_dataset_on_the_hub_is_a_usage_error(in_tmp: Path) -
         UsageError, match=r"me/answers is not a file or folder here, and could not be downloaded(?s:.*)network"
     ):
         read_predictions([Path("me/answers")], of_case.benchmark, of_case.examples)
+
+
+def test_a_table_without_a_header_names_the_one_that_fits() -> None:
+    rows = [["q1", "d1"], ["q1", "d2"]]
+    found = headed(rows, {"q1"}, "ids")
+    assert found is not None and found.remedy.endswith("under a line of names: qid,docid,rank.")
+    ranked = headed([[*row, str(rank)] for rank, row in enumerate(rows)], {"q1"}, "ids")
+    assert ranked is not None and ranked.remedy == "Begin it with a line of names: qid,docid,rank."
+    assert headed(rows, {"q2"}, "ids") is None

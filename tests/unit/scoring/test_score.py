@@ -11,7 +11,7 @@ import pytest
 from kbbench_hf.benchmarks import shipped_answers, shipped_dataset
 from kbbench_hf.errors import UsageError
 from kbbench_hf.scoring.comparison import compare
-from kbbench_hf.scoring.eval_task import load_examples
+from kbbench_hf.scoring.eval_task import load_examples, resolve_task
 from kbbench_hf.scoring.predictions import PredictionsError
 from kbbench_hf.scoring.result import UsedPrompt, write_result
 from kbbench_hf.scoring.score import score
@@ -129,3 +129,12 @@ def test_prompts_differ_by_their_words_within_one_kind(one: Any, other: Any, dif
 
 def test_a_retriever_has_no_prompt() -> None:
     assert UsedPrompt.of_run({"model": "bm25"}) is UsedPrompt.of_run({}) is None
+
+
+def test_a_run_is_scored_on_its_own_examples_and_in_another_mode_on_request(tmp_path: Path) -> None:
+    settings = {"benchmark": "mini-text2kg", "config": "sentences", "split": "test", "n_examples": 4}
+    (tmp_path / "run.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
+    own, named = resolve_task([tmp_path]), resolve_task([tmp_path], "mini-text2kg", mode="repaired")
+    assert [len(each.examples.rows) for each in (own, named)] == [4, 4]
+    assert [each.task_key.mode for each in (own, named)] == ["reference", "repaired"]
+    assert len(resolve_task([tmp_path], "mini-ska").examples.rows) > 4
