@@ -99,6 +99,8 @@ def command(
     echo(f"Validation MRR {curve}; selected: step {trained.facts['chosen_step']:,}.")
     for gain in trained.facts["gains"]:
         echo(f"MRR {gain['mrr']:+.4f} [{gain['ci95'][0]:+.3f}, {gain['ci95'][1]:+.3f}] over {gain['over']}.")
+    for warning in trained.facts.get("warnings", ()):
+        echo(f"Warning: {warning}", err=True)
     if trained.facts["ceilings"]:
         shares = ", ".join(f"{share:.1%} of {split}" for split, share in trained.facts["ceilings"].items())
         echo(f"Questions with an answer in their graph: {shares}.")

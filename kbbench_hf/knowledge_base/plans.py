@@ -62,7 +62,7 @@ _COMPARE: Mapping[str, tuple[Callable[..., pa.Array], Callable[..., bool]]] = {
     "<=": (pc.less_equal, operator.le),
     ">=": (pc.greater_equal, operator.ge),
 }
-_BACK: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
+BACK: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 @dataclass(frozen=True)
@@ -596,7 +596,7 @@ def _is_reached_from_another(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequen
         return False
     nodes = np.array([row])
     for hop, before in zip(walk.hops[::-1], rows[-2::-1], strict=True):
-        nodes = np.intersect1d(kb.graph.neighbors_of(nodes, hop.relation, _BACK[hop.direction]).rows, before)
+        nodes = np.intersect1d(kb.graph.neighbors_of(nodes, hop.relation, BACK[hop.direction]).rows, before)
     return bool((nodes != row).any())
 
 
@@ -605,7 +605,7 @@ def _trace(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequence[Rows], row: int
     nodes = [row]
     degrees = kb.graph.total_degrees
     for hop, before in zip(walk.hops[::-1], rows[-2::-1], strict=True):
-        there = np.intersect1d(kb.graph.neighbors(nodes[-1], hop.relation, _BACK[hop.direction]), before)
+        there = np.intersect1d(kb.graph.neighbors(nodes[-1], hop.relation, BACK[hop.direction]), before)
         if not len(there):
             return None
         nodes.append(int(there[np.argmin(degrees[there])]))

@@ -6,14 +6,17 @@ A question is written with a slot for each linked entity, followed by the types 
 
 So names are never copied, and those of other entities are as good. The model goes on with a plan, of which only what
 the knowledge base has can be written (`PlanGrammar`): types, relations, directions, slots, and the remainder of text or
-the value of an attribute test as a slot (`<v1>`) for what the question quotes or counts::
+the value of an attribute test as a slot (`<v1>`) for what the question quotes or counts. Walks are written from the
+answer back to the entity, the order in which questions mention them::
 
-    bridge <walk> <e1> district <in> located in <to> bridge <walk> <e2> contractor <in> built by <to> bridge <end>
+    bridge <walk> <e1> district <out> located in <to> district
+           <walk> <e2> contractor <out> built by <to> contractor <end>
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
-from kbbench_hf.knowledge_base.plans import AttributeTest, Operator, Plan, PlanSchema
+from kbbench_hf.knowledge_base.plans import BACK, AttributeTest, Operator, Plan, PlanSchema
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker
 from kbbench_hf.retrieval.graph_ranker.query_words import stem, words
@@ -129,28 +132,15 @@ def _find_name(name: str, tokens: Sequence[tuple[int, int, str]]) -> tuple[bool,
 
 @dataclass(frozen=True)
 class _State:
-    """A plan of which a part is written, and the walk in progress."""
+    """A plan of which a part is written."""
 
-    answer_type: str = ""
-    walks: tuple[MetapathWalk, ...] = ()
+    plan: Plan
     slots: tuple[int, ...] = ()
-    tests: tuple[AttributeTest, ...] = ()
-    texts: tuple[str, ...] = ()
-    slot: int = -1
-    start_type: str = ""
-    negated: bool = False
-    hops: tuple[Hop, ...] = ()
+    """Those of its walks."""
+    walk: MetapathWalk | None = None
+    """The walk in progress; its hops lead from the answer on."""
+    is_exclusion: bool = False
     is_whole: bool = False
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that is written."""
-        return Plan(self.answer_type, self.walks, self.tests, "; ".join(self.texts))
-
-    @property
-    def node_type(self) -> str:
-        """The type that the walk in progress is at."""
-        return self.hops[-1].node_type if self.hops else self.start_type
 
 
 Encode = Callable[[str], Sequence[int]]
@@ -175,7 +165,7 @@ class PlanGrammar:
 
     def start(self, query: SlottedQuery) -> Alternatives:
         """Return what a plan may begin with."""
-        return self._open([((), _State())], query)
+        return self._open([((), _State(Plan("")))], query)
 
     def after(self, alternatives: Alternatives, token: int, query: SlottedQuery) -> Alternatives:
         """Return what may follow after another token."""
@@ -192,52 +182,83 @@ class PlanGrammar:
 
     def _next(self, state: _State, query: SlottedQuery) -> Iterator[tuple[str, _State]]:
         """Yield what may follow, as text, and the state after it."""
-        types = [{*self._kb.types(rows)} for rows in query.entities]
-        if not state.answer_type:
-            for kind in self._schema.hops:
-                if any(kind in self._reach[-1][start] for each in types for start in each):
-                    yield kind, _State(kind)
+        plan, walk = state.plan, state.walk
+        if not plan.answer_type:
+            types = {kind for rows in query.entities for kind in self._kb.types(rows)}
+            yield from ((kind, _State(Plan(kind))) for kind in self._schema.hops if types & self._reach[-1][kind])
             return
-        if state.slot >= 0:
-            yield from self._onward(state)
-            if not state.hops or state.node_type != state.answer_type:
+        if walk:
+            place = walk.hops[-1].node_type if walk.hops else plan.answer_type
+            left = len(self._reach) - 2 - len(walk.hops)
+            for hop in self._schema.hops[place] if left >= 0 else ():
+                if walk.start_type in self._reach[left][hop.node_type]:
+                    yield spell_hop(hop), replace(state, walk=replace(walk, hops=(*walk.hops, hop)))
+            if not walk.hops or place != walk.start_type:
                 return
-            last = replace(state.hops[-1], negated=state.negated)
-            rows = query.entities[state.slot]
-            rows = rows[np.isin(self._kb.types(rows), [state.start_type])]
-            walk = MetapathWalk(self._kb.names(rows[:1])[0], state.start_type, (*state.hops[:-1], last))
-            walks, slots = (*state.walks, walk), (*state.slots, state.slot)
-            state = _State(state.answer_type, walks, slots)
-        if len(state.walks) < MOST_WALKS and not state.tests and not state.texts:
-            for number, kinds in enumerate(types):
-                for kind in sorted(kinds) if number not in state.slots else ():
-                    if state.answer_type in self._reach[-1][kind]:
-                        for sign, negated in ((WALK, False), (NOT, True)):
-                            if state.walks or not negated:
-                                begun = replace(state, slot=number, start_type=kind, negated=negated, hops=())
-                                yield f"{sign}{ENTITY[number]}{kind}", begun
-        if state.walks:
+            *before, last = reverse_hops(plan.answer_type, walk.hops)
+            done = replace(walk, hops=(*before, replace(last, negated=state.is_exclusion)))
+            plan = replace(plan, walks=(*plan.walks, done))
+            state = _State(plan, state.slots)
+        if not plan.attributes and not plan.text:
+            yield from self._walks(state, query)
+        if plan.walks:
             yield from self._tests(state, query)
             yield END, replace(state, is_whole=True)
 
-    def _onward(self, state: _State) -> Iterator[tuple[str, _State]]:
-        left = len(self._reach) - 2 - len(state.hops)
-        for hop in self._schema.hops[state.node_type] if left >= 0 else ():
-            if state.answer_type in self._reach[left][hop.node_type]:
-                symbol = f"{DIRECTIONS[hop.direction]}{hop.relation}{TO}{hop.node_type}"
-                yield symbol, replace(state, hops=(*state.hops, hop))
+    def _walks(self, state: _State, query: SlottedQuery) -> Iterator[tuple[str, _State]]:
+        signs = {WALK: False, NOT: True} if state.plan.walks else {WALK: False}
+        for number, rows in enumerate(query.entities if len(state.plan.walks) < MOST_WALKS else ()):
+            first = {
+                kind: name for name, kind in zip(self._kb.names(rows)[::-1], self._kb.types(rows)[::-1], strict=True)
+            }
+            for kind in sorted(first) if number not in state.slots else ():
+                for sign, is_exclusion in signs.items() if kind in self._reach[-1][state.plan.answer_type] else ():
+                    walk, slots = MetapathWalk(first[kind], kind, ()), (*state.slots, number)
+                    yield f"{sign}{ENTITY[number]}{kind}", _State(state.plan, slots, walk, is_exclusion)
 
     def _tests(self, state: _State, query: SlottedQuery) -> Iterator[tuple[str, _State]]:
+        plan = state.plan
+        texts = plan.text.split("; ") if plan.text else []
         for number, text in enumerate(query.values):
-            if text not in state.texts:
-                yield f"{TEXT}{VALUE[number]}", replace(state, texts=(*state.texts, text))
-            for field, kind in self._schema.fields[state.answer_type].items():
+            if text not in texts:
+                yield f"{TEXT}{VALUE[number]}", replace(state, plan=replace(plan, text="; ".join([*texts, text])))
+            for field, kind in self._schema.fields[plan.answer_type].items() if not texts else ():
                 is_text = kind is str or not isinstance(kind, type)
                 value = number_of(text) if not is_text else text if isinstance(kind, type) or text in kind else None
-                for sign in () if value is None or state.texts else [EQUAL] if is_text else OPERATORS:
+                for sign in () if value is None else [EQUAL] if is_text else OPERATORS:
                     test = AttributeTest(field, OPERATORS[sign], value or "")
-                    if test not in state.tests:
-                        yield f"{TEST}{field}{sign}{VALUE[number]}", replace(state, tests=(*state.tests, test))
+                    if test not in plan.attributes:
+                        tested = replace(plan, attributes=(*plan.attributes, test))
+                        yield f"{TEST}{field}{sign}{VALUE[number]}", replace(state, plan=tested)
+
+
+def reverse_hops(start_type: str, hops: Sequence[Hop]) -> tuple[Hop, ...]:
+    """Return the hops that lead back to the start of others.
+
+    >>> back = reverse_hops("ore", [Hop("yields", "metal"), Hop("made of", "coin", "in")])
+    >>> [(hop.arrow, hop.node_type) for hop in back]
+    [('made of', 'metal'), ('^yields', 'ore')]
+    """
+    types = [start_type, *(hop.node_type for hop in hops)]
+    return tuple(Hop(hop.relation, before, BACK[hop.direction]) for hop, before in zip(hops, types, strict=False))[::-1]
+
+
+def spell_hop(hop: Hop) -> str:
+    """Return a hop as the model writes it."""
+    return f"{DIRECTIONS[hop.direction]}{hop.relation}{TO}{hop.node_type}"
+
+
+def spell_plan(plan: Plan) -> str:
+    """Return a plan whose entities, values and texts are slots as the model writes it."""
+    signs = {operator: sign for sign, operator in OPERATORS.items()}
+    walks = (
+        f"{NOT if walk.hops[-1].negated else WALK}{walk.topic}{walk.start_type}"
+        f"{''.join(map(spell_hop, reverse_hops(walk.start_type, walk.hops)))}"
+        for walk in plan.walks
+    )
+    tests = (f"{TEST}{test.field}{signs[test.op]}{test.value}" for test in plan.attributes)
+    texts = (f"{TEXT}{slot}" for slot in plan.text.split("; ") if slot)
+    return "".join([plan.answer_type, *walks, *tests, *texts, END])
 
 
 def number_of(text: str) -> int | float | None:
@@ -303,7 +324,17 @@ class PlanGenerator:
         given = [self._encode(prompt(query.text, query.types(self._kb))) for query in queries]
         width, pad = max(map(len, given)), self._tokenizer.pad_token_id
         ids = torch.tensor([[pad] * (width - len(each)) + list(each) for each in given], device=self._model.device)
-        after = _Continuations(self._grammar, queries)
+
+        @cache
+        def states(query: int, tokens: tuple[int, ...]) -> Alternatives:
+            if not tokens:
+                return self._grammar.start(queries[query])
+            return self._grammar.after(states(query, tokens[:-1]), tokens[-1], queries[query])
+
+        def allowed(query: int, tokens: Any) -> list[int]:
+            after = states(query, tuple(tokens.tolist()[width:]))
+            return sorted({rest[0] for rest, _ in after if rest}) or [self._grammar.end]
+
         with torch.inference_mode():
             written = self._model.generate(
                 ids,
@@ -313,10 +344,11 @@ class PlanGenerator:
                 do_sample=False,
                 max_new_tokens=MOST_TOKENS,
                 length_penalty=0.0,
+                renormalize_logits=True,
                 early_stopping=False,  # until no unfinished plan can have a higher score
                 eos_token_id=self._grammar.end,
                 pad_token_id=pad,
-                prefix_allowed_tokens_fn=lambda query, tokens: after.allowed(query, tokens.tolist()[width:]),
+                prefix_allowed_tokens_fn=allowed,
                 output_scores=True,
                 return_dict_in_generate=True,
             )
@@ -324,7 +356,7 @@ class PlanGenerator:
         lines = zip(written.sequences[:, width:].tolist(), written.sequences_scores.exp().tolist(), strict=True)
         for place, (tokens, score) in enumerate(lines):
             own = tokens[: tokens.index(self._grammar.end) + 1] if self._grammar.end in tokens else []
-            for _, state in after.states(place // N_PLANS, own) if own and score > 0 else ():
+            for _, state in states(place // N_PLANS, tuple(own)) if own and score > 0 else ():
                 result[place // N_PLANS].append(PlanCandidate(state.plan, score))
         return result
 
@@ -332,26 +364,3 @@ class PlanGenerator:
 def encoder(tokenizer: Any) -> Encode:
     """Return the function that encodes a text without the signs that a tokenizer adds at its ends."""
     return lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]
-
-
-class _Continuations:
-    """What may follow the tokens of each query, kept from step to step."""
-
-    def __init__(self, grammar: PlanGrammar, queries: Sequence[SlottedQuery]) -> None:
-        self._grammar, self._queries = grammar, queries
-        self._known: dict[tuple[int, tuple[int, ...]], Alternatives] = {}
-
-    def states(self, query: int, tokens: Sequence[int]) -> Alternatives:
-        """Return the alternatives after these tokens."""
-        key = (query, tuple(tokens))
-        if key not in self._known:
-            if not tokens:
-                self._known[key] = self._grammar.start(self._queries[query])
-            else:
-                before = self.states(query, tokens[:-1])
-                self._known[key] = self._grammar.after(before, tokens[-1], self._queries[query])
-        return self._known[key]
-
-    def allowed(self, query: int, tokens: Sequence[int]) -> list[int]:
-        """Return the tokens that may follow; the end where the plan is whole."""
-        return sorted({rest[0] for rest, _ in self.states(query, tokens) if rest}) or [self._grammar.end]

@@ -1,23 +1,13 @@
-"""Training of a planner: a causal language model on questions and plans with slots for entities (transformers).
-
-Its questions are those of the training split whose plan can be written with their slots. Others are made of several of
-them, so that the model sees combinations of relations that no question has: two that ask for the same type are joined
-("which bridges cross <e1> and were built by <e2>"), or one takes the place of an entity of another ("which firms built
-the bridges that cross <e1>"). In some, words are missing.
-"""
+"""Training of a planner: a causal language model on questions and plans with slots for entities (transformers)."""
 
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from itertools import takewhile
 from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,9 +30,8 @@ from kbbench_hf.model_specs import parse
 from kbbench_hf.retrieval import plan_generator as grammar
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.embedders import unloadable
-from kbbench_hf.retrieval.graph_ranker.query_words import stem
 from kbbench_hf.retrieval.graph_ranker.ranker import build as build_graph
-from kbbench_hf.retrieval.plan_generator import ENTITY, VALUE, PlanGenerator, Rows, SlotFinder, SlottedQuery
+from kbbench_hf.retrieval.plan_generator import PlanGenerator, Rows, SlotFinder
 from kbbench_hf.retrieval.plan_ranker import PlanRanker
 from kbbench_hf.retrieval.planner import PlanCandidate, Planner, PlanQuery
 from kbbench_hf.retrieval.retrievers import retriever
@@ -50,6 +39,14 @@ from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.runners.retrieval_run import default_cache
 from kbbench_hf.training.encoders import CheckpointSeal, TrainingBar, last_checkpoint, remove_incomplete
+from kbbench_hf.training.plan_examples import (
+    PlanExample,
+    augment_examples,
+    held_out_shapes,
+    parse_shape,
+    plan_shape,
+    shuffle_plans,
+)
 from kbbench_hf.training.questions import SplitQuestions, TrainingData
 from kbbench_hf.training.spec import UNPLANNED, TrainingLog, TrainSpec
 
@@ -61,192 +58,6 @@ LARGE = 50_000_000
 Scores = NDArray[np.float64]
 MOST_EVALUATED, MOST_RANKED = 400, 100
 """Validation questions whose plans are compared with the gold plans, and nodes of an oracle's ranking."""
-COMPOSED, JOINED, MOST_TRIED = (0, 0, 1, 1, 2), 0.4, 20
-"""How often a question is composed with another one, the share of these in which they are joined, not chained, and how
-many are tried."""
-WITH_NOISE, MISSING = 0.3, 0.15
-"""The share of the questions in which words are missing, and the share of these words."""
-RELATIVE = ("that", "who", "whose", "which")
-
-
-class PlanExample(NamedTuple):
-    """A question with slots, and its plan in parts."""
-
-    tokens: tuple[str, ...]
-    types: tuple[str, ...]
-    """The types of each slot, as the prompt has them."""
-    answer_type: str
-    walks: tuple[tuple[str, int, str, str], ...]
-    """Of each walk: its sign, slot, start type and hops, as the grammar spells them."""
-    tests: str = ""
-    """Attribute tests and the remainder of text, as the grammar spells them."""
-
-    @classmethod
-    def of(cls, query: SlottedQuery, plan: Plan, kb: KnowledgeBase) -> "PlanExample | None":
-        """Return the example of a question; None where its plan needs what has no slot."""
-        names = [set(zip(kb.names(rows), kb.types(rows), strict=True)) for rows in query.entities]
-        walks = []
-        for walk in plan.walks:
-            slot = next((n for n, each in enumerate(names) if (walk.topic, walk.start_type) in each), None)
-            if slot is None or any(hop.negated for hop in walk.hops[:-1]):
-                return None
-            hops = (
-                f"{grammar.DIRECTIONS[hop.direction]}{hop.relation}{grammar.TO}{hop.node_type}" for hop in walk.hops
-            )
-            sign = grammar.NOT if walk.hops[-1].negated else grammar.WALK
-            walks.append((sign, slot, walk.start_type, "".join(hops)))
-        values = [value.casefold() for value in query.values]
-        tests = [
-            f"{grammar.TEST}{test.field}{sign}{VALUE[n]}"
-            for test in plan.attributes
-            for n, value in enumerate(query.values)
-            for sign, operator in grammar.OPERATORS.items()
-            if operator == test.op and test.value in (value, grammar.number_of(value))
-        ]
-        texts = [text.casefold() for text in plan.text.split("; ") if text]
-        if not walks or len(tests) < len(plan.attributes) or not set(texts) <= set(values):
-            return None
-        tests += [f"{grammar.TEXT}{VALUE[values.index(text)]}" for text in texts]
-        return cls(tuple(query.text.split()), tuple(query.types(kb)), plan.answer_type, tuple(walks), "".join(tests))
-
-    @property
-    def texts(self) -> tuple[str, str]:
-        """What the model reads, and what it writes; slots are numbered in the order of the question."""
-        order = sorted(range(len(self.types)), key=lambda n: self.tokens.index(ENTITY[n]))
-        new = {ENTITY[old]: ENTITY[n] for n, old in enumerate(order)}
-        model_input = grammar.prompt(
-            " ".join(new.get(each, each) for each in self.tokens), [self.types[n] for n in order]
-        )
-        walks = sorted((w[0] == grammar.NOT, order.index(w[1]), *w[2:], w[0]) for w in self.walks)
-        spelled = "".join(f"{sign}{ENTITY[slot]}{start}{hops}" for _, slot, start, hops, sign in walks)
-        return model_input, f"{self.answer_type}{spelled}{self.tests}{grammar.END}"
-
-    def renumber_slots(self, start: int) -> "PlanExample":
-        """Return the example with its slots numbered from `start` on."""
-        new = {ENTITY[n]: ENTITY[n + start] for n in range(len(self.types))}
-        walks = tuple((sign, slot + start, first, hops) for sign, slot, first, hops in self.walks)
-        return self._replace(tokens=tuple(new.get(each, each) for each in self.tokens), walks=walks)
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it has one slot and one walk, and nothing else."""
-        return len(self.types) == len(self.walks) == 1 and not self.tests and self.walks[0][0] == grammar.WALK
-
-
-def join_examples(one: PlanExample, simple: PlanExample) -> PlanExample | None:
-    """Return a question that asks for what two ask for; None where they do not begin alike, up to the type."""
-    pairs = zip(one.tokens, simple.tokens, strict=False)
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    is_same = simple.walks[0][2:] in [walk[2:] for walk in one.walks]
-    starts = one.tokens[:shared]
-    if is_same or one.tests or ENTITY[0] in starts or _type_place(starts, one.answer_type) is None:
-        return None
-    other = simple.renumber_slots(len(one.types))
-    tokens = (*_without_mark(one.tokens), "and", *other.tokens[shared:])
-    return one._replace(tokens=tokens, types=one.types + other.types, walks=one.walks + other.walks)
-
-
-def chain_examples(one: PlanExample, number: int, simple: PlanExample, rng: Random) -> PlanExample | None:
-    """Return a question in which what a simple one asks for takes the place of a walk's entity; None if it has none."""
-    sign, slot, start, hops = one.walks[number]
-    ((_, _, first, before),) = simple.walks
-    place = _type_place(simple.tokens, start)
-    if place is None or ENTITY[0] not in simple.tokens[place:] or [walk[1] for walk in one.walks].count(slot) > 1:
-        return None
-    words = len(start.split())
-    head, rest = simple.tokens[place : place + words], _without_mark(simple.tokens[place + words :])
-    that = ("that",) * (rest[:1] != () and rest[0] not in RELATIVE and rng.random() < 0.5)
-    phrase = (ENTITY[slot] if each == ENTITY[0] else each for each in (rng.choice(["a", "the"]), *head, *that, *rest))
-    entity = one.tokens.index(ENTITY[slot])
-    walks = (*one.walks[:number], (sign, slot, first, before + hops), *one.walks[number + 1 :])
-    types = (*one.types[:slot], *simple.types, *one.types[slot + 1 :])
-    return one._replace(tokens=(*one.tokens[:entity], *phrase, *one.tokens[entity + 1 :]), types=types, walks=walks)
-
-
-def shuffle_plans(examples: Sequence[PlanExample], seed: int) -> list[PlanExample]:
-    """Return the questions, each with the plan of another from its own slots: a control that trains as many.
-
-    The other has slots of the same types, unless no other question has, so that the plan can be written.
-    """
-    order = Random(seed).sample(range(len(examples)), len(examples))
-    order.sort(key=lambda n: (examples[n].types, bool(examples[n].tests)))
-    shuffled = [*examples]
-    for own, other in zip(order, [*order[1:], *order[:1]], strict=True):
-        one, taken = examples[own], examples[other]
-        walks = tuple((sign, slot % len(one.types), start, hops) for sign, slot, start, hops in taken.walks)
-        tests = taken.tests if one.tests else ""
-        shuffled[own] = one._replace(answer_type=taken.answer_type, walks=walks, tests=tests)
-    return shuffled
-
-
-def _type_place(tokens: Sequence[str], node_type: str) -> int | None:
-    """Return where a question names a type, in the singular or the plural."""
-    wanted = [stem(word) for word in node_type.lower().replace("_", " ").split()]
-    starts = range(len(tokens) - len(wanted) + 1)
-    return next((n for n in starts if [*map(stem, tokens[n : n + len(wanted)])] == wanted), None)
-
-
-def _without_mark(tokens: tuple[str, ...]) -> tuple[str, ...]:
-    return (*tokens[:-1], *filter(None, [tokens[-1].rstrip("?.")]))
-
-
-def augment_examples(examples: Sequence[PlanExample], epochs: int, seed: int, most_hops: int) -> Iterator[PlanExample]:
-    """Yield the examples of all epochs, in the order of training."""
-    rng = Random(seed)
-    simple: dict[str, list[PlanExample]] = defaultdict(list)
-    for example in examples:
-        if example.is_simple:
-            simple[example.answer_type].append(example)
-    for _ in range(epochs):
-        for example in rng.sample(examples, len(examples)):
-            for _ in range(rng.choice(COMPOSED)):
-                example = _compose(example, simple, most_hops, rng)
-            if rng.random() < WITH_NOISE:
-                tokens = (each for each in example.tokens if each.startswith("<") or rng.random() >= MISSING)
-                example = example._replace(tokens=tuple(tokens))
-            yield example
-
-
-def _compose(one: PlanExample, simple: dict[str, list[PlanExample]], most_hops: int, rng: Random) -> PlanExample:
-    """Return an example made of this one and a simple one; itself where no other fits."""
-    number, made = rng.randrange(len(one.walks)), None
-    _, _, start, hops = one.walks[number]
-    if rng.random() < JOINED and len(one.walks) < grammar.MOST_WALKS and len(one.types) < grammar.MOST_SLOTS:
-        tried = rng.sample(own, min(MOST_TRIED, len(own))) if (own := simple[one.answer_type]) else []
-        made = next(filter(None, (join_examples(one, each) for each in tried)), None)
-    elif simple[start] and hops.count(grammar.TO) < most_hops:
-        other = rng.choice(simple[start])
-        if (hops + other.walks[0][3]).count(grammar.TO) <= most_hops:
-            made = chain_examples(one, number, other, rng)
-    return made or one
-
-
-def plan_shape(plan: Plan) -> str:
-    """Return the shape of a plan: its walks without names, tests and texts."""
-    return " & ".join(sorted(str(Plan(plan.answer_type, (replace(walk, topic=""),))) for walk in plan.walks))
-
-
-def parse_shape(plan: str) -> str:
-    """Return the shape of a plan as a dataset has it; "" for none."""
-    return plan_shape(Plan.parse(plan)) if plan else ""
-
-
-def held_out_shapes(plans: Sequence[Plan], share: float, seed: int) -> set[str]:
-    """Return shapes of several hops to keep out of training; each of their hops is in another shape that is left.
-
-    >>> plans = [Plan.parse(f'"A":a -[r]-> b -[{r}]-> c') for r in "stu"] + [Plan.parse('"A":a -[r]-> b')]
-    >>> held_out_shapes(plans, 1.0, 0)
-    set()
-    """
-    hops = {plan_shape(plan): {hop for walk in plan.walks for hop in walk.hops} for plan in plans}
-    several = sorted(plan_shape(plan) for plan in plans if sum(len(walk.hops) for walk in plan.walks) > 1)
-    order = sorted(dict.fromkeys(several), key=lambda each: crc32(f"{seed}/{each}".encode()))
-    held: set[str] = set()
-    for each in order:
-        left = set[object]().union(*(own for other, own in hops.items() if other != each and other not in held))
-        if len(held) < round(share * len(order)) and hops[each] <= left:
-            held.add(each)
-    return held
 
 
 def new_model(texts: Sequence[str]) -> tuple[Any, Any]:
@@ -329,7 +140,7 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
         )
     if spec.shuffle:
         examples = shuffle_plans(examples, spec.seed)
-    most_hops = max(walk.count(grammar.TO) for example in examples for *_, walk in example.walks)
+    most_hops = max(len(walk.hops) for example in examples for walk in example.plan.walks)
     texts = [each.texts for each in augment_examples(examples, spec.epochs, spec.seed, most_hops)]
     set_seed(spec.seed)
     model, tokenizer = load_base(spec.base, [text for example in examples for text in example.texts])

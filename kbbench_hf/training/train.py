@@ -30,7 +30,7 @@ from kbbench_hf.runners.run_folder import add_facts, open_run
 from kbbench_hf.scoring.result import Result
 from kbbench_hf.scoring.score import score
 from kbbench_hf.training.questions import VALIDATION, TrainingData, load_training_data
-from kbbench_hf.training.spec import UNPLANNED, TrainSpec
+from kbbench_hf.training.spec import OPTIONS_READ, UNPLANNED, TrainSpec
 
 METHODS = {
     "dpr": "kbbench_hf.training.encoders:train_encoder",
@@ -85,8 +85,8 @@ def train(
         how: fields of `TrainSpec`.
 
     Raises:
-        UsageError: a name or an option that does not exist, a benchmark without questions to train on, or another
-            training in the folder.
+        UsageError: a name or an option that does not exist or that the method does not read, a benchmark without
+            questions to train on, or another training in the folder.
         BusyError: another process trains in the folder.
     """
     if method not in METHODS:
@@ -94,6 +94,7 @@ def train(
     unknown = [name for name in how if name not in TrainSpec.__dataclass_fields__]
     if unknown:
         raise unknown_name("option", unknown[0], TrainSpec.__dataclass_fields__)
+    _refuse_unread(method, how)
     spec = TrainSpec(benchmark, method, base, **{**USUAL.get(method, {}), **how})
     data = load_training_data(benchmark, spec.text)
     if spec.shuffle:
@@ -115,6 +116,16 @@ def train(
         processes.gather(None)
         facts = facts or read_json(folder / TRAINING)
     return Trained(folder, _model_name(spec, folder), facts)
+
+
+def _refuse_unread(method: str, how: Mapping[str, Any]) -> None:
+    """Refuse options that would be ignored; their defaults change nothing."""
+    for name, value in how.items():
+        if name not in OPTIONS_READ[method] and value != TrainSpec.__dataclass_fields__[name].default:
+            of = ", ".join(other for other, own in OPTIONS_READ.items() if name in own)
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for --method {of}; {method} has no use for it. Leave it out."
+            )
 
 
 def _remove_unless_begun(folder: Path) -> None:
@@ -169,6 +180,7 @@ def _train_and_evaluate(
             "validation": {name: _estimates(of, data) for name, of in figures.items() if of},
             "gains": [_paired_gain(name, result, other) for name, other in zip([*models][1:], others, strict=True)],
         }
+        facts["warnings"] = [_no_gain(spec, gain) for gain in facts["gains"] if gain["ci95"][0] <= 0]
         write_text(
             folder / "README.md",
             model_card({**read_json(folder / TRAINING), **facts}, folder.name, RETRIEVERS[spec.method]),
@@ -180,7 +192,7 @@ def _train_and_evaluate(
 
 def _scores_by_shape(folder: Path, data: TrainingData, result: Result) -> dict[str, dict[str, Estimate]]:
     """Return the scores of the questions whose shape of plan was, and was not, in training."""
-    from kbbench_hf.training.planner import parse_shape
+    from kbbench_hf.training.plan_examples import parse_shape
 
     held = read_json(folder / PLAN)["held_out"]
     unseen = np.array([parse_shape(plan) in held for plan in data.validation.plans], bool)
@@ -196,6 +208,16 @@ def _paired_gain(name: str, trained: Result, other: Result) -> dict[str, Any]:
     """Return the paired gain of the trained retriever's MRR over another one's."""
     test = paired_test(trained.values["mrr"], other.values["mrr"])
     return {"over": name, "mrr": test.difference, "ci95": list(test.ci95), "p_value": test.p_value}
+
+
+def _no_gain(spec: TrainSpec, gain: Mapping[str, Any]) -> str:
+    """Return the warning that training gained nothing over another retriever."""
+    low, high = gain["ci95"]
+    more = "more questions (kbbench synthesize --count)" if spec.method == "plan" else "more questions"
+    return (
+        f"Training gained nothing over {gain['over']}: MRR {gain['mrr']:+.4f} [{low:+.3f}, {high:+.3f}]. "
+        f"Train on {more}, or for longer: --epochs {2 * spec.epochs}."
+    )
 
 
 def _model_name(spec: TrainSpec, folder: Path) -> str:

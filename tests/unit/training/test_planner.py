@@ -1,5 +1,6 @@
 """A trained planner writes plans that its knowledge base allows, and learns them from questions with plans."""
 
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +11,7 @@ pytest.importorskip("sentence_transformers")
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.building.synthesis.synthesize import synthesize
+from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.plans import Plan, PlanSchema
@@ -18,15 +20,18 @@ from kbbench_hf.retrieval import plan_generator
 from kbbench_hf.retrieval.plan_generator import PlanGrammar, SlotFinder, SlottedQuery, encoder
 from kbbench_hf.runners import ranking
 from kbbench_hf.training import planner
-from kbbench_hf.training.planner import (
+from kbbench_hf.training.plan_examples import (
     PlanExample,
     augment_examples,
     chain_examples,
     held_out_shapes,
     join_examples,
-    new_model,
     parse_shape,
+    plan_shape,
+    shuffle_plans,
+    split_examples,
 )
+from kbbench_hf.training.planner import new_model
 from kbbench_hf.training.questions import load_training_data
 from kbbench_hf.training.train import controls, train
 from tests.unit.training.worlds import build_world, weights
@@ -57,7 +62,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_world(folder, "town", nodes, edges, [("Who?", ["p0"], "test")])
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        synthesize("town", 150, show=False)
+        synthesize("town", 300, show=False)
     return folder
 
 
@@ -110,7 +115,7 @@ def test_every_plan_that_can_be_written_is_valid(there: KnowledgeBase) -> None:
         starts = [(walk.topic, walk.start_type) for walk in state.plan.walks]
         assert {*starts} <= names and len({*starts}) == len(starts)
         assert set(state.plan.text.split("; ")) <= {"", "old kites", "7"}
-        shapes.add(planner.plan_shape(state.plan))
+        shapes.add(plan_shape(state.plan))
     assert len(shapes) > 50
     assert grammar.start(SlottedQuery("no entity", (), ())) == ()
 
@@ -124,24 +129,58 @@ def test_questions_are_joined_and_chained_with_their_plans(there: KnowledgeBase)
     asked, plan = both.texts
     assert asked.startswith("which people live in <e1> and are in <e2> ?<types><e1>street<e2>club")
     assert plan.count("<walk>") == 2
-    made = chain_examples(other, 0, club, Random(0))
-    assert made is not None
-    asked, plan = made.texts
-    assert asked.startswith("which people are in the clubs that meet in <e1> ?<types><e1>street<plan>")
-    assert plan == "person<walk><e1>street<in>meets in<to>club<in>member of<to>person<end>"
+    asked, plans = zip(
+        *(made.texts for n in range(40) if (made := chain_examples(other, 0, club, Random(n)))), strict=True
+    )
+    ends = " ?<types><e1>street<plan>"
+    assert {
+        f"which people are in the clubs that meet in <e1>{ends}",
+        f"consider the clubs that meet in <e1> . which people are in any of these clubs{ends}",
+    } <= {*asked}
+    assert {*plans} == {"person<walk><e1>street<out>member of<to>club<out>meets in<to>street<end>"}
     assert join_examples(one, club) is None is chain_examples(other, 0, one, Random(0))
     again = [list(augment_examples([one, other, club], 5, 3, 2)) for _ in range(2)]
     assert again[0] == again[1] and len(again[0]) == 15
+
+
+def test_questions_are_split_into_those_that_they_are_made_of(there: KnowledgeBase) -> None:
+    join = '"Elm Row":street -[^lives in]-> person & "Kite Society":club -[^member of]-> person'
+    chain = '"Elm Row":street -[^meets in]-> club -[^member of]-> person'
+    both, one, sentences, exclusion, no_article = (
+        example(there, question, plan)
+        for question, plan in (
+            ("List the people that live in Elm Row and are members of Kite Society.", join),
+            ("Which people are members of a club that meets in Elm Row?", chain),
+            ("Take the clubs that meet in Elm Row. Which people are members of any of these clubs?", chain),
+            (
+                "List the people that live in Elm Row and are not members of Kite Society.",
+                join.replace("^mem", "!^mem"),
+            ),
+            ("Which people are members of clubs that meet in Elm Row?", chain),
+        )
+    )
+
+    def parts(whole: PlanExample) -> list[str]:
+        return sorted(each.texts[0].partition("<types>")[0] for each in split_examples([whole])[1:])
+
+    assert parts(both) == ["list the people that are members of <e1> .", "list the people that live in <e1>"]
+    assert parts(one) == ["which club that meets in <e1>", "which people are members of <e1>"]
+    assert parts(sentences) == ["which clubs that meet in <e1>", "which people are members of <e1>"]
+    assert parts(exclusion) == parts(no_article) == []
+    ((_, inner), (_, outer)) = sorted(each.texts for each in split_examples([one])[1:])
+    assert inner == "club<walk><e1>street<out>meets in<to>street<end>"
+    assert outer == "person<walk><e1>club<out>member of<to>club<end>"
+    shapes = {plan_shape(each.plan) for each in augment_examples([both, one], 30, 0, 3)}
+    assert '"":street -[^lives in]-> person & "":street -[^meets in]-> club -[^member of]-> person' in shapes
 
 
 def test_a_control_trains_every_question_with_the_plan_of_another(there: KnowledgeBase) -> None:
     rows = load_training_data("town-questions").train
     own = [example(there, question, plan) for question, plan in zip(rows.texts, rows.plans, strict=True)]
     for seed in range(3):
-        others = planner.shuffle_plans(own, seed)
+        others = shuffle_plans(own, seed)
         assert [each.tokens for each in others] == [each.tokens for each in own]
-        assert all(slot < len(each.types) for each in others for _, slot, *_ in each.walks)
-        starts = [start in each.types[slot] for each in others for _, slot, start, _ in each.walks]
+        starts = [walk.start_type in each.types[walk.topic or ""] for each in others for walk in each.plan.walks]
         assert sum(starts) > 0.8 * len(starts)
         assert sum(each != one for each, one in zip(others, own, strict=True)) > 0.7 * len(own)
 
@@ -149,17 +188,26 @@ def test_a_control_trains_every_question_with_the_plan_of_another(there: Knowled
 def test_shapes_are_held_out_only_where_their_hops_are_in_others(there: KnowledgeBase) -> None:
     plans = [Plan.parse(plan) for plan in load_training_data("town-questions").train.plans]
     held = held_out_shapes(plans, 1.0, 0)
-    left = {hop for plan in plans if planner.plan_shape(plan) not in held for walk in plan.walks for hop in walk.hops}
+    left = {hop for plan in plans if plan_shape(plan) not in held for walk in plan.walks for hop in walk.hops}
     assert held and left == {hop for plan in plans for walk in plan.walks for hop in walk.hops}
     assert all(shape.count("-[") > 1 for shape in held)
     assert held_out_shapes(plans, 0.5, 0) != held_out_shapes(plans, 0.5, 1) and held_out_shapes(plans, 0, 0) == set()
 
 
-def test_the_same_seed_gives_the_same_bytes(there: KnowledgeBase, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_one_that_learned_nothing_says_so(
+    there: KnowledgeBase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one, again, other = (taught(tmp_path / f"{n}", seed=n // 2, epochs=1) for n in range(3))
     assert weights(one.folder) == weights(again.folder) != weights(other.folder)
     assert (one.folder / "plan.json").read_bytes() == (again.folder / "plan.json").read_bytes()
     assert one.facts["exact_match"] == again.facts["exact_match"]
+    (warning,) = one.facts["warnings"]
+    assert re.match(r"Training gained nothing over without plans, graph:bm25: MRR .+ --epochs 2\.$", warning)
+    assert warning in (one.folder / "README.md").read_text()
+    settings = {"method": "plan", "base": "tiny", "out": one.folder, **QUICK, "epochs": 1}
+    options = (f"--{name.replace('_', '-')}={value}" for name, value in settings.items())
+    kbbench.main(["train", "town-questions", *options], standalone_mode=False)
+    assert f"Warning: {warning}" in capsys.readouterr().err
 
 
 def test_a_planner_learns_plans_and_ranks_by_its_folder_beside_controls(there: KnowledgeBase, tmp_path: Path) -> None:
@@ -172,7 +220,7 @@ def test_a_planner_learns_plans_and_ranks_by_its_folder_beside_controls(there: K
     assert "Plan exact match: " in (tmp_path / "m/README.md").read_text()
     found = done.facts["validation"]
     assert found["all"]["hit_at_1"]["value"] > found["without plans, graph:bm25"]["hit_at_1"]["value"]
-    assert done.facts["gains"][0]["over"] == "without plans, graph:bm25"
+    assert done.facts["gains"][0]["over"] == "without plans, graph:bm25" and done.facts["warnings"] == []
     lines = {line.system: line for line in controls(done, seeds=1, show=False) if line.part == "all"}
     assert lines["oracle plans"].mrr > 0.9 > lines["without plans"].mrr
     assert lines["oracle plans"].mrr >= lines["trained"].mrr > lines["shuffled plans"].mrr

@@ -228,6 +228,20 @@ def test_a_masked_loss_without_anything_to_mask_is_the_loss_it_was(there: Path, 
     assert less < plain - 1e-3
 
 
+@pytest.mark.parametrize(
+    ("method", "how", "said"),
+    [
+        ("dpr", {"held_out": 0.5}, "--held-out is for --method plan; dpr has no use for it"),
+        ("plan", {"n_negatives": 2}, "--n-negatives is for --method dpr, ance, colbert; plan"),
+        ("fuse", {"seed": 1, "epochs": 5}, "--epochs is for --method dpr, ance, colbert, qagnn, plan; fuse"),
+        ("qagnn", {"mask": False, "dimension": 8}, "--dimension is for --method colbert; qagnn"),
+    ],
+)
+def test_options_of_other_methods_are_refused(method: str, how: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        train("mini-stark", method, "tiny", show=False, **how)
+
+
 def test_a_benchmark_without_splits_is_refused_with_what_it_needs() -> None:
     with pytest.raises(UsageError, match="a column `split`"):
         load_training_data("mini-stark")
