@@ -86,3 +86,12 @@ def test_an_index_of_another_version_is_made_again(store: Store, read: Preview) 
     with sqlite3.connect(store.root / "index.sqlite") as db:
         db.execute("CREATE TABLE rows (id TEXT PRIMARY KEY)")
     assert len(systems(store, read)) == 1
+
+
+def test_a_row_of_whoever_runs_the_board_is_not_in_doubt(store: Store, read: Preview) -> None:
+    own = store_preview(store, read, System("official c\N{CYRILLIC SMALL LETTER O}re"), "kbbench", origin="own").id
+    theirs = store_preview(store, read, System("official c\N{CYRILLIC SMALL LETTER O}re 2"), "eve").id
+    index = Index(store)
+    index.update()
+    doubts = index.doubts()
+    assert own not in doubts and {flag.code for flag in doubts[theirs]} == {"look_alike", "claim"}
