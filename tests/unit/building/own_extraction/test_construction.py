@@ -329,3 +329,14 @@ def test_an_ontology_that_is_none_is_refused(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         read_own_ontology(tmp_path / name, "o")
+
+
+def test_the_card_names_the_five_commonest_relations_that_the_ontology_lacks(in_tmp):
+    (in_tmp / "o.ttl").write_text(TURTLE)
+    unknown = [["A", f"r{n}", "B"] for n in range(7) for _ in range(9 - n)]
+    rows = [(n, f"{n} is by B.", json.dumps([[str(n), "directedBy", "B"], *unknown]), "test") for n in range(2)]
+    _write(in_tmp / "s.csv", ["id", "sentence", "triples", "split"], rows)
+    build_own_extraction("films", in_tmp / "o.ttl", None, in_tmp / "s.csv", None, in_tmp / "out")
+    named = "'r0' (18), 'r1' (16), 'r2' (14), 'r3' (12), 'r4' (10) and 2 more"
+    card = (in_tmp / "out/README.md").read_text()
+    assert f"Triples of relations that the ontology lacks were left out: {named}." in card
