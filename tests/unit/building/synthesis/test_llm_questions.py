@@ -78,7 +78,10 @@ def test_a_judge_that_tells_nothing_is_noticed_on_the_card(
 
 def test_a_source_that_stands_nowhere_and_a_lost_topic_drop_the_question(kb: KnowledgeBase, tmp_path: Path) -> None:
     with ScriptedServer(answer=answer) as server:
-        for writer, why in (("inventor", "whose source stands"), ("forgetful", "a name was left out")):
+        for writer, why in (
+            ("inventor", "survived: no property whose source stands"),
+            ("forgetful", "fuse: a name was left out"),
+        ):
             with pytest.raises(DataError, match=why):
                 made(kb, server, tmp_path / writer, models(server.url, ["truthful"] * 3, writer))
 
