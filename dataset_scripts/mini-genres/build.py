@@ -21,7 +21,7 @@ from kbbench_hf.files.datasets import write_dataset
 from kbbench_hf.judges.thresholds import thresholds_of
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.retrieval.embedders import SentenceEmbedder
-from kbbench_hf.runners.annotate import annotate_embeddings, annotate_topics
+from kbbench_hf.runners.annotators import annotate_embeddings, annotate_topics
 from kbbench_hf.runners.judge import annotate_verdicts
 
 HERE = Path(__file__).parent

@@ -174,7 +174,7 @@ def _load_into(dataset: Path, into: str, model: str | None, server: "RunOptions"
 
 def _export_record(folder: Path, result: PlainResult, scored: datetime, options: RecordOptions) -> None:
     """Write the Every Eval Ever record of a run, with the conversations of an agent."""
-    from kbbench_hf.runners.replay import replay
+    from kbbench_hf.runners.agent import replay
 
     run = read_json(folder / RUN) if (folder / RUN).is_file() else {}
     is_agent = "agent" in run.get("settings", {})
@@ -207,7 +207,7 @@ def _export_rankings(run: Path, target: str) -> None:
 
 def _export_trajectories(run: Path, *, successes: bool) -> None:
     """Write the conversations of an agent's run to `training.jsonl`."""
-    from kbbench_hf.runners.replay import training_lines
+    from kbbench_hf.runners.agent import training_lines
 
     folder = run if run.is_dir() else run.parent
     lines = list(training_lines(folder, successes=successes))

@@ -27,9 +27,6 @@ from kbbench_hf.runners.run_folder import open_run
 from kbbench_hf.scoring.eval_task import RUN, load_examples
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
 
-"""Of one question, as in our own loop; a call over the wire is a step of its own, so steps have no other bound."""
-
-
 LONGEST_NAME, LONGEST_ARGUMENTS = 100, 20_000
 """Characters of a call that are kept; what is longer was no call that a tool could answer, or is cut."""
 

@@ -39,7 +39,7 @@ from kbbench_hf.metrics.generative_re import (
     uniqueness,
 )
 from kbbench_hf.protocols import Embedder, Tunable, Verdict
-from kbbench_hf.runners.annotate import annotate_embeddings
+from kbbench_hf.runners.annotators import annotate_embeddings
 from kbbench_hf.runners.judge import AnyJudge, calibration_identity, corpus_of, judge_each_once
 
 Bools = NDArray[np.bool_]

@@ -21,14 +21,20 @@ from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, Heartbeat, RunControl
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, read_again
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
-from kbbench_hf.runners.batch_requests import answer_in_batches
-from kbbench_hf.runners.context_overflow import ContextCheck
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, Job, Sampling, Work
+from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, Job, Sampling, Work, answer_in_batches
 from kbbench_hf.runners.model_identity import Identity, OtherServerError
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
-from kbbench_hf.runners.run_summary import Parse, RunSummary, finish, parse_once, prediction, reply_warnings
+from kbbench_hf.runners.run_summary import (
+    ContextCheck,
+    Parse,
+    RunSummary,
+    finish,
+    parse_once,
+    prediction,
+    reply_warnings,
+)
 
 if TYPE_CHECKING:
     from kbbench_hf.llm.concurrency import TimeoutLimit

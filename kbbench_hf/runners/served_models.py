@@ -183,13 +183,35 @@ class ServedEmbedder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._normalize else vectors
 
 
-class EmbeddingClient:
-    """Requests for embeddings with the interface of a chat model, so that `RequestSender` sends and retries them."""
+class _TextClient:
+    """Requests on texts with the interface of a chat model, so that `RequestSender` sends and retries them."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint, self.base_url, self.model = endpoint, endpoint.base_url, endpoint.model
-        self.timeout_s, self.recognize = endpoint.timeout_s, endpoint.recognize
-        self._dimension: int | None = None
+        self.timeout_s = endpoint.timeout_s
+
+    async def _post(self, url: str, body: Mapping[str, Any], room: int) -> tuple[object, int | None]:
+        """Send a request once, whose reply has up to `room` bytes; return the reply and its tokens.
+
+        Raises:
+            Failure: there is no reply.
+        """
+        reply = await self.endpoint.post(url, body, attempts=1, max_bytes=MAX_BYTES + room)  # the sender retries
+        if isinstance(reply, dict) and reply.get("error"):
+            raise Failure("error_in_body", str(reply["error"])[:300], transient=True)
+        usage = reply.get("usage") if isinstance(reply, dict) else None
+        usage = usage if isinstance(usage, dict) else {}
+        return reply, token_count(usage.get("prompt_tokens", usage.get("total_tokens")))
+
+
+class EmbeddingClient(_TextClient):
+    """Requests for embeddings."""
+
+    _dimension: int | None = None
+
+    async def recognize(self) -> None:
+        """Identify the server."""
+        await self.endpoint.recognize()
 
     async def complete(
         self, messages: Sequence[Message], max_tokens: int | None = None, *, schema: object = None, **extra: object
@@ -203,14 +225,9 @@ class EmbeddingClient:
         started = time.perf_counter()
         texts = [str(message["content"]) for message in messages]
         body = {"model": self.model, "input": texts, **extra}
-        url, room = f"{self.base_url}/embeddings", MAX_BYTES + len(texts) * VECTOR_BYTES
-        reply = await self.endpoint.post(url, body, attempts=1, max_bytes=room)  # the sender retries
-        if isinstance(reply, dict) and reply.get("error"):
-            raise Failure("error_in_body", str(reply["error"])[:300], transient=True)
+        reply, tokens = await self._post(f"{self.base_url}/embeddings", body, len(texts) * VECTOR_BYTES)
         vectors = read_embeddings(reply, len(texts), self._dimension, self.base_url)
         self._dimension = vectors.shape[1]
-        usage = reply.get("usage") if isinstance(reply, dict) else None
-        tokens = token_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
         text = base64.b64encode(vectors.tobytes()).decode("ascii")
         return Completion(text, "stop", tokens, None, time.perf_counter() - started)
 
@@ -240,16 +257,16 @@ def read_embeddings(reply: object, n: int, dimension: int | None, where: str) ->
     return vectors
 
 
-class CrossEncoderClient:
-    """Requests for the scores of documents with the interface of a chat model.
+class CrossEncoderClient(_TextClient):
+    """Requests for the scores of documents.
 
     The first message of a prompt is the query, the others are documents. The text of the completion is a JSON list of
     scores in their order. `extra` are more fields of each request.
     """
 
     def __init__(self, endpoint: Endpoint, extra: Mapping[str, Any] | None = None) -> None:
-        self._endpoint, self._extra = endpoint, dict(extra or {})
-        self.base_url, self.model, self.timeout_s = endpoint.base_url, endpoint.model, endpoint.timeout_s
+        super().__init__(endpoint)
+        self._extra = dict(extra or {})
         self.text_limit = MOST_CHARACTERS
         """About how many characters of a document the server reads."""
         self.follows_query = True
@@ -257,21 +274,21 @@ class CrossEncoderClient:
         self._form = ("", "")
 
     async def __aenter__(self) -> Self:
-        await self._endpoint.__aenter__()
+        await self.endpoint.__aenter__()
         return self
 
     async def __aexit__(self, *error: Any) -> None:
-        await self._endpoint.__aexit__(*error)
+        await self.endpoint.__aexit__(*error)
 
     @property
     def name(self) -> str:
         """The model and its server, as journals have it."""
-        return self._endpoint.name
+        return self.endpoint.name
 
     @property
     def identity(self) -> dict[str, str]:
         """The address, the model's name, and the facts that the server gives."""
-        return self._endpoint.identity
+        return self.endpoint.identity
 
     async def recognize(self) -> None:
         """Identify the server, the form of its requests, and how much it reads of a document.
@@ -281,12 +298,12 @@ class CrossEncoderClient:
             UsageError: it has no `/rerank`.
             DataError: its scores do not follow the documents.
         """
-        await self._endpoint.recognize()
+        await self.endpoint.recognize()
         site, refused = self.base_url.rpartition("/v")[0], list[Failure]()
         forms = (self.base_url, "documents"), (site, "documents"), (site, "texts")  # TEI has the last one
         for self._form in forms:
             try:
-                scores = await self._score(QUESTION, SENTENCES)
+                scores, _ = await self._score(QUESTION, SENTENCES)
                 break
             except Failure as failure:
                 kind = failure.refusal.kind if isinstance(failure, RequestRefused) and failure.refusal else None
@@ -300,11 +317,11 @@ class CrossEncoderClient:
                 f"{self.base_url} gave no scores of {self.model!r}: {words}. Expected /rerank as of Cohere, Jina or "
                 "TEI. Is the model a cross-encoder, and the address right?"
             )
-        turned = (await self._score(QUESTION, SENTENCES[::-1]))[::-1]
+        turned = (await self._score(QUESTION, SENTENCES[::-1]))[0][::-1]
         if max(abs(one - other) for one, other in zip(scores, turned, strict=True)) > (max(scores) - min(scores)) / 2:
             actual = f"the scores {scores} for texts, and {turned} for the same texts in another order"
             raise _unusable(self.base_url, actual, "scores that follow the texts by their index")
-        other = await self._score(OTHER_QUESTION, SENTENCES[:2])
+        other, _ = await self._score(OTHER_QUESTION, SENTENCES[:2])
         self.follows_query = scores[0] > scores[1] and other[0] < other[1]
         await self._find_text_limit()
 
@@ -314,7 +331,7 @@ class CrossEncoderClient:
         text = f"{filler[: MOST_CHARACTERS - 30]} {SENTENCES[0]}"
         ends = [int(len(text) * 0.8**step) for step in range(30)]  # TEI takes 32 texts; the last has 37 characters
         try:
-            whole, *parts = await self._score(QUESTION, [text[:end] for end in ends])
+            (whole, *parts), _ = await self._score(QUESTION, [text[:end] for end in ends])
         except Failure:  # it refuses long texts, or is slow
             return
         equal = [math.isclose(score, whole, rel_tol=1e-4) for score in parts]
@@ -332,24 +349,16 @@ class CrossEncoderClient:
         """
         started = time.perf_counter()
         query, *documents = (str(message["content"]) for message in messages)
-        reply = await self._post(query, documents)
-        text = json.dumps(read_scores(reply, len(documents), self.base_url))
-        usage = reply.get("usage") if isinstance(reply, dict) else None
-        tokens = token_count(usage.get("total_tokens")) if isinstance(usage, dict) else None
-        return Completion(text, "stop", tokens, None, time.perf_counter() - started)
+        scores, tokens = await self._score(query, documents)
+        return Completion(json.dumps(scores), "stop", tokens, None, time.perf_counter() - started)
 
-    async def _score(self, query: str, documents: Sequence[str]) -> list[float]:
-        return read_scores(await self._post(query, documents), len(documents), self.base_url)
-
-    async def _post(self, query: str, documents: Sequence[str]) -> object:
+    async def _score(self, query: str, documents: Sequence[str]) -> tuple[list[float], int | None]:
         base, field = self._form
         model = {"model": self.model} if field == "documents" else {}
         body = {**model, "query": query, field: list(documents), **self._extra}
-        room = MAX_BYTES + sum(12 * len(each) + ROW_BYTES for each in documents)  # some return the documents
-        reply = await self._endpoint.post(f"{base}/rerank", body, attempts=1, max_bytes=room)  # the sender retries
-        if isinstance(reply, dict) and reply.get("error"):
-            raise Failure("error_in_body", str(reply["error"])[:300], transient=True)
-        return reply
+        room = sum(12 * len(each) + ROW_BYTES for each in documents)  # some return the documents
+        reply, tokens = await self._post(f"{base}/rerank", body, room)
+        return read_scores(reply, len(documents), self.base_url), tokens
 
 
 def read_scores(reply: object, n: int, where: str) -> list[float]:

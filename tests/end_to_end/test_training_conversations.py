@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import kbbench_hf
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
+from kbbench_hf.runners.agent import replay
 from kbbench_hf.runners.agent_sessions import open_sessions
-from kbbench_hf.runners.replay import replay
 from tests.puzzles import Puzzle, Puzzles, mini_stark
 from tests.servers.embeddings import EmbeddingServer
 from tests.servers.tool_caller import Call, Script, ToolCaller, Turn, conversation

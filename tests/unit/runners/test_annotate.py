@@ -17,7 +17,7 @@ from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
 from kbbench_hf.errors import DataError
 from kbbench_hf.judges.thresholds import Thresholds
 from kbbench_hf.metrics.aggregate import means
-from kbbench_hf.runners.annotate import annotate_embeddings, annotate_stored_cosines, annotate_topics
+from kbbench_hf.runners.annotators import annotate_embeddings, annotate_stored_cosines, annotate_topics
 
 RULES = benchmark("mini-genres").scoring.annotations
 N_TOPICS = RULES.n_topics("sentences")
@@ -126,7 +126,9 @@ def test_topic_models_and_source_topics_are_kept_for_the_next_system(
         show=False,
     )
     texts: list[str] = []
-    monkeypatch.setattr("kbbench_hf.runners.annotate.content_words", lambda text, _: texts.append(text) or text.split())
+    monkeypatch.setattr(
+        "kbbench_hf.runners.annotators.content_words", lambda text, _: texts.append(text) or text.split()
+    )
     monkeypatch.setattr("kbbench_hf.judges.topic_model.TopicModel.train", lambda *_: pytest.fail("trained again"))
     annotate_topics(
         examples,

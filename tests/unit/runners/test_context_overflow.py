@@ -8,8 +8,8 @@ import pytest
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.runners.context_overflow import ContextCheck, Sizes, cut_prompts, read_sizes
 from kbbench_hf.runners.generate import Generation, generate
+from kbbench_hf.runners.run_summary import ContextCheck, Sizes, cut_prompts, read_sizes
 from tests.servers.scripted import MODEL, Reply, ScriptedServer, _chat
 
 LLAMA_CPP = {"/props": {"build_info": "b1", "default_generation_settings": {"n_ctx": 1024}}}
