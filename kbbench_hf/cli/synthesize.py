@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from kbbench_hf.cli.options import BENCHMARK, CONCURRENCY, FilePath, flag, option
+from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import echo
 
 
@@ -15,6 +16,14 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 
         echo(EXAMPLE.read_text(encoding="utf-8").rstrip("\n"))
         context.exit()
+
+
+def _refuse_shard(_context: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(
+            f"--shard {value} is not for synthesize: later steps need the responses to other prompts of earlier ones, "
+            "which another process would have. Leave it out, and raise --concurrency."
+        )
 
 
 @click.command()
@@ -28,6 +37,7 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 )
 @option("--out", "Name of the new dataset; NAME-questions by default.", metavar="NAME2")
 @flag("--spec-example", "Print an example spec and exit.", is_eager=True, expose_value=False, callback=_print_example)
+@click.option("--shard", hidden=True, expose_value=False, callback=_refuse_shard)
 @flag("--dry-run", "Print the number of prompts and their cost; send nothing.")
 @option(
     "--prices", "Your price file, with a date (YAML or JSON), for --dry-run.", FilePath(exists=True, dir_okay=False)
