@@ -394,7 +394,9 @@ class RequestSender:
         """Stop a run whose server is down; odd replies and refused prompts are outcomes, however many they are."""
         if record["error"] in OF_THE_PROMPT:
             return  # however many: what others bring decides
-        self._failures_in_a_row = self._failures_in_a_row + 1 if _is_outage(record["error"]) else 0
+        error = record["error"] or ""
+        is_outage = error in ("rate_limited", "loading", "model_error") or Failure(error, transient=True).overload
+        self._failures_in_a_row = self._failures_in_a_row + 1 if is_outage else 0
         if self._failures_in_a_row >= self._most_failures_in_a_row:
             raise KBBenchError(
                 f"The last {self._failures_in_a_row} examples all failed, the last one with {record['error']}: "
@@ -418,9 +420,3 @@ class RequestSender:
             for number in (signal.SIGINT, signal.SIGTERM):
                 stack.callback(on_signal(loop, number, interrupt))
             yield task
-
-
-def _is_outage(error: str | None) -> bool:
-    if error is None:
-        return False
-    return Failure(error, transient=True).overload or error in ("rate_limited", "loading", "model_error")

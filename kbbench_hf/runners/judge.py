@@ -72,18 +72,15 @@ class _Kind(NamedTuple):
     readable_when_cut_off: bool
 
 
-KINDS = ("factualness", "granularity")
+KINDS = {
+    "factualness": _Kind(fact_prompt, parse_fact_reply, FACT_PROMPT_SHA256, True, True),
+    "granularity": _Kind(split_prompt, parse_split_reply, SPLIT_PROMPT_SHA256, False, False),
+}
 CUT_OFF = "cut off"
 UNREAD = ("parse error", CUT_OFF)
 """Statuses of answers that came and hold no verdict."""
 MORE_ROOM = 4
 """How many times the room of a prompt an answer gets that was cut off in it."""
-
-
-def _verdict_kind(name: str) -> _Kind:
-    if name == "factualness":
-        return _Kind(fact_prompt, parse_fact_reply, FACT_PROMPT_SHA256, needs_text=True, readable_when_cut_off=True)
-    return _Kind(split_prompt, parse_split_reply, SPLIT_PROMPT_SHA256, needs_text=False, readable_when_cut_off=False)
 
 
 def annotate_verdicts(
@@ -192,7 +189,7 @@ def judge_each_once(
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict.
     """
-    how = _verdict_kind(kind)
+    how = KINDS[kind]
     # without the text, the same triple of two documents is one item
     names = [item if how.needs_text else ("", item[1]) for item in items]
     distinct = list(dict.fromkeys(names))

@@ -3,7 +3,7 @@
 import glob
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -127,7 +127,9 @@ def with_started_prompt(
     default = folder or default_folder(place, model, settings)
     if folder is None and not (default / RUN).is_file():
         others = default.parent.glob(f"{glob.escape(default.name.rpartition('-')[0])}-????????/{RUN}")
-        folders = [file.parent for file in sorted(others) if not _is_finished(read_json(file))]
+        runs = {file.parent: read_json(file).get("summary") or {"stopped": "not started"} for file in sorted(others)}
+        # a finished run needs no more requests
+        folders = [each for each, run in runs.items() if run.get("stopped") or {*run.get("errors", ())} - SETTLED]
     else:
         folders = [default]
     for each in folders:
@@ -143,12 +145,6 @@ def with_started_prompt(
                 say([f"{each} started with the prompt {own['prompt']!r}{today} and keeps it."], show=show)
                 return kept, {**settings, **own}, each
     return prompted, settings, default
-
-
-def _is_finished(run: Mapping[str, Any]) -> bool:
-    """Return whether a run needs no more requests, as its `run.json` says."""
-    summary = run.get("summary") or {"stopped": "not started"}
-    return not summary.get("stopped") and not set(summary.get("errors", ())) - SETTLED
 
 
 def run_language_model(

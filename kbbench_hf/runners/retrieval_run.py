@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Asking, Examples
@@ -148,15 +148,13 @@ def agent_tools(task: EvalTask, base: "str | Searcher", embedder: Callable[..., 
     from kbbench_hf.agents.tools import AgentTools
 
     kb = knowledge_base(task)
-    search: Search = NodeSearch(base, kb) if not isinstance(base, str) else _search(task, kb, base, embedder)
+    found: Any = base
+    if isinstance(base, str):
+        spec = parse(base)
+        place = _context(task.examples, kb, task.benchmark.asking, _training(task, spec))
+        found = retriever(spec, replace(place, plain="clean", embedder=embedder))
+    search: Search = found if isinstance(base, str) and hasattr(found, "matches") else NodeSearch(found, kb)
     return AgentTools(kb, search, candidate_rows(task.examples, kb))
-
-
-def _search(task: EvalTask, kb: KnowledgeBase, base: str, embedder: Callable[..., Any] | None) -> "Search":
-    spec = parse(base)
-    place = _context(task.examples, kb, task.benchmark.asking, _training(task, spec))
-    built = retriever(spec, replace(place, plain="clean", embedder=embedder))
-    return cast("Search", built) if hasattr(built, "matches") else NodeSearch(built, kb)
 
 
 def knowledge_base(task: EvalTask) -> KnowledgeBase:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from kbbench_hf.benchmarks import find_dataset, name_of_path, rows_of_code
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.errors import BusyError, InterruptedRunError, KBBenchError, UsageError
+from kbbench_hf.errors import BusyError, InterruptedRunError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.heartbeat import CONTROL
 from kbbench_hf.files.shards import ARRAY, COLLECT, LATE_S, Shard, ShardEnd
@@ -343,7 +343,7 @@ def _second_stage(
     given = reranker if agent is None else agent
     if given is None:
         return None
-    from kbbench_hf.retrieval.reranker import CROSS_ENCODER
+    from kbbench_hf.retrieval.reranker import CROSS_ENCODER, RERANK_METHODS
     from kbbench_hf.runners.retrieval_run import rerank, search_with_agent
 
     if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
@@ -353,8 +353,10 @@ def _second_stage(
     request: dict[str, Any] = {"structured": options.get("structured"), **asking_options(name, model, options)}
     if agent is None:
         wording = options.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
+        if wording not in RERANK_METHODS:
+            raise unknown_name("re-ranking prompt", wording, RERANK_METHODS)
         request |= {
-            "sampling": sampling_of({**_default_sampling(wording), **options}),
+            "sampling": sampling_of({"temperature": RERANK_METHODS[wording].temperature, **options}),
             "depth": options.get("depth", OPTIONS["depth"].default),
             "weight": options.get("rerank_weight"),
             "wording": wording,
@@ -401,13 +403,6 @@ def _cross_encoder_stage(
         "canary": False,
     }
     return lambda first, folder: rerank(task, first, model, str(spec), folder=folder, **request)
-
-
-def _default_sampling(wording: str) -> RunOptions:
-    """Return the default sampling options of a re-ranking prompt."""
-    from kbbench_hf.retrieval.reranker import RERANK_METHODS
-
-    return {"temperature": RERANK_METHODS[wording].temperature} if wording in RERANK_METHODS else {}
 
 
 def _run_searcher(
