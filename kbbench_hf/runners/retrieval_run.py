@@ -180,14 +180,11 @@ def rerank(
     `folder` is by default next to `first`, with its name, the model and the settings that are not the defaults.
 
     Raises:
-        UsageError: there is no such wording.
         UnreadError: more than a tenth of the answers hold no score.
     """
     from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS
     from kbbench_hf.runners.rerank import rerank_run
 
-    if wording not in RERANK_METHODS:
-        raise unknown_name("re-ranking prompt", wording, RERANK_METHODS)
     usual_weight = RANK_WEIGHT if method is None else method.weight
     weight = usual_weight if weight is None else weight
     asking = task.benchmark.asking

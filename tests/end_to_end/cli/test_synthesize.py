@@ -22,3 +22,9 @@ def test_what_a_spec_cannot_ask_is_said_where_it_happens_and_on_the_card(kbbench
     assert f"**500 were asked for**: {said}" in card
     assert "| `planet -[orbits]-> star` | types or relations that are not here |" in card
     assert "--count 500 --seed 0 --spec mine.yaml`" in card  # no folder of this machine
+
+
+def test_shards_are_refused_with_the_reason(kbbench, in_tmp):
+    done = kbbench("synthesize", "mini-stark", "--count", "5", "--shard", "1/2")
+    assert done.code == 2 and "--shard 1/2 is not for synthesize: later steps need the responses" in done.err
+    assert not [*in_tmp.iterdir()]

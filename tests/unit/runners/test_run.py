@@ -393,3 +393,9 @@ def test_ctrl_c_is_a_plain_keyboard_interrupt_to_callers(monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt, match="start the same run again") as caught:
         run("mini-text2kg", "hf:m")
     assert caught.type is KeyboardInterrupt
+
+
+def test_an_unknown_prompt_for_reranking_is_refused_before_the_base_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="re-ranking prompt 'kind'"):
+        run("mini-stark", "bm25", rerank=Texts(), rerank_prompt="kind", out=tmp_path / "run", show=False)
+    assert not [*tmp_path.iterdir()]
