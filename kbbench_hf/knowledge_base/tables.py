@@ -276,7 +276,7 @@ def _rows_by_number(values: pa.Array, ids: pa.Array) -> NDArray[np.int64] | None
         return None
     numbers, known = numpy_numbers(values), numpy_numbers(ids)
     low, high = int(known.min()), int(known.max())
-    if high - low >= 4 * len(known) or high > 1 << 60:
+    if high - low >= 4 * len(known):
         return None
     rows = np.full(high - low + 2, -1, np.int64)  # the last one for numbers beyond
     rows[known - low] = np.arange(len(known))

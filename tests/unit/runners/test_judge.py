@@ -233,7 +233,7 @@ def test_another_prompt_or_sampling_is_asked_anew(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr("kbbench_hf.judges.llm_judges._FACT", "Is it so?")
         annotate_verdicts(examples, answers, tmp_path, "factualness", chat(server), show=False)
         assert len(server.requests) == 4
-    assert module._verdict_kind("factualness").prompt_sha256 != module._verdict_kind("granularity").prompt_sha256
+    assert module.KINDS["factualness"].prompt_sha256 != module.KINDS["granularity"].prompt_sha256
 
 
 def test_a_refused_key_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
