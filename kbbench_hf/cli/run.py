@@ -185,7 +185,7 @@ def _run_testbed(
     json_output: bool,
 ) -> None:
     """Run the configs of a testbed, or tabulate their finished runs where it sends no requests."""
-    from kbbench_hf.runners.llm_run import finished_results, run_configs, testbed_configs
+    from kbbench_hf.runners.testbed import finished_results, run_configs, testbed_configs
 
     if "/" in name.removeprefix("kbbench/"):
         raise UsageError(f"{name} names one config and --testbed several; expected one of the two. Leave one out.")

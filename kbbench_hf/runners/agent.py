@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, AgentLimits, Conversation, Protocol, ranking
-from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, Id, Outcome, Tool
+from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, TOOLS, Id, Outcome, Tool
 from kbbench_hf.agents.tools import AgentTools, QuestionState, Search
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -27,12 +27,21 @@ from kbbench_hf.files.shards import end_shard
 from kbbench_hf.files.writing import write_json_lines, write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.model_specs import parse
-from kbbench_hf.protocols import LanguageModel, Matches, Message, name_of, produced_tokens
+from kbbench_hf.protocols import LanguageModel, Matches, Message, Searcher, name_of, produced_tokens
 from kbbench_hf.retrieval.context import candidate_rows
 from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate, generate_judgements, wait_for_everyone
 from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, takes
-from kbbench_hf.runners.retrieval_run import TRAINING, agent_tools, knowledge_base
+from kbbench_hf.runners.progress import say
+from kbbench_hf.runners.retrieval_run import (
+    TRAINING,
+    SecondStage,
+    agent_tools,
+    base_facts,
+    folder_part,
+    knowledge_base,
+)
+from kbbench_hf.runners.run_folder import add_to_run, open_run
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, resolve_task
 from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory, read_trajectories
 
@@ -178,6 +187,54 @@ def run_agent(
     wait_for_everyone(model)  # so that every process finds them when this returns
     warnings = [*generation.warnings, *_dropped_tools_warnings(agent, trajectories, generation)]
     return AgentRun(replace(generation, warnings=warnings), trajectories, by_schema, rows)
+
+
+def search_with_agent(
+    task: EvalTask,
+    first: Path,
+    base: str | Searcher,
+    model: LanguageModel,
+    name: str,
+    *,
+    limits: AgentLimits,
+    sampling: Sampling,
+    protocol: Protocol,
+    folder: Path | None = None,
+    compact: bool = False,
+    tool_choice: str | None = None,
+    embedder: Callable[..., Any] | None = None,
+    **how: Any,
+) -> SecondStage:
+    """Let an agent search the knowledge base, given the run in `first`.
+
+    `folder` is by default next to `first`, with its name, the model and a hash of the settings.
+
+    Raises:
+        UsageError: another run is in the folder, or the server takes no tools.
+    """
+    kb = knowledge_base(task)
+    agent = Agent(agent_tools(task, base, embedder), limits, protocol, compact)
+    own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
+    own |= {"sampling": asdict(sampling)}
+    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
+    folder = folder or first.with_name(f"{first.name}-{folder_part(name)}-{digest}")
+    of_first = read_json(first / RUN)
+    before = of_first["settings"]
+    if (folder / RUN).is_file():
+        agent = with_tools_of(agent, read_json(folder / RUN)["settings"].get("contract_sha256"))
+        if agent.tools.offered != TOOLS:
+            say([f"{folder} started with an earlier prompt, and tools without text_page. It keeps them."])
+    same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
+    writes = not getattr(model, "rank", 0)
+    if writes:
+        open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name}, shard=how.get("shard"))
+    how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
+    done = run_agent(task.examples, agent, first, model, folder, **how)
+    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
+    facts = {"structured": done.structured, **base_facts(of_first, warnings)}
+    if writes:
+        add_to_run(folder, model=summary.model, summary=summary.to_json(), **facts)
+    return SecondStage(folder, summary, done.rows, trajectories=done.trajectories)
 
 
 LEAST_TOKENS_PER_CHARACTER = 1 / 5.5

@@ -1,19 +1,18 @@
-"""Runs of a language model on a benchmark, in one run folder, or on the configs of a testbed, in a folder each."""
+"""Runs of a language model on a benchmark: prompts, completions, predictions and result in one run folder."""
 
 import glob
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
-from kbbench_hf.benchmarks import find_dataset
-from kbbench_hf.benchmarks.base import Benchmark, PromptOptions, Testbed
+from kbbench_hf.benchmarks.base import Benchmark, PromptOptions
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.errors import InterruptedRunError, KBBenchError, UsageError, unknown_name
+from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.shards import end_shard
 from kbbench_hf.llm.failures import SETTLED
@@ -21,9 +20,8 @@ from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import say
-from kbbench_hf.runners.run import FinishedRun, finished_run, load_task
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
-from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model, prompt_options, sampling_of
+from kbbench_hf.runners.run_options import RunOptions, prompt_options
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
 from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
@@ -226,74 +224,3 @@ def _is_right(benchmark: Benchmark, result: Result) -> bool:
     others = benchmark.scoring.unbounded | benchmark.scoring.lower_is_better
     shares = [result.scores[metric].value for metric in benchmark.headline_metrics(scored) if metric not in others]
     return bool(shares) and min(shares) >= ALMOST_ALL
-
-
-def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) -> tuple[Testbed, list[str]]:
-    """Return a testbed of a benchmark, and those of its configs that are built.
-
-    Raises:
-        UsageError: an unknown testbed or part, or none of its configs is built.
-    """
-    testbeds = found.asking.testbeds
-    if name not in testbeds:
-        raise unknown_name("testbed", name, testbeds)
-    wanted = testbeds[name].configs(parts)
-    built = find_dataset(found.dataset).configs()
-    configs = [each for each in wanted if each in built]
-    if not configs:
-        raise UsageError(
-            f"{found.dataset} has no config of the testbed {name!r} for {', '.join(parts or found.asking.parts)}; "
-            f"expected one of {', '.join(wanted)}. Build it with: kbbench build {found.dataset}"
-        )
-    return testbeds[name], configs
-
-
-def run_configs(
-    found: Benchmark, configs: Sequence[str], name: str, options: RunOptions
-) -> Iterator[tuple[str, FinishedRun | KBBenchError]]:
-    """Run a language model on one config after the other, in a folder each; yield each with its run.
-
-    A config that cannot be run is yielded with the reason, and the others are run all the same.
-    """
-    model = language_model(name, options)
-    named = cast(
-        RunOptions, {option: value for option, value in options.items() if option not in BY_NAME} | {"name": name}
-    )
-    for config in configs:
-        if out := options.get("out"):
-            named["out"] = out / config
-        done: FinishedRun | KBBenchError
-        try:
-            done = finished_run(f"{found.dataset}/{config}", model, **named)
-        except InterruptedRunError:
-            raise
-        except KBBenchError as error:
-            done = error
-        yield config, done
-
-
-def finished_results(
-    found: Benchmark, configs: Sequence[str], name: str, options: RunOptions
-) -> dict[str, dict[str, Any]]:
-    """Return the stored results of runs with these settings, by config.
-
-    Raises:
-        UsageError: one of them was not run yet.
-    """
-    results = {}
-    for config in configs:
-        task = load_task(found.dataset, config, options)
-        question = prompt_task(task, **options)
-        settings = question.settings(
-            name, sampling_of(options), options.get("repeats", 1), options.get("structured", False)
-        )
-        out = options.get("out")
-        file = (out / config if out else default_folder(task.task_key, name, settings)) / "result.json"
-        if not file.is_file():
-            raise UsageError(
-                f"{file} does not exist: this testbed sorts finished runs and sends nothing. "
-                f"First: kbbench run {found.dataset}/{config} --model {name}, with the same options. "
-                "For finished runs with another prompt, add --prompt NAME."
-            )
-        results[config] = read_json(file)
-    return results

@@ -1,11 +1,9 @@
 """Retrievers by name on a benchmark's knowledge base, with an optional second stage: reranker or agent."""
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,10 +24,8 @@ from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, load_examples
 
 if TYPE_CHECKING:
-    from kbbench_hf.agents.agent import AgentLimits, Protocol
     from kbbench_hf.agents.tools import AgentTools, Search
     from kbbench_hf.retrieval.reranker import RerankMethod
-    from kbbench_hf.runners.jobs import Sampling
     from kbbench_hf.runners.run_summary import RunSummary
     from kbbench_hf.scoring.trajectories import Trajectory
 
@@ -194,7 +190,7 @@ def rerank(
     own: dict[str, Any] = {"wording": wording, "weight": weight} if method is None else {"weight": weight}
     usual = {"wording": "clean", "weight": usual_weight}
     ways = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
-    folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{depth}{ways}")
+    folder = folder or first.with_name(f"{first.name}-{folder_part(name)}-{depth}{ways}")
     prompted = method is None
     method = method or RERANK_METHODS[wording]
     started = read_json(folder / RUN)["settings"] if (folder / RUN).is_file() else {"prompt_sha256": ""}
@@ -214,64 +210,12 @@ def rerank(
     }
     done = rerank_run(task.examples, knowledge_base(task), first, model, folder, **how)
     summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.warnings]
-    facts = {"n_unread": done.n_unread, "structured": done.structured, **_base_facts(of_first, warnings)}
+    facts = {"n_unread": done.n_unread, "structured": done.structured, **base_facts(of_first, warnings)}
     add_to_run(folder, model=summary.model, summary=summary.to_json(), **facts)
     return SecondStage(folder, summary, done.rows, done.n_unread)
 
 
-def search_with_agent(
-    task: EvalTask,
-    first: Path,
-    base: "str | Searcher",
-    model: LanguageModel,
-    name: str,
-    *,
-    limits: "AgentLimits",
-    sampling: "Sampling",
-    protocol: "Protocol",
-    folder: Path | None = None,
-    compact: bool = False,
-    tool_choice: str | None = None,
-    embedder: Callable[..., Any] | None = None,
-    **how: Any,
-) -> SecondStage:
-    """Let an agent search the knowledge base, given the run in `first`.
-
-    `folder` is by default next to `first`, with its name, the model and a hash of the settings.
-
-    Raises:
-        UsageError: another run is in the folder, or the server takes no tools.
-    """
-    from kbbench_hf.agents.agent import Agent
-    from kbbench_hf.agents.tool_schemas import TOOLS
-    from kbbench_hf.runners.agent import contract_sha256, run_agent, with_tools_of
-
-    kb = knowledge_base(task)
-    agent = Agent(agent_tools(task, base, embedder), limits, protocol, compact)
-    own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
-    own |= {"sampling": asdict(sampling)}
-    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
-    folder = folder or first.with_name(f"{first.name}-{_folder_part(name)}-{digest}")
-    of_first = read_json(first / RUN)
-    before = of_first["settings"]
-    if (folder / RUN).is_file():
-        agent = with_tools_of(agent, read_json(folder / RUN)["settings"].get("contract_sha256"))
-        if agent.tools.offered != TOOLS:
-            say([f"{folder} started with an earlier prompt, and tools without text_page. It keeps them."])
-    same = {"knowledge_base": kb.hash, "contract_sha256": contract_sha256(agent)}
-    writes = not getattr(model, "rank", 0)
-    if writes:
-        open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name}, shard=how.get("shard"))
-    how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
-    done = run_agent(task.examples, agent, first, model, folder, **how)
-    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    facts = {"structured": done.structured, **_base_facts(of_first, warnings)}
-    if writes:
-        add_to_run(folder, model=summary.model, summary=summary.to_json(), **facts)
-    return SecondStage(folder, summary, done.rows, trajectories=done.trajectories)
-
-
-def _base_facts(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:
+def base_facts(run: Mapping[str, Any], warnings: Sequence[Any]) -> dict[str, Any]:
     """Return what a second stage takes over from the run before it: the texts read, and its warnings before its own."""
     return {"texts": run.get("texts", {}), "warnings": [*run.get("warnings", []), *warnings]}
 
@@ -282,7 +226,7 @@ def default_cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "kbbench-hf" / "embeddings"
 
 
-def _folder_part(model: str) -> str:
+def folder_part(model: str) -> str:
     """Return what of a model's name can stand in a folder's."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", model)
 

@@ -344,7 +344,7 @@ def _second_stage(
     if given is None:
         return None
     from kbbench_hf.retrieval.reranker import CROSS_ENCODER, RERANK_METHODS
-    from kbbench_hf.runners.retrieval_run import rerank, search_with_agent
+    from kbbench_hf.runners.retrieval_run import rerank
 
     if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
         return _cross_encoder_stage(task, reranker, options)
@@ -363,7 +363,7 @@ def _second_stage(
         }
         return lambda first, folder: rerank(task, first, model, name, folder=folder, **request)
     from kbbench_hf.agents.agent import AgentLimits
-    from kbbench_hf.runners.agent import chosen_protocol
+    from kbbench_hf.runners.agent import chosen_protocol, search_with_agent
 
     request |= {
         "protocol": chosen_protocol(model, options.get("protocol"), structured=options.get("structured")),
