@@ -62,6 +62,8 @@ _WORD = re.compile(r"\w+")
 _YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 _TITLE_END = re.compile(r" \(|, ")
 _RATIO = re.compile(r"percent|proportion|densit|\bper capita\b|\b(?:rate|ratio) of\b", re.IGNORECASE)
+_BORN = re.compile(r"^.{0,200}\bborn\b")
+_NAME = re.compile(r"(?<!^)\b[A-Z]\w{4,}")
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
@@ -174,6 +176,8 @@ class TwinMaker:
         program, instance = self._instance.program, self._instance
         if self._revision > 1 and instance.answer_type == "number" and _RATIO.search(instance.question):
             return []  # a reader divides what other columns and texts say
+        if self._revision > 1 and instance.id.startswith("tatqa-"):
+            return []  # the other statements of a company have the same amounts as shares of totals
         if self._revision > 1 and instance.subset.endswith("_text"):
             return self._removable(self.stating_units())
         if self._units.derivations:
@@ -265,6 +269,8 @@ class TwinMaker:
             or self._counts_emptied(cut)
             or self._is_only_one_without(cut)
             or self._is_dated()
+            or self._has_other_name()
+            or self._has_relative(cut)
             or any(self._resembles_answer(self._text(place)) for place in left_units)
             or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
             or not set(cut) & set(self._positives)
@@ -310,6 +316,25 @@ class TwinMaker:
         """Return whether two rows are compared and one has a year, which may tell who was born earlier."""
         rows = [self._text(place) for place in self._positives if self._instance.is_table and not place[0]]
         return len(rows) > 1 and any(map(_YEAR.search, rows))
+
+    def _has_other_name(self) -> bool:
+        """Return whether the question or a topic has a form of an answer: "Gran Canaria" of the Canary Islands.
+
+        The symbol "D", whose name is asked for, begins the answer "Deuterium".
+        """
+        short = [name for name in (normal_name(topic.partition(" (")[0]) for topic in self._instance.topics) if name]
+        asked = {word[:5].casefold() for word in _NAME.findall(self._instance.question)}
+        return any(
+            name.startswith(tuple(short)) or any(word[:5] in asked for word in name.split() if len(word) > 4)
+            for name in self._answer_names()
+        )
+
+    def _has_relative(self, cut: Sequence[Place]) -> bool:
+        """Return whether a text that stays is about a person with the last name of one whose text is lost."""
+        texts = [place for place in {*self._positives, *self._noise} if place[0] and _BORN.search(self._text(place))]
+        names = {place: _TITLE_END.split(self._unit(place)[0])[0].rpartition(" ")[2] for place in texts}
+        lost = {name for place, name in names.items() if place in cut}
+        return any(name in lost for place, name in names.items() if place not in cut)
 
     def _suggests_another(self, cut: Sequence[Place]) -> bool:
         """Return whether a text that stays may name another answer: it speaks of what a removed cell or triple states.

@@ -297,6 +297,22 @@ SET_ON = Instance(
             [],
         ),
         ("nothing, if too many units state it", (), [(str(n), ABOUT[1]) for n in range(6)], {}, []),
+        ("nothing, if a topic begins it", (), (), {"topics": ("Hook (1)",)}, []),
+        ("nothing, if a name in the question has its stem", (), (), {"question": "Where off Islandia is it?"}, []),
+        (
+            "nothing, if a text that stays is about a person of the same last name",
+            (),
+            (("Bo Moe", "Bo Moe (born 1950) is the maker of Up, on Hook Island."), ("Al Moe", "Al Moe, born 1951.")),
+            {},
+            [],
+        ),
+        (
+            "a text about a person, if nobody else has the last name",
+            (),
+            (("Bo Moe", "Bo Moe (born 1950) is the maker of Up, on Hook Island."), ("Al Roe", "Al Roe, born 1951.")),
+            {},
+            [(True, 0), (True, 1)],
+        ),
         ("nothing, if another text has it but for its ending", (), (("Rocks", "Hook Islands have some."),), {}, []),
     ],
 )
