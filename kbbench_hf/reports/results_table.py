@@ -12,7 +12,6 @@ from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.benchmarks.charts import ShownScore
 from kbbench_hf.metrics.significance import minimum_detectable_effect
 from kbbench_hf.reports import tables, terminal
-from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.tables import bold, latex, tabular
 from kbbench_hf.scoring.comparison import Comparison, ShownTest
 from kbbench_hf.scoring.results_table import Block, SystemScore
@@ -128,6 +127,8 @@ def as_csv(blocks: Sequence[Block], *, percent: bool = False) -> str:
 
 def as_html(blocks: Sequence[Block], *, percent: bool = False) -> str:
     """Return a `table` element with its caption and notes, for a page of one's own."""
+    from kbbench_hf.reports.page import TEMPLATES  # jinja2, which terminal tables do without
+
     return TEMPLATES.get_template("results_table.html.jinja").render(sheet=sheet(blocks, percent=percent))
 
 
