@@ -270,6 +270,7 @@ class TwinMaker:
             or self._is_only_one_without(cut)
             or self._is_dated()
             or self._has_other_name()
+            or self._meets_half(cut)
             or self._has_relative(cut)
             or any(self._resembles_answer(self._text(place)) for place in left_units)
             or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
@@ -288,14 +289,22 @@ class TwinMaker:
         return {normal_name(re.sub(r"^(?:the|an?) ", "", name, flags=re.IGNORECASE)) for name in names} - {""}
 
     def _resembles_answer(self, text: str) -> bool:
-        """Return whether a text has an answer of several words, but for endings: "Public Ivy" for "Public Ivies"."""
+        """Return whether a text has an answer of several words, but for endings or a blank between its first two.
+
+        Such as "Public Ivy" for "Public Ivies", or "TVCine" for "TV Cine HD".
+        """
         names = self._answer_names() if self._instance.answer_type == "entity" else ()
-        forms = (
-            " ".join(rf"\b{re.escape(word[: max(2, len(word) - 3)])}\w*" for word in name.split())
-            for name in names
-            if " " in name
-        )
+        several = [words for words in map(str.split, names) if len(words) > 1]
+        forms = [" ".join(rf"\b{re.escape(word[: max(2, len(word) - 3)])}\w*" for word in words) for words in several]
+        forms += [rf"\b{re.escape(first + second)}\b" for first, second, *_ in several if len(first + second) > 5]
         return any(re.search(form, normal_name(text)) for form in forms)
+
+    def _meets_half(self, cut: Sequence[Place]) -> bool:
+        """Return whether what stays says one of two conditions, which leads a reader to whom it says it of."""
+        topics = [name for name in map(normal_name, self._instance.topics) if len(self._instance.topics) > 1]
+        left = [normal_name(self._text(place)) for place in (*self._positives, *self._noise) if place not in cut]
+        lost = [name for name in topics if any(mentions(f" {normal_name(self._text(u))} ", name) for u in cut if u[0])]
+        return any(mentions(f" {text} ", name) for text in left for name in lost)
 
     def _telling_words(self) -> set[str]:
         """Return the words of names that are answers without those of the question: a reader guesses the rest."""

@@ -313,6 +313,17 @@ SET_ON = Instance(
             {},
             [(True, 0), (True, 1)],
         ),
+        ("nothing, if another text has it without the blank", (), (("Rocks", "HookIsland has some."),), {}, []),
+        *(
+            (
+                "nothing, if a text that stays says one of the conditions that a lost one stated",
+                (),
+                (("", "Hook Island won the Ann Prize."), ("Oz", f"It won the {prize} Prize.")),
+                {"topics": ("Oslo", "Ann Prize"), "positive_text": (0, 1)},
+                cut,
+            )
+            for prize, cut in (("Ann", []), ("Bo", [(True, 0), (True, 1)]))
+        ),
         ("nothing, if another text has it but for its ending", (), (("Rocks", "Hook Islands have some."),), {}, []),
     ],
 )
