@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.cli.options import BENCHMARK, CONCURRENCY, FilePath, flag, option
+from kbbench_hf.cli.options import BENCHMARK, CONCURRENCY, NAME, FilePath, flag, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import echo
 
@@ -37,7 +37,7 @@ def _refuse_shard(_context: click.Context, _option: click.Parameter, value: str 
 )
 @option("--out", "Name of the new dataset; NAME-questions by default.", metavar="NAME2")
 @flag("--spec-example", "Print an example spec and exit.", is_eager=True, expose_value=False, callback=_print_example)
-@click.option("--shard", hidden=True, expose_value=False, callback=_refuse_shard)
+@click.option("--shard", type=NAME, hidden=True, expose_value=False, callback=_refuse_shard)
 @flag("--dry-run", "Print the number of prompts and their cost; send nothing.")
 @option(
     "--prices", "Your price file, with a date (YAML or JSON), for --dry-run.", FilePath(exists=True, dir_okay=False)

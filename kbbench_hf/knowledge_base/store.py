@@ -209,7 +209,11 @@ class KnowledgeBase:
         return made
 
     def save(self, out: Path | str) -> None:
-        """Write the store to a folder that does not exist yet; it is there whole or not at all."""
+        """Write the store to a folder that does not exist yet; it is there whole or not at all.
+
+        Raises:
+            UsageError: the folder has something else than this store.
+        """
         out = Path(out)
         try:
             with new_folder(out) as partial:

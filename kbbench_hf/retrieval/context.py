@@ -239,7 +239,11 @@ class RetrieverContext:
         return f"{self.kb.hash}:{hashlib.sha256(self.candidates.tobytes()).hexdigest()}"
 
     def part(self, spec: Spec) -> Retriever:
-        """Build a part of another retriever."""
+        """Return the retriever of a part of another one's specification.
+
+        Raises:
+            UsageError: nothing builds parts in this context.
+        """
         if self.build is None:
             raise UsageError(f"{spec} is a part of another model, and nothing builds parts here. Use `retriever`.")
         return self.build(spec, self)
