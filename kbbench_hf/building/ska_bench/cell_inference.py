@@ -28,7 +28,7 @@ MOST_TERMS, MOST_ROWS = 30, 200
 """With more numbers beside a cell, sums of three are not tried; in longer tables, totals are not."""
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _NEGATIVE = re.compile(r"[$€£ ]*(?:[-−][$€£ ]*\d|\([$€£ ]*[\d.,]+\)?%?$)")
-_DASHES = frozenset({"-", "--", "---", "–", "—"})
+DASHES = frozenset({"-", "--", "---", "–", "—"})
 Numbers = NDArray[np.float64]
 
 
@@ -114,7 +114,7 @@ def _is_shared(rows: Sequence[Cells], place: int, column: int) -> bool:
 
 def _numbers(cell: str) -> tuple[float, float]:
     """Return the first two numbers of a cell; a dash is 0, as in accounts."""
-    if cell.strip("$€£ ") in _DASHES:
+    if cell.strip("$€£ ") in DASHES:
         return 0.0, np.nan
     found = [float(each.replace(",", "")) for each in _DIGITS.findall(cell)]
     first, second = (*found, np.nan, np.nan)[:2]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
-from kbbench_hf.building.ska_bench.cell_inference import cell_follows, facts_as_table, order_follows
+from kbbench_hf.building.ska_bench.cell_inference import DASHES, cell_follows, facts_as_table, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
 from kbbench_hf.building.ska_bench.hybridqa_graph import LISTED
@@ -45,6 +45,7 @@ from kbbench_hf.building.ska_bench.name_matching import (
     normal_name,
 )
 from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
+from kbbench_hf.building.ska_bench.programs import COMPARISONS
 from kbbench_hf.building.ska_bench.unit_orders import Units
 from kbbench_hf.text.dates import ORDINALS
 
@@ -155,6 +156,12 @@ class TwinMaker:
         is_single = program.get("type") == "lookup" and len(program["where"]) == 1
         return is_single and looks_like_evidence(program, row)
 
+    def _shows_dashes(self, program: Program) -> bool:
+        """Return whether noise has a dash for a number that a lookup compares: a reader computes it from the row."""
+        compared = [column for column, *test in program.get("where", ()) if test[0] in COMPARISONS]
+        rows = [self._cells[n] for in_text, n in self._noise if not in_text]
+        return any(row[column].strip() in DASHES for row in rows for column in compared if column < len(row))
+
     def _is_told(self, lost: Place, row: Cells, made: bool = False) -> bool:
         """Return whether a row or a triple says what a context without a unit lacks."""
         if self._instance.subset == "kg":
@@ -193,8 +200,12 @@ class TwinMaker:
                 cuts = []  # a common noun, such as "perfect fifth", follows from its row by what it means
             elif self._revision > 1:
                 own = enumerate(self._pool.sk[instance.group])
-                rivals = (self._is_rival(row) for n, row in own if n not in instance.positive_sk)
-                cuts = [] if any(rivals) or any(map(self._follows, self._positives)) else cuts
+                rivals = [self._is_rival(row) for n, row in own if n not in instance.positive_sk]
+                cuts = (
+                    []
+                    if any(rivals) or self._shows_dashes(program) or any(map(self._follows, self._positives))
+                    else cuts
+                )
         if self._revision > 1:
             cuts = [cut for cut in cuts if not self._leaks(cut)]
         cheapest = min(cuts, key=self._cost, default=list[Place]())
@@ -271,6 +282,7 @@ class TwinMaker:
             or self._is_dated()
             or self._has_other_name()
             or self._meets_half(cut)
+            or self._has_list_of_kind(cut)
             or self._has_relative(cut)
             or any(self._resembles_answer(self._text(place)) for place in left_units)
             or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
@@ -298,6 +310,16 @@ class TwinMaker:
         forms = [" ".join(rf"\b{re.escape(word[: max(2, len(word) - 3)])}\w*" for word in words) for words in several]
         forms += [rf"\b{re.escape(first + second)}\b" for first, second, *_ in several if len(first + second) > 5]
         return any(re.search(form, normal_name(text)) for form in forms)
+
+    def _has_list_of_kind(self, cut: Sequence[Place]) -> bool:
+        """Return whether a list that stays is about one thing of a kind in the question.
+
+        A reader answers "Preseli transmitting station" where the station of one of its rows is asked for.
+        """
+        left = [self._unit(place) for place in self._positives if not place[0] and place not in cut]
+        titles = [unit[2].partition(":")[0] for unit in left if len(unit) == 3 and unit[1] == LISTED]
+        kinds = {title.rpartition(" ")[2] for title in titles}
+        return any(kind.islower() and kind in self._question for kind in kinds)
 
     def _meets_half(self, cut: Sequence[Place]) -> bool:
         """Return whether what stays says one of two conditions, which leads a reader to whom it says it of."""

@@ -136,6 +136,18 @@ def test_neither_twin_shows_a_row_that_tells_an_emptied_cell(row: tuple, made: b
     assert [len(TERMS) in twin["sk_units"] for twin in (lost, kept)] == [is_shown] * 2
 
 
+@pytest.mark.parametrize(("gold", "n_lost"), [("-", 0), ("0", 1)])
+def test_a_lookup_has_no_twins_if_noise_has_a_dash_for_a_number_that_it_compares(gold: str, n_lost: int) -> None:
+    rows = [("Peru", "9", "4"), ("Chad", gold, "7"), ("Mali", "2", "8")]
+    program = {"type": "lookup", "where": [[1, ">=", "5"]], "select": 0}
+    asked = replace(LOOKUP, question="Which has 5 wins?", answers=("Peru",), noise_groups=(), program=program)
+    pool = UnitPool(sk={"t": rows}, headers={"t": ("Name", "Wins", "Losses")})
+    release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
+    [asked], pool = release.instances, release.pools["table"]
+    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    assert len(TwinMaker(asked, pool, candidates, candidates.noise).find_cut()) == n_lost
+
+
 @pytest.mark.parametrize(("city", "n_own", "n_shown"), [("Oslo", 6, 7), ("of 12 men", 6, None), ("of 12 men", 5, 6)])
 def test_rows_that_look_like_the_evidence_are_left_out_or_forbid_twins(city: str, n_own: int, n_shown: int) -> None:
     rows = [*ROWS, ("Flo", city, "20"), ("Gil", "Bern", "21")]
@@ -312,6 +324,16 @@ SET_ON = Instance(
             (("Bo Moe", "Bo Moe (born 1950) is the maker of Up, on Hook Island."), ("Al Roe", "Al Roe, born 1951.")),
             {},
             [(True, 0), (True, 1)],
+        ),
+        *(
+            (
+                "nothing, if a list that stays is about one thing of the kind in the question",
+                (("Up", "listed in", f"{title}: Trips"),),
+                (),
+                {"positive_sk": (3,)},
+                cut,
+            )
+            for title, cut in (("Rook island", []), ("Islands", [(True, 0)]))
         ),
         ("nothing, if another text has it without the blank", (), (("Rocks", "HookIsland has some."),), {}, []),
         *(
