@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
 from kbbench_hf.knowledge_base.plans import BACK, AttributeTest, Operator, Plan, PlanSchema
@@ -33,6 +34,8 @@ from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
 from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.text.words import WORD
 
+FORMAT = 2
+"""How a trained planner writes plans. 1, of planners without a format, is walks from the entity to the answer."""
 MOST_SLOTS, MOST_WALKS = 5, 3
 ENTITY, VALUE = [f"<e{n + 1}>" for n in range(MOST_SLOTS)], [f"<v{n + 1}>" for n in range(MOST_SLOTS)]
 TYPES, PLAN_SIGN, WALK, NOT, OUT, IN, TO, TEXT, TEST, EQUAL, LEAST, MOST, END, PAD = SIGNS = (
@@ -275,11 +278,21 @@ def prompt(text: str, types: Sequence[str]) -> str:
 
 
 def build(folder: Path, kb: KnowledgeBase, finder: SlotFinder | None = None) -> "PlanGenerator":
-    """Build the planner in the folder that `kbbench train --method plan` wrote."""
+    """Build the planner in the folder that `kbbench train --method plan` wrote.
+
+    Raises:
+        UsageError: it writes plans in another format.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    settings = read_json(folder / PLAN)
+    if (found := settings.get("format", 1)) != FORMAT:
+        raise UsageError(
+            f"{folder} has a planner that writes plans in format {found}; expected {FORMAT}. Train it again: "
+            "kbbench train NAME --method plan"
+        )
     model = AutoModelForCausalLM.from_pretrained(folder)
-    return PlanGenerator(model, AutoTokenizer.from_pretrained(folder), kb, read_json(folder / PLAN)["max_hops"], finder)
+    return PlanGenerator(model, AutoTokenizer.from_pretrained(folder), kb, settings["max_hops"], finder)
 
 
 class PlanGenerator:

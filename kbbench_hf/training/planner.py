@@ -163,7 +163,12 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
     model = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    settings = {"max_hops": most_hops, "held_out": sorted(held_out), "n_examples": len(examples)}
+    settings = {
+        "format": grammar.FORMAT,
+        "max_hops": most_hops,
+        "held_out": sorted(held_out),
+        "n_examples": len(examples),
+    }
     write_text(folder / PLAN, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
     generator = PlanGenerator(model, tokenizer, data.kb, most_hops, finder)
     return bar.log(trainer.state, [])._replace(exact_match=exact_match(generator, data.validation, held_out))

@@ -9,18 +9,18 @@ PRECISIONS = ("fp32", "bf16")
 MODES = ("joint", "choices")
 UNPLANNED = "graph:bm25"
 """What a planner's ranking is without plans."""
-_OF_ALL = ("seed", "epochs", "batch", "accumulate", "learning_rate", "warmup", "precision", "shuffle", "evaluations")
+_COMMON = ("seed", "epochs", "batch", "accumulate", "learning_rate", "warmup", "precision", "shuffle", "evaluations")
 _OF_ENCODERS = (
     *("mini_batch", "text", "train_length", "length", "towers", "negatives", "n_negatives", "negatives_depth"),
     *("refresh", "mask"),
 )
 OPTIONS_READ = {
-    "dpr": (*_OF_ALL, *_OF_ENCODERS),
-    "ance": (*_OF_ALL, *_OF_ENCODERS),
-    "colbert": (*_OF_ALL, *_OF_ENCODERS, "dimension"),
-    "qagnn": (*_OF_ALL, "text", "length", "mask", "first_stage", "candidates", "graph_size", "mode", "layers"),
+    "dpr": (*_COMMON, *_OF_ENCODERS),
+    "ance": (*_COMMON, *_OF_ENCODERS),
+    "colbert": (*_COMMON, *_OF_ENCODERS, "dimension"),
+    "qagnn": (*_COMMON, "text", "length", "mask", "first_stage", "candidates", "graph_size", "mode", "layers"),
     "fuse": ("seed",),
-    "plan": (*_OF_ALL, "held_out"),
+    "plan": (*_COMMON, "held_out"),
 }
 """Method -> the settings that it reads; others than their defaults are refused."""
 

@@ -122,9 +122,9 @@ def _refuse_unread(method: str, how: Mapping[str, Any]) -> None:
     """Refuse options that would be ignored; their defaults change nothing."""
     for name, value in how.items():
         if name not in OPTIONS_READ[method] and value != TrainSpec.__dataclass_fields__[name].default:
-            of = ", ".join(other for other, own in OPTIONS_READ.items() if name in own)
+            methods = ", ".join(other for other, own in OPTIONS_READ.items() if name in own)
             raise UsageError(
-                f"--{name.replace('_', '-')} is for --method {of}; {method} has no use for it. Leave it out."
+                f"--{name.replace('_', '-')} is for --method {methods}; {method} has no use for it. Leave it out."
             )
 
 

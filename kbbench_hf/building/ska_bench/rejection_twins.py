@@ -201,11 +201,8 @@ class TwinMaker:
             elif self._revision > 1:
                 own = enumerate(self._pool.sk[instance.group])
                 rivals = [self._is_rival(row) for n, row in own if n not in instance.positive_sk]
-                cuts = (
-                    []
-                    if any(rivals) or self._shows_dashes(program) or any(map(self._follows, self._positives))
-                    else cuts
-                )
+                if any(rivals) or self._shows_dashes(program) or any(map(self._follows, self._positives)):
+                    cuts = []
         if self._revision > 1:
             cuts = [cut for cut in cuts if not self._leaks(cut)]
         cheapest = min(cuts, key=self._cost, default=list[Place]())
@@ -281,9 +278,9 @@ class TwinMaker:
             or self._is_only_one_without(cut)
             or self._is_dated()
             or self._has_other_name()
-            or self._meets_half(cut)
+            or self._states_one_condition(cut)
             or self._has_list_of_kind(cut)
-            or self._has_relative(cut)
+            or self._has_namesake(cut)
             or any(self._resembles_answer(self._text(place)) for place in left_units)
             or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
             or not set(cut) & set(self._positives)
@@ -321,7 +318,7 @@ class TwinMaker:
         kinds = {title.rpartition(" ")[2] for title in titles}
         return any(kind.islower() and kind in self._question for kind in kinds)
 
-    def _meets_half(self, cut: Sequence[Place]) -> bool:
+    def _states_one_condition(self, cut: Sequence[Place]) -> bool:
         """Return whether what stays says one of two conditions, which leads a reader to whom it says it of."""
         topics = [name for name in map(normal_name, self._instance.topics) if len(self._instance.topics) > 1]
         left = [normal_name(self._text(place)) for place in (*self._positives, *self._noise) if place not in cut]
@@ -360,11 +357,11 @@ class TwinMaker:
             for name in self._answer_names()
         )
 
-    def _has_relative(self, cut: Sequence[Place]) -> bool:
+    def _has_namesake(self, cut: Sequence[Place]) -> bool:
         """Return whether a text that stays is about a person with the last name of one whose text is lost."""
         texts = [place for place in {*self._positives, *self._noise} if place[0] and _BORN.search(self._text(place))]
         names = {place: _TITLE_END.split(self._unit(place)[0])[0].rpartition(" ")[2] for place in texts}
-        lost = {name for place, name in names.items() if place in cut}
+        lost = {name for place, name in names.items() if place in cut} - {""}  # sentences have no title
         return any(name in lost for place, name in names.items() if place not in cut)
 
     def _suggests_another(self, cut: Sequence[Place]) -> bool:

@@ -19,6 +19,7 @@ from kbbench_hf.cli.run import MODEL_HELP
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.plans import Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.retrieval import plan_generator
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import RetrieverContext, render
 from kbbench_hf.retrieval.plan_ranker import PlanRanker
@@ -243,3 +244,10 @@ def test_a_language_model_votes_on_plans_and_responses_that_break_the_schema_are
 def test_a_served_planner_needs_its_server() -> None:
     with pytest.raises(UsageError, match="--base-url URL"):
         retriever("plan:llm:org/m", RetrieverContext(small_kb(), Path()))
+
+
+@pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 2, "format": 9}])
+def test_a_planner_that_writes_plans_in_another_format_is_to_be_trained_again(settings: dict, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(settings))
+    with pytest.raises(UsageError, match=r"writes plans in format [19]; expected 2. Train it again"):
+        plan_generator.build(tmp_path, small_kb())

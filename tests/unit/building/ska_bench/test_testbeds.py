@@ -319,6 +319,13 @@ SET_ON = Instance(
             [],
         ),
         (
+            "sentences about persons, which have no title",
+            (),
+            (("", "Bo Moe (born 1950) is the maker of Up, on Hook Island."), ("", "Al Moe, born 1951.")),
+            {},
+            [(True, 0), (True, 1)],
+        ),
+        (
             "a text about a person, if nobody else has the last name",
             (),
             (("Bo Moe", "Bo Moe (born 1950) is the maker of Up, on Hook Island."), ("Al Roe", "Al Roe, born 1951.")),
