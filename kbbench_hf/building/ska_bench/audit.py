@@ -6,26 +6,259 @@ in 91 %.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
-from math import isnan, nan
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from math import isnan, log, nan
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.stats import kstest, mannwhitneyu
 
 from kbbench_hf.benchmarks.audits import ClosedBook, Finding
 from kbbench_hf.benchmarks.reviews import ReviewItem
 from kbbench_hf.benchmarks.ska_bench.testbeds import STANDARD
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, UNKNOWN, Instance, UnitPool
-from kbbench_hf.building.ska_bench import audit_features as features
+from kbbench_hf.benchmarks.ska_bench.units import (
+    SUBSETS,
+    UNKNOWN,
+    Cells,
+    ContextRenderer,
+    Instance,
+    UnitPool,
+    write_passage,
+    write_row,
+    write_triple,
+)
 from kbbench_hf.building.ska_bench.name_matching import mentions
 from kbbench_hf.building.ska_bench.noise import contradicts_needed_row, key_columns
 from kbbench_hf.building.ska_bench.testbeds import sample
+from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.errors import DataError, UsageError, unknown_name
-from kbbench_hf.files.datasets import DatasetFolder
-from kbbench_hf.metrics.answers import answer_scores
+from kbbench_hf.files.datasets import DatasetFolder, Row
+from kbbench_hf.metrics.answers import answer_scores, wtq_normal
+from kbbench_hf.text.words import WORD
+
+FOLDS = 5
+Matrix = NDArray[np.float64]
+_STOP = frozenset(
+    "a an and are as at be been by did do does for from had has have he her his how in is it its of on or s she than "
+    "that the their there they this to was were what when where which who whom whose why will with".split()
+)
+
+
+@lru_cache(maxsize=1 << 20)
+def look_up_form(text: str) -> str:
+    """Return a cell or question in normal form, `_` as a blank."""
+    return wtq_normal(text.replace("_", " "))
+
+
+@lru_cache(maxsize=1 << 18)
+def split_words(text: str) -> frozenset[str]:
+    """Return the words of a text in normal form, without function words.
+
+    >>> sorted(split_words("What is the name of the Café?"))
+    ['cafe', 'name']
+    """
+    return frozenset(WORD.findall(look_up_form(text))) - _STOP
+
+
+@dataclass(frozen=True)
+class ContextUnit:
+    """A unit of a context."""
+
+    cells: Cells
+    in_text: bool
+    is_positive: bool
+    line: str
+    tokens: int
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its words."""
+        return split_words(" ".join(self.cells))
+
+
+@dataclass(frozen=True)
+class AuditContext:
+    """A question on one context, with what an audit knows besides: gold and positives."""
+
+    instance: Instance
+    header: Cells
+    units: list[ContextUnit]
+    answerable: bool = True
+
+    @classmethod
+    def from_row(cls, row: Row, instance: Instance, pool: UnitPool, count: Callable[[str], int]) -> "AuditContext":
+        """Return what a row of a testbed shows; `count` gives the tokens of a line."""
+        cells, write = ContextRenderer(instance, pool).units, write_row if instance.is_table else write_triple
+        sections = (
+            (False, cells, write, row["sk_units"], set(instance.positive_sk)),
+            (True, pool.text, write_passage, row["text_units"], set(instance.positive_text)),
+        )
+        units = [
+            ContextUnit(some[n], in_text, n in positive, line := writer(some[n]), count(line))
+            for in_text, some, writer, numbers, positive in sections
+            for n in numbers
+        ]
+        return cls(instance, pool.headers[instance.group] if instance.is_table else (), units, bool(row["answerable"]))
+
+    @cached_property
+    def question(self) -> str:
+        """The question in normal form."""
+        return look_up_form(self.instance.question)
+
+    @cached_property
+    def question_words(self) -> frozenset[str]:
+        """The words of the question."""
+        return split_words(self.instance.question)
+
+    @cached_property
+    def structured(self) -> list[ContextUnit]:
+        """The rows or triples."""
+        return [unit for unit in self.units if not unit.in_text]
+
+    @cached_property
+    def quoted(self) -> dict[str, float]:
+        """Cell in normal form that the question quotes -> its inverse document frequency over rows or triples."""
+        counts = Counter(cell for unit in self.structured for cell in set(map(look_up_form, unit.cells)))
+        return {
+            cell: log(1 + len(self.structured) / n)
+            for cell, n in counts.items()
+            if cell and cell in self.question and mentions(self.question, cell)
+        }
+
+    def quotes(self, unit: ContextUnit) -> set[str]:
+        """Return the cells of a row or triple that the question quotes."""
+        return {form for cell in unit.cells if (form := look_up_form(cell)) in self.quoted}
+
+    def quoted_idf(self, unit: ContextUnit) -> float:
+        """Return the summed idf of the quoted cells of a row or triple."""
+        return sum(self.quoted[cell] for cell in self.quotes(unit))
+
+    @cached_property
+    def word_idf(self) -> dict[str, float]:
+        """Word of question and context -> its inverse document frequency over all units."""
+        counts = Counter(word for unit in self.units for word in unit.words & self.question_words)
+        return {word: log(1 + len(self.units) / n) for word, n in counts.items()}
+
+    def overlap(self, unit: ContextUnit) -> int:
+        """Return how many words of the question a unit has."""
+        return len(unit.words & self.question_words)
+
+    def overlap_idf(self, unit: ContextUnit) -> float:
+        """Return the summed idf of the words that a unit shares with the question."""
+        return sum(self.word_idf[word] for word in unit.words & self.question_words)
+
+    def answer_of(self, unit: ContextUnit) -> str:
+        """Return what a unit alone would answer: a row's cell under the likeliest header, a triple's unquoted end.
+
+        A passage answers its title.
+        """
+        if unit.in_text:
+            return unit.cells[0]
+        if not self.header:
+            head, tail = unit.cells[0], unit.cells[2]
+            return head if look_up_form(tail) in self.quoted and look_up_form(head) not in self.quoted else tail
+        columns = [n for n, cell in enumerate(unit.cells) if cell and look_up_form(cell) not in self.quoted]
+        best = max(columns, key=lambda n: len(split_words(self.header[n]) & self.question_words), default=0)
+        return unit.cells[best]
+
+    def options(self) -> Iterator[tuple[int, str]]:
+        """Yield the cells that the question offers to choose from, each with its place in the question."""
+        middle = self.question.find(" or ")
+        if middle < 0:
+            return
+        places = [(self.question.find(cell), cell) for cell in self.quoted]
+        # the longest of those that begin at one place: "new york city" and not "new york"
+        before = max((e for e in places if e[0] < middle), key=lambda e: (e[0] + len(e[1]), -e[0]), default=None)
+        after = min((e for e in places if e[0] > middle), key=lambda e: (e[0], -len(e[1])), default=None)
+        if before and after:
+            yield from (before, after)
+
+
+def overlap_features(context: AuditContext) -> list[float]:
+    """Return eight features of the overlap of a question and its context.
+
+    Share of the question's words; most and rarest of them in a unit; longest quoted cell, quoted cells, most of them in
+    a unit; units and tokens.
+    """
+    return [
+        len(context.word_idf) / max(1, len(context.question_words)),
+        max(map(context.overlap, context.units), default=0),
+        max(map(context.overlap_idf, context.units), default=0.0),
+        max(map(len, context.quoted), default=0),
+        len(context.quoted),
+        max((len(context.quotes(unit)) for unit in context.structured), default=0),
+        len(context.units),
+        sum(unit.tokens for unit in context.units),
+    ]
+
+
+def question_features(context: AuditContext) -> list[float]:
+    """Return features of a question without any context."""
+    question = context.question
+    starts = [question.startswith(word) for word in ("what", "which", "who", "when", "where", "how many", "how", "is")]
+    return [len(question), len(context.question_words), sum(map(str.isdigit, question)), *map(float, starts)]
+
+
+def make_folds(instance_ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the fold of each row; an instance's rows share one."""
+    order = sorted(set(instance_ids), key=lambda each: seeded_hash(f"fold|{each}"))
+    place = {each: n % FOLDS for n, each in enumerate(order)}
+    return np.array([place[each] for each in instance_ids], dtype=np.int64)
+
+
+def best_single(x: Matrix, y: NDArray[np.bool_], fold: NDArray[np.int64]) -> float:
+    """Return the balanced accuracy, across folds, of the best feature under a threshold learned on the other folds.
+
+    >>> x = np.array([[0.0], [1.0]] * 10)
+    >>> best_single(x, x[:, 0] > 0, np.arange(20) // 2 % FOLDS)
+    1.0
+    """
+    found = []
+    for column in x.T:
+        predicted = np.zeros(len(y), dtype=bool)
+        for n in range(FOLDS):
+            threshold, sign = _threshold(column[fold != n], y[fold != n])
+            predicted[fold == n] = sign * column[fold == n] > threshold
+        found.append(_balanced(predicted, y))
+    return max(found)
+
+
+def regression_accuracy(x: Matrix, y: NDArray[np.bool_], fold: NDArray[np.int64]) -> float:
+    """Return the balanced accuracy, across folds, of a logistic regression on all features (L2 of 1, standardized)."""
+    x = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
+    x, signs, predicted = np.column_stack([x, np.ones(len(x))]), np.where(y, 1.0, -1.0), np.zeros(len(y), dtype=bool)
+    for n in range(FOLDS):
+        predicted[fold == n] = x[fold == n] @ _fit(x[fold != n], signs[fold != n]) > 0
+    return _balanced(predicted, y)
+
+
+def _fit(x: Matrix, signs: Matrix) -> Matrix:
+    def loss(weights: Matrix) -> tuple[float, Matrix]:
+        margins, penalized = signs * (x @ weights), np.append(weights[:-1], 0)
+        slopes = -signs / (1 + np.exp(np.clip(margins, -500, 500)))
+        return float(np.logaddexp(0, -margins).sum() + (penalized**2).sum() / 2), x.T @ slopes + penalized
+
+    weights: Matrix = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x
+    return weights
+
+
+def _threshold(column: Matrix, y: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the threshold and direction with the best balanced accuracy; where all values are one, all say no."""
+    best = (0.5, float("inf"), 1.0)
+    for sign in (1.0, -1.0):
+        values = np.unique(sign * column)
+        for threshold in (values[:-1] + values[1:]) / 2:
+            best = max(best, (_balanced(sign * column > threshold, y), float(threshold), sign))
+    return best[1], best[2]
+
+
+def _balanced(predicted: NDArray[np.bool_], y: NDArray[np.bool_]) -> float:
+    return float((predicted[y].mean() + (~predicted[~y]).mean()) / 2)
+
 
 SAMPLE = 120
 """How many instances of a subset are audited."""
@@ -69,7 +302,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
             shares = [_is_contradicted(each, pool) for each in contexts]
             findings.append(Finding(subset, "contradictions", title, _mean(shares), 0.0, len(shares)))
         if closed_book is not None:
-            unseen = [features.AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
+            unseen = [AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
             values = [f1(each, closed_book[each.instance.id]) for each in unseen]
             title = "a model that sees the question alone: F1"
             findings.append(Finding(subset, "closed_book", title, _mean(values), 0.25, len(values)))
@@ -93,10 +326,10 @@ def read_contexts(
     instances: Mapping[str, Instance],
     pool: UnitPool,
     count: Callable[[str], int],
-) -> list[features.AuditContext]:
+) -> list[AuditContext]:
     """Return the contexts of a config that some instances have, in the order of the config."""
     return [
-        features.AuditContext.from_row(row, instances[row["instance_id"]], pool, count)
+        AuditContext.from_row(row, instances[row["instance_id"]], pool, count)
         for row in folder.rows(config, split)
         if row["instance_id"] in instances and row["status"] in SHOWN
     ]
@@ -106,7 +339,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else nan
 
 
-def _guesses(subset: str, contexts: Sequence[features.AuditContext]) -> list[Finding]:
+def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     findings = []
     for name, (title, limit, guess) in GUESSES.items():
         values = [guess(each) for each in contexts]
@@ -120,9 +353,7 @@ def _guesses(subset: str, contexts: Sequence[features.AuditContext]) -> list[Fin
     ]
 
 
-def _places(
-    subset: str, contexts: Sequence[features.AuditContext], long: Sequence[features.AuditContext]
-) -> list[Finding]:
+def _places(subset: str, contexts: Sequence[AuditContext], long: Sequence[AuditContext]) -> list[Finding]:
     """Return how often all positives are at the beginning, and how far their places are from uniform."""
     findings = []
     for some, name, title, tokens, limit in (
@@ -146,12 +377,12 @@ def distance_from_uniform(values: Sequence[float]) -> float:
     return float(kstest(values, "uniform", method="asymp").statistic) if values else nan
 
 
-def _tokens_to_last_positive(each: features.AuditContext) -> int:
+def _tokens_to_last_positive(each: AuditContext) -> int:
     last = max((n for n, unit in enumerate(each.units) if unit.is_positive), default=-1)
     return sum(unit.tokens for unit in each.units[: last + 1])
 
 
-def _places_in_sections(each: features.AuditContext) -> list[float]:
+def _places_in_sections(each: AuditContext) -> list[float]:
     """Return the place of every positive in its section, from 0 to 1, the middle of its line."""
     return [
         (n + 0.5) / len(section)
@@ -161,7 +392,7 @@ def _places_in_sections(each: features.AuditContext) -> list[float]:
     ]
 
 
-def _lengths(subset: str, contexts: Sequence[features.AuditContext]) -> list[Finding]:
+def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     findings = []
     for section, in_text, what in (("sk", False, "rows or triples"), ("text", True, "passages")):
         of_each = [[unit for unit in each.units if unit.in_text == in_text] for each in contexts]
@@ -178,7 +409,7 @@ def _lengths(subset: str, contexts: Sequence[features.AuditContext]) -> list[Fin
     return findings
 
 
-def _length_area(units: Iterable[features.ContextUnit]) -> float:
+def _length_area(units: Iterable[ContextUnit]) -> float:
     """Return the chance that a positive is longer than a noise unit, ties counting half; NaN where one is absent."""
     tokens: dict[bool, list[int]] = {True: [], False: []}
     for unit in units:
@@ -189,28 +420,28 @@ def _length_area(units: Iterable[features.ContextUnit]) -> float:
     return float(statistic) / (len(tokens[True]) * len(tokens[False]))
 
 
-def _rejection(subset: str, twins: Sequence[features.AuditContext]) -> list[Finding]:
+def _rejection(subset: str, twins: Sequence[AuditContext]) -> list[Finding]:
     """Return how well overlap tells which of two twins can be answered; questions with one twin are left out."""
     pairs = Counter(each.instance.id for each in twins)
     twins = [each for each in twins if pairs[each.instance.id] == 2]
-    if len(twins) < 4 * features.FOLDS:
+    if len(twins) < 4 * FOLDS:
         return []
     y: NDArray[np.bool_] = np.array([each.answerable for each in twins])
-    fold = features.make_folds([each.instance.id for each in twins])
-    x = np.array([features.overlap_features(each) for each in twins], dtype=np.float64)
-    questions = np.array([features.question_features(each) for each in twins], dtype=np.float64)
+    fold = make_folds([each.instance.id for each in twins])
+    x = np.array([overlap_features(each) for each in twins], dtype=np.float64)
+    questions = np.array([question_features(each) for each in twins], dtype=np.float64)
     title = "rejection told by {}: balanced accuracy"
     return [
         Finding(subset, f"rejection_{name}", title.format(words), value, limit, len(twins))
         for name, words, value, limit in (
-            ("single", "the best single feature", features.best_single(x, y, fold), 0.60),
-            ("all", "eight features of overlap", features.regression_accuracy(x, y, fold), 0.65),
-            ("question", "the question alone", features.regression_accuracy(questions, y, fold), 0.55),
+            ("single", "the best single feature", best_single(x, y, fold), 0.60),
+            ("all", "eight features of overlap", regression_accuracy(x, y, fold), 0.65),
+            ("question", "the question alone", regression_accuracy(questions, y, fold), 0.55),
         )
     ]
 
 
-def _is_contradicted(context: features.AuditContext, pool: UnitPool) -> bool:
+def _is_contradicted(context: AuditContext, pool: UnitPool) -> bool:
     """Return whether a made row of a table context contradicts one of the needed rows."""
     group = context.instance.group
     groups = [
@@ -227,26 +458,26 @@ def _is_contradicted(context: features.AuditContext, pool: UnitPool) -> bool:
     return any(contradicts_needed_row(row, other, keys) for row in made for other in needed)
 
 
-def f1(context: features.AuditContext, answers: Sequence[str]) -> float:
+def f1(context: AuditContext, answers: Sequence[str]) -> float:
     """Return the F1 of some answers, compared as ska-open compares them."""
     gold = context.instance
     return answer_scores(answers, gold.answers, "typed", gold.answer_type, gold.answer_aliases).answer_f1
 
 
-def _rarest_quoted(context: features.AuditContext) -> list[features.ContextUnit]:
+def _rarest_quoted(context: AuditContext) -> list[ContextUnit]:
     """Return the rows or triples whose quoted cells are the rarest in sum; none where the question quotes none."""
     scores = [context.quoted_idf(unit) for unit in context.structured]
     best = max(scores, default=0.0)
     return [unit for unit, score in zip(context.structured, scores, strict=True) if best and score > best - 1e-9]
 
 
-def grep_units(context: features.AuditContext) -> float:
+def grep_units(context: AuditContext) -> float:
     """Return whether the rows or triples whose quoted cells are the rarest are the positive ones, exactly."""
     wanted = [unit for unit in context.structured if unit.is_positive]
     return float(bool(wanted) and [id(unit) for unit in _rarest_quoted(context)] == [id(unit) for unit in wanted])
 
 
-def grep_answer(context: features.AuditContext) -> float:
+def grep_answer(context: AuditContext) -> float:
     """Return the F1 of what those rows or triples answer; their number where the question asks how many."""
     found = _rarest_quoted(context)
     if context.header and "how many" in context.question:
@@ -254,12 +485,12 @@ def grep_answer(context: features.AuditContext) -> float:
     return f1(context, list(dict.fromkeys(map(context.answer_of, found))))
 
 
-def best_overlap(context: features.AuditContext) -> float:
+def best_overlap(context: AuditContext) -> float:
     """Return the F1 of what the unit answers that shares the most words with the question, the first of them."""
     return f1(context, [context.answer_of(max(context.units, key=context.overlap))]) if context.units else nan
 
 
-def unit_answer(context: features.AuditContext, place: int) -> float:
+def unit_answer(context: AuditContext, place: int) -> float:
     """Return the F1 of what the row or triple at a place answers."""
     return f1(context, [context.answer_of(context.structured[place])]) if context.structured else nan
 
@@ -267,32 +498,32 @@ def unit_answer(context: features.AuditContext, place: int) -> float:
 first_unit, last_unit = partial(unit_answer, place=0), partial(unit_answer, place=-1)
 
 
-def frequent_cell(context: features.AuditContext) -> float:
+def frequent_cell(context: AuditContext) -> float:
     """Return the F1 of the most frequent cell that the question does not quote; relations are no cells here."""
     cells = Counter(
         cell
         for unit in context.structured
         for n, cell in enumerate(unit.cells)
-        if cell and (context.header or n != 1) and features.look_up_form(cell) not in context.quoted
+        if cell and (context.header or n != 1) and look_up_form(cell) not in context.quoted
     )
     return f1(context, [cells.most_common(1)[0][0]]) if cells else nan
 
 
-def gold_in_question(context: features.AuditContext) -> float:
+def gold_in_question(context: AuditContext) -> float:
     """Return whether the question holds a gold answer though it offers none to choose from."""
     if " or " in context.question:
         return 0.0
-    answers = (features.look_up_form(answer) for answer in context.instance.answers if answer)
+    answers = (look_up_form(answer) for answer in context.instance.answers if answer)
     return float(any(mentions(context.question, answer) for answer in answers))
 
 
-def best_constant(contexts: Sequence[features.AuditContext]) -> float:
+def best_constant(contexts: Sequence[AuditContext]) -> float:
     """Return the F1 of the one answer that is right most often."""
     often = Counter(answer for each in contexts for answer in set(each.instance.answers)).most_common(20)
     return max((_mean([f1(each, [answer]) for each in contexts]) for answer, _ in often), default=nan)
 
 
-def option_guess(contexts: Sequence[features.AuditContext]) -> tuple[float, int]:
+def option_guess(contexts: Sequence[AuditContext]) -> tuple[float, int]:
     """Return the F1 of always taking the first, or always the last, of two options, and on how many questions."""
     offered = [(each, options) for each in contexts if len(options := [cell for _, cell in each.options()]) == 2]
     scores = [[f1(each, [option]) for option in options] for each, options in offered]
@@ -300,7 +531,7 @@ def option_guess(contexts: Sequence[features.AuditContext]) -> tuple[float, int]
     return max((_mean([both[n] for both in scores]) for n in (0, 1)) if scores else [nan]), len(scores)
 
 
-GUESSES: dict[str, tuple[str, float, Callable[[features.AuditContext], float]]] = {
+GUESSES: dict[str, tuple[str, float, Callable[[AuditContext], float]]] = {
     "grep_units": ("the rows or triples with the rarest quoted cells are the positives", 0.35, grep_units),
     "grep_answer": ("what those answer: F1", 0.30, grep_answer),
     "best_overlap": ("what the unit answers that shares most words with the question: F1", 0.30, best_overlap),
@@ -339,11 +570,11 @@ def review_items(folder: DatasetFolder, subset: str, size: int) -> list[ReviewIt
     return items
 
 
-def _review_item(context: features.AuditContext) -> ReviewItem:
+def _review_item(context: AuditContext) -> ReviewItem:
     instance = context.instance
     needed = {word for unit in context.units if unit.is_positive for word in unit.words}
 
-    def likeness(unit: features.ContextUnit) -> tuple[float, int]:
+    def likeness(unit: ContextUnit) -> tuple[float, int]:
         return context.overlap_idf(unit) + context.quoted_idf(unit), len(unit.words & needed)
 
     noise = sorted((unit for unit in context.units if not unit.is_positive), key=likeness, reverse=True)

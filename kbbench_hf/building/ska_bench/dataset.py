@@ -1,23 +1,35 @@
 """Builders of `ska-open`, `ska-bench` and the private split: instances, pools and testbeds as one dataset with card."""
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from kbbench_hf.benchmarks.audits import refuse_unwaived, waived, write_into_card
-from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST, REVISIONS, built_configs, configs
+from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    BUCKETS,
+    NEWEST,
+    REVISIONS,
+    STANDARD,
+    bucket,
+    built_configs,
+    configs,
+)
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, InstanceSet
-from kbbench_hf.building.ska_bench.audit import audit
-from kbbench_hf.building.ska_bench.card import write_card
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet, UnitPool
+from kbbench_hf.building.ska_bench.audit import audit, distance_from_uniform
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
+from kbbench_hf.building.ska_bench.noise import looks_like_evidence
 from kbbench_hf.building.ska_bench.official import read_official
 from kbbench_hf.building.ska_bench.private import RENAMERS, rename_instances
+from kbbench_hf.building.ska_bench.programs import alternatives
 from kbbench_hf.building.ska_bench.public_files import download_sources
 from kbbench_hf.building.ska_bench.sources import REMOVED, make_instances, sort_units
-from kbbench_hf.building.ska_bench.testbeds import build_testbeds
+from kbbench_hf.building.ska_bench.testbeds import FILLED, SAME, Testbeds, build_testbeds
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.files.writing import write_text
@@ -196,3 +208,186 @@ def _subsets(wanted: Sequence[str] | None, present: Sequence[str], revision: int
             )
     needed = set(present) if wanted is None else {known[name] for name in wanted}
     return [subset for subset in present if subset in needed]
+
+
+PAPER = {
+    "kg": (233, 4.25, 0, 1.96),
+    "table": (295, 3.40, 0, 1.10),
+    "kg_text": (195, 2.53, 1.92, 1.86),
+    "table_text": (198, 1.17, 1.28, 1.01),
+}
+"""Subset -> instances, and means of structured units, texts and answers of a question.
+
+Source: SKA-Bench (arXiv 2507.17178), section 3 and table 1."""
+LIKE_EVIDENCE = {"noise_table_1k": 3, "noise_table_4k": 5}
+"""Config -> how many rows that look like evidence are enough."""
+
+
+def write_card(
+    card: str,
+    release: InstanceSet,
+    built: Testbeds,
+    tokenizer: str,
+    tables: Mapping[str, Mapping[str, pa.Table]],
+    revision: int,
+) -> str:
+    """Return a card with the report of a build, in Markdown, and with version and hash of instances and pools."""
+    instances, pools = release.instances, release.pools
+    subsets = [subset for subset in SUBSETS if any(each.subset == subset for each in instances)]
+    parts = [
+        _sizes(instances, subsets),
+        _steps([each for each in release.counts if each.subset in subsets]),
+        _sources(instances, pools, subsets),
+        _budgets(built),
+        _positions(instances, built, subsets),
+        _noise_like_evidence(release, built),
+        _left_out(built),
+    ]
+    lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
+    for part in map(list, parts):
+        lines += ["", *part] if part else []
+    version = f"Version {REVISIONS[revision]}, SHA-256 of instances and pools `{content_sha256(tables)}`."
+    return f"{card.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{version}\n"
+
+
+def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
+    """Return the SHA-256 of all rows of instances and pools, in order, as JSON: what a version identifies."""
+    digest = hashlib.sha256()
+    for config in sorted(name for name in tables if name.startswith(("instances_", "pool_"))):
+        for split, table in sorted(tables[config].items()):
+            digest.update(f"{config}/{split}\n".encode())
+            for row in table.to_pylist():
+                digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _sizes(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[str]:
+    yield "The first three columns count questions; the next three are means per test question, of the needed"
+    yield "units and of the gold answers; the last are shares of questions by their number of needed units. In"
+    yield "brackets: SKA-Bench."
+    yield ""
+    head = ["subset", "test", "demo", "unreviewed", "triples or rows", "texts", "answers"]
+    rows = []
+    for subset in subsets:
+        of_split = Counter(each.split for each in instances if each.subset == subset)
+        test = [each for each in instances if (each.subset, each.split) == (subset, "test")]
+        n, *means = PAPER[subset]
+        counted = ("positive_sk", "positive_text", "answers")
+        columns = [[len(getattr(each, name)) for each in test] for name in counted]
+        share = Counter(bucket(len(each.positive_sk) + len(each.positive_text)) for each in test)
+        rows.append(
+            [
+                subset,
+                f"{of_split['test']} ({n})",
+                of_split["demo"],
+                of_split["unreviewed"],
+                *(f"{_mean(own)} ({mean:.2f})" for own, mean in zip(columns, means, strict=True)),
+                *(f"{share[each] / max(1, len(test)):.0%}" for each in BUCKETS),
+            ]
+        )
+    yield from _table([*head, *(f"needs {each}" for each in BUCKETS)], rows)
+
+
+def _steps(counts: Sequence[Sequence[object]]) -> Iterator[str]:
+    if counts:
+        yield "Number of questions that remain after each step, including those of `demo`. For a quota: its"
+        yield "share of the questions before the selection, and of the selected questions."
+        yield ""
+        yield from _table(["subset", "source", "step", "left"], counts)
+
+
+def _sources(instances: Sequence[Instance], pools: Mapping[str, UnitPool], subsets: Sequence[str]) -> Iterator[str]:
+    questions = Counter((each.subset, each.source, each.licence) for each in instances)
+    head = ["subset", "questions from", "license", "instances"]
+    yield from _table(head, [(*of, n) for of, n in sorted(questions.items())])
+    yield ""
+    units: Counter[tuple[str, str, str, str]] = Counter()
+    for subset in subsets:
+        for row in pools[subset].to_rows():
+            if row["section"] != "header":
+                units[subset, row["source"], row["licence"], "made" if row["made"] else "real"] += 1
+    head = ["subset", "units from", "license", "", "units"]
+    yield from _table(head, [(*of, f"{n:,}") for of, n in sorted(units.items())])
+    if unlicensed := sorted({source for _, source, licence in questions if "none stated" in licence}):
+        yield ""
+        yield f"**Not to be published**: {', '.join(unlicensed)} states no license. Build without it to share."
+
+
+def _budgets(built: Testbeds) -> Iterator[str]:
+    yield f"A config is built for a budget if its contexts fill {FILLED:.0%} of it on average, and if under"
+    yield f"{SAME:.0%} of them are the same as for the next smaller budget."
+    yield ""
+    rows = [
+        (name, each.n, f"{each.fill:.1%}", f"{each.same:.1%}", "yes" if name in built.tables else "no")
+        for name, each in built.budgets.items()
+    ]
+    yield from _table(["config", "test rows", "filled to", "same as smaller budget", "built"], rows)
+
+
+def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence[str]) -> Iterator[str]:
+    yield "Positions of the needed units in their section, at the standard budget: the share in each tenth of"
+    yield "the section, and the Kolmogorov-Smirnov distance from uniform (target: 0.10 or less)."
+    yield ""
+    positive = {each.id: (each.positive_sk, each.positive_text) for each in instances}
+    rows = []
+    for subset in subsets:
+        config = f"noise_{subset}_{STANDARD[subset]}"
+        shown = built.tables[config]["test"].to_pylist() if config in built.tables else []
+        for section, units in enumerate(("sk_units", "text_units")):
+            depths = [
+                (place + 0.5) / len(row[units])
+                for row in shown
+                for place, number in enumerate(row[units])
+                if number in positive[row["instance_id"]][section]
+            ]
+            if depths:
+                shares = np.histogram(depths, bins=10, range=(0, 1))[0] / len(depths)
+                tenths = [f"{share:.0%}" for share in shares]
+                rows.append([subset, units, *tenths, f"{distance_from_uniform(depths):.3f}"])
+    yield from _table(["subset", "section", *(f"{n}0 %" for n in range(1, 11)), "distance"], rows)
+
+
+def _noise_like_evidence(release: InstanceSet, built: Testbeds) -> Iterator[str]:
+    """Yield the share of table contexts with enough noise rows that resemble evidence."""
+    by_id = {each.id: each for each in release.instances if each.subset == "table" and each.program}
+    rows = []
+    for config, enough in LIKE_EVIDENCE.items():
+        found: dict[bool, list[bool]] = {True: [], False: []}
+        for row in built.tables[config]["test"].to_pylist() if config in built.tables else ():
+            instance = by_id.get(row["instance_id"])
+            if instance is None or instance.program is None or row["status"] == "over_budget":
+                continue
+            cells, program = release.pools["table"].structured(instance), instance.program
+            noise = (cells[n] for n in row["sk_units"] if n not in instance.positive_sk)
+            is_several = max(map(len, alternatives(program))) > 1
+            found[is_several].append(sum(looks_like_evidence(program, each) for each in noise) >= enough)
+        for is_several, holds in found.items():
+            if holds:
+                kind = "several" if is_several else "one"
+                rows.append((config, kind, len(holds), enough, f"{np.mean(holds):.0%}"))
+    if rows:
+        yield "Noise rows that resemble evidence meet some but not all conditions of a question. If the"
+        yield "question has one condition, they have its value in another column. The table has the share of"
+        yield "contexts with enough such rows. A question with one condition has none if no other column has"
+        yield "such a value (most names, and bounds)."
+        yield ""
+        yield from _table(["config", "conditions", "test rows", "minimum", "with enough"], rows)
+
+
+def _left_out(built: Testbeds) -> Iterator[str]:
+    yield "Test questions that a config leaves out. `rejection`: questions without twins (see above)."
+    yield "`hardness`: questions with too little noise of one of the two levels for 1k tokens."
+    yield ""
+    yield from _table(["config", "instances"], sorted(built.left_out.items()))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
+def _mean(values: Iterable[float]) -> str:
+    found = list(values)
+    return f"{np.mean(found):.2f}" if found else "-"

@@ -12,7 +12,7 @@ from typing import TypeVar
 from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Cells, Instance, InstanceSet, UnitPool, counts
-from kbbench_hf.building.ska_bench import hybridqa_graph_questions, metaqa, table, table_text, tekgen
+from kbbench_hf.building.ska_bench import hybridqa_graph, metaqa, table, table_text, tekgen
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 
@@ -61,7 +61,7 @@ def make_kg_text(folder: Path, revision: int = NEWEST) -> InstanceSet:
     Raises:
         DataError: a file is absent or malformed.
     """
-    parts = [hybridqa_graph_questions.make_instances(folder, revision)]
+    parts = [hybridqa_graph.make_instances(folder, revision)]
     places = (place / tekgen.FOLDER for place in (folder, folder.parent))
     parts += [tekgen.make_instances(place, revision) for place in places if place.is_dir()][:1]
     whole = merge_sets("kg_text", parts)

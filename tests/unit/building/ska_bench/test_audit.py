@@ -11,10 +11,11 @@ from kbbench_hf.benchmarks.audits import Finding, in_markdown, read_card, read_c
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
 from kbbench_hf.building.ska_bench import audit as guesses
-from kbbench_hf.building.ska_bench.audit import _lengths, audit
-from kbbench_hf.building.ska_bench.audit_features import (
+from kbbench_hf.building.ska_bench.audit import (
     AuditContext,
     ContextUnit,
+    _lengths,
+    audit,
     best_single,
     make_folds,
     question_features,

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, UnitPool
-from kbbench_hf.building.ska_bench import hybridqa, hybridqa_graph_questions
+from kbbench_hf.building.ska_bench import hybridqa, hybridqa_graph
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.hybridqa import assign_subsets, read_questions
-from kbbench_hf.building.ska_bench.hybridqa_graph import TableGraph
-from kbbench_hf.building.ska_bench.hybridqa_graph_questions import make_instances
+from kbbench_hf.building.ska_bench.hybridqa_graph import TableGraph, make_instances
 
 PLACES = ("Ardal", "Bergby", "Cronholm", "Dunvik")
 CRAFTS = ("glass", "leather", "cider", "clocks")
@@ -167,7 +166,7 @@ def test_a_row_called_by_a_description_is_asked_for_nothing(
     tmp_path: Path, numbers: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert made(tmp_path, numbers, {})[0]
-    monkeypatch.setattr(hybridqa_graph_questions, "MOST_NAME_WORDS", 2)
+    monkeypatch.setattr(hybridqa_graph, "MOST_NAME_WORDS", 2)
     assert make_instances(tmp_path / "changed").instances == []
 
 

@@ -6,8 +6,14 @@ import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.dataset import build_private
-from kbbench_hf.building.ska_bench.private import move_years, rename_instances
-from kbbench_hf.building.ska_bench.private_graph import WORD, invent_words, word_key, years_later
+from kbbench_hf.building.ska_bench.private import (
+    WORD,
+    invent_words,
+    move_years,
+    rename_instances,
+    word_key,
+    years_later,
+)
 from kbbench_hf.building.ska_bench.programs import execute
 from kbbench_hf.errors import UsageError
 

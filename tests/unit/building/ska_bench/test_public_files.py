@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.building.ska_bench import hybridqa as hybridqa_tables
-from kbbench_hf.building.ska_bench import metaqa, public_hybridqa, public_metaqa, tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench import metaqa, public_files, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.public_files import REPOSITORIES, download_sources
 from kbbench_hf.building.ska_bench.source_files import read_json_lines, read_triples
 from kbbench_hf.errors import DataError, KBBenchError
@@ -25,25 +25,25 @@ def test_the_paths_of_metaqas_questions_are_those_of_the_prepared_rows(raw: Path
     given = {row["id"]: row for row in read_json_lines(raw / metaqa.QUESTIONS, {"id": str, "topic": str})}
     bracketed = {name: row["question"].replace(row["topic"], f"[{row['topic']}]", 1) for name, row in given.items()}
     asked = [
-        public_metaqa.PathQuestion(name, row["hop"], bracketed[name], frozenset(row["answers"]))
+        public_files.PathQuestion(name, row["hop"], bracketed[name], frozenset(row["answers"]))
         for name, row in given.items()
     ]
     triples = read_triples(raw / metaqa.TRIPLES)
-    found = public_metaqa.add_paths(asked, triples)
+    found = public_files.add_paths(asked, triples)
     assert [row["path"] for row in found] == [given[row["id"]]["path"] for row in found]
     assert len(found) >= 0.99 * len(given)  # of a wording with one question here, two paths may fit
-    graph = public_metaqa.FilmGraph(triples)
+    graph = public_files.FilmGraph(triples)
     counted = [graph.n_triples(tuple(row["path"].split("_to_")), row["topic"]) for row in given.values()]
     assert counted == [len(row["positive"]) for row in given.values()]
 
 
 def test_quoted_cells_and_second_passages_are_those_of_the_prepared_rows(raw: Path) -> None:
     tables = {row["table"]: row for row in read_json_lines(raw / hybridqa_tables.TABLES, {"table": str})}
-    words = public_hybridqa.PassageWords(row["passages"] for row in tables.values())
+    words = public_files.PassageWords(row["passages"] for row in tables.values())
     given = read_json_lines(raw / hybridqa_tables.QUESTIONS, {"id": str})
     cells = [[text for text, _ in tables[row["table"]]["rows"][row["row"]]] for row in given]
     assert all(
-        public_hybridqa.quoted_columns(r["question"], c) == r["row_cells_quoted"]
+        public_files.quoted_columns(r["question"], c) == r["row_cells_quoted"]
         for r, c in zip(given, cells, strict=True)
     )
     bridges = [words.find_bridges(r["question"], tables[r["table"]], r["row"], r["answer_passages"])[0] for r in given]

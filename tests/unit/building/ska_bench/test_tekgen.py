@@ -174,7 +174,7 @@ def test_a_page_of_another_source_that_names_all_conditions_may_be_one_more_answ
 ) -> None:
     others = [Instance(f"h{n}", "kg_text", "?", ("x",), "h") for n in range(9)]
     beside = InstanceSet(others, {"kg_text": UnitPool({"h": [("a", "b", "c")]}, [page], links={0: (0,)})})
-    monkeypatch.setattr(kg_text.hybridqa_graph_questions, "make_instances", lambda folder, revision: beside)
+    monkeypatch.setattr(kg_text.hybridqa_graph, "make_instances", lambda folder, revision: beside)
     stated = [("Una", "director", "Cy Cedar", "Una was directed by Cy Cedar.")]
     write(tmp_path / kg_text.tekgen.FOLDER, STATED + stated)
     asked = {each.question for each in kg_text.make_kg_text(tmp_path).instances}
