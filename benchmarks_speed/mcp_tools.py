@@ -72,7 +72,7 @@ def serve_ours(port: int, folder: Path, scale: float) -> None:
 
     Outcome.text = property(timed_text)  # the result written out is a part of the tool, wherever it is called
     rows = [{"id": number, "query": "", "answer_ids": []} for number in range(100_000)]
-    with AgentSessions(rows, tools, lambda place: [], folder / "run") as sessions:
+    with AgentSessions(rows, tools, lambda place: {"id": place, "ids": []}, folder / "run") as sessions:
         (folder / "calls.json").write_text(json.dumps(made))
         serve_http(mcp_server(sessions), "127.0.0.1", port)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from kbbench_hf.agents.tool_schemas import LONGEST_NAME, TOOLS, Id, Outcome, clean, failed_call
 from kbbench_hf.agents.tools import AgentTools
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.parsing.tool_calls import ToolCall, parse_tool_calls
 from kbbench_hf.protocols import Message
 
@@ -266,6 +267,15 @@ def ranking(selected: Sequence[Id], base: Sequence[tuple[Id, float]], top_k: int
     below = [RankedNode(node_id, 1 - n / n_levels) for n, level in enumerate(levels, start=1) for node_id in level]
     top = [RankedNode(node_id, 2 - place / len(selected)) for place, node_id in enumerate(selected)]
     return [*top, *below][:top_k]
+
+
+def rank_selected(base: Row, selected: Sequence[Id], top_k: int) -> Row:
+    """Return the prediction of a question: the `ranking` of what is selected on a base's prediction, or the latter."""
+    if not selected:
+        return base
+    scores = base.get("scores") or range(len(base["ids"]), 0, -1)
+    ranked = ranking(selected, list(zip(base["ids"], scores, strict=True)), top_k)
+    return {"id": base["id"], "ids": [each.id for each in ranked], "scores": [each.score for each in ranked]}
 
 
 def _compacted(outcome: Outcome) -> Outcome:

@@ -267,13 +267,15 @@ class CausalLM:
 
     def _apply_template(self, messages: Sequence[Message], tools: Sequence[object] | None = None) -> str:
         more = {"tools": tools} if tools else {}
-        chat = [_with_parsed_arguments(message) if "tool_calls" in message else message for message in messages]
+        chat = [*map(with_parsed_arguments, messages)]
         text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **more)
         return text
 
 
-def _with_parsed_arguments(message: Message) -> Message:
-    """Return a message whose tool calls have arguments as objects, which chat templates write as JSON."""
+def with_parsed_arguments(message: Message) -> Message:
+    """Return a message whose tool calls, if any, have arguments as objects, which chat templates write as JSON."""
+    if "tool_calls" not in message:
+        return message
     calls = [
         {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
         for call in message["tool_calls"]

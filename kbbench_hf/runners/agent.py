@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, AgentLimits, Conversation, Protocol, ranking
+from kbbench_hf.agents.agent import JSON_SCHEMA, Agent, AgentLimits, Conversation, Protocol, rank_selected
 from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, TOOLS, Id, Outcome, Tool
 from kbbench_hf.agents.tools import AgentTools, QuestionState, Search
 from kbbench_hf.benchmarks.base import Examples
@@ -26,6 +26,7 @@ from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.shards import end_shard
 from kbbench_hf.files.writing import write_json_lines, write_text
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.llm.causal_lm import with_parsed_arguments
 from kbbench_hf.model_specs import parse
 from kbbench_hf.protocols import LanguageModel, Matches, Message, Searcher, name_of, produced_tokens
 from kbbench_hf.retrieval.context import candidate_rows
@@ -33,31 +34,14 @@ from kbbench_hf.runners.cost import Price
 from kbbench_hf.runners.generate import Generation, generate, generate_judgements, wait_for_everyone
 from kbbench_hf.runners.jobs import Prompts, Sampling, Turn, takes
 from kbbench_hf.runners.progress import say
-from kbbench_hf.runners.retrieval_run import (
-    TRAINING,
-    SecondStage,
-    agent_tools,
-    base_facts,
-    folder_part,
-    knowledge_base,
-)
-from kbbench_hf.runners.run_folder import add_to_run, open_run
+from kbbench_hf.runners.ranking import RankedRun, add_second_stage
+from kbbench_hf.runners.retrieval_run import TRAINING, agent_tools, knowledge_base
+from kbbench_hf.runners.run_folder import folder_after, open_run
 from kbbench_hf.scoring.eval_task import RUN, EvalTask, resolve_task
-from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory, read_trajectories
+from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory, read_trajectories, trajectory_of
 
 ANSWER_TOKENS = 2048
 """How long one reply may be: thought and calls."""
-
-
-@dataclass(frozen=True)
-class AgentRun:
-    """A finished run of an agent: the run of its requests, and what it did for each question, in their order."""
-
-    generation: Generation
-    trajectories: list[Trajectory] = field(repr=False)
-    structured: bool
-    rows: list[Row] = field(repr=False)
-    """Its predictions."""
 
 
 @dataclass
@@ -104,29 +88,20 @@ class AgentEpisode:
 
     def trajectory(self, *, keep_texts: bool = False) -> Trajectory:
         """Return what was done; a conversation without an end has failed."""
-        conversation, selected = self.conversation, self.conversation.question.selected
+        conversation = self.conversation
         calls = [
             Call(step, call.name, call.arguments, outcome.error, outcome.total, outcome.shown, outcome.repaired)
             for step, each in enumerate(conversation.steps, 1)
             for call, outcome in zip(each.calls, each.outcomes, strict=True)
         ]
-        errors = [call.error for call in calls if call.error is not None]
-        seen = {node for step in conversation.steps for outcome in step.outcomes for node in outcome.shown}
-        gold = self.row.get("answer_ids")
         tokens = None if self.prompt_tokens is None else (self.prompt_tokens, self.completion_tokens or 0)
         in_dollars = self.price is not None and self.price.currency == "USD"
-        return Trajectory(
-            id=self.row["id"],
-            split=self.row.get("split", ""),
+        return trajectory_of(
+            self.row,
+            calls,
+            conversation.question.selected,
             steps=len(conversation.steps),
             end=conversation.end or "failed",
-            selected=list(selected),
-            backed_off=not selected,
-            calls=calls,
-            tool_errors={code: errors.count(code) for code in sorted(set(errors))},
-            seen=len(seen),
-            answer_seen=None if gold is None else not seen.isdisjoint(gold),
-            answer_selected=None if gold is None else not set(selected).isdisjoint(gold),
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
             cost_usd=self.price.cost(*tokens) if in_dollars and self.price and tokens else None,
@@ -149,7 +124,7 @@ def run_agent(
     keep_texts: bool = False,
     price: Price | None = None,
     **how: Any,
-) -> AgentRun:
+) -> RankedRun:
     """Let a model walk for every question, and write its rankings, on those of the run in `first`, to `folder`.
 
     Every reply is journalled before its calls are carried out; the same call goes on in the middle of a conversation.
@@ -180,13 +155,15 @@ def run_agent(
     end_shard(how.get("shard"), folder, generation.summary.n_open)
     done |= {name: walk.trajectory(keep_texts=keep_texts) for name, walk in open_ones.items() if name not in done}
     trajectories = [done[row["id"]] for row in examples.rows]
-    rows = list(_predictions(trajectories, first, top_k))
+    lines = map(json.loads, (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines())
+    base = {line["id"]: line for line in lines}
+    rows = [rank_selected(base[each.id], each.selected, top_k) for each in trajectories]
     if not getattr(model, "rank", 0):
         write_text(folder / TRAJECTORIES, "".join(each.line() for each in trajectories))
         write_json_lines(folder / "predictions.jsonl", rows)
     wait_for_everyone(model)  # so that every process finds them when this returns
     warnings = [*generation.warnings, *_dropped_tools_warnings(agent, trajectories, generation)]
-    return AgentRun(replace(generation, warnings=warnings), trajectories, by_schema, rows)
+    return RankedRun(folder, rows, None, generation.summary, warnings, by_schema, trajectories=trajectories)
 
 
 def search_with_agent(
@@ -204,7 +181,7 @@ def search_with_agent(
     tool_choice: str | None = None,
     embedder: Callable[..., Any] | None = None,
     **how: Any,
-) -> SecondStage:
+) -> RankedRun:
     """Let an agent search the knowledge base, given the run in `first`.
 
     `folder` is by default next to `first`, with its name, the model and a hash of the settings.
@@ -217,9 +194,9 @@ def search_with_agent(
     own = {**asdict(limits), "protocol": protocol, "compact": compact, "tool_choice": tool_choice}
     own |= {"sampling": asdict(sampling)}
     digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
-    folder = folder or first.with_name(f"{first.name}-{folder_part(name)}-{digest}")
-    of_first = read_json(first / RUN)
-    before = of_first["settings"]
+    folder = folder or folder_after(first, name, digest)
+    base_run = read_json(first / RUN)
+    before = base_run["settings"]
     if (folder / RUN).is_file():
         agent = with_tools_of(agent, read_json(folder / RUN)["settings"].get("contract_sha256"))
         if agent.tools.offered != TOOLS:
@@ -230,11 +207,9 @@ def search_with_agent(
         open_run(folder, {**before, "agent": name, **own, **same}, {"base": first.name}, shard=how.get("shard"))
     how |= {"top_k": before["top_k"], "sampling": sampling, "tool_choice": tool_choice}
     done = run_agent(task.examples, agent, first, model, folder, **how)
-    summary, warnings = done.generation.summary, [warning.to_dict() for warning in done.generation.warnings]
-    facts = {"structured": done.structured, **base_facts(of_first, warnings)}
     if writes:
-        add_to_run(folder, model=summary.model, summary=summary.to_json(), **facts)
-    return SecondStage(folder, summary, done.rows, trajectories=done.trajectories)
+        add_second_stage(done, base_run)
+    return done
 
 
 LEAST_TOKENS_PER_CHARACTER = 1 / 5.5
@@ -296,19 +271,6 @@ def chosen_protocol(model: LanguageModel, given: Protocol | None = None, *, stru
     return protocol
 
 
-def _predictions(trajectories: list[Trajectory], first: Path, top_k: int) -> Iterator[Row]:
-    lines = map(json.loads, (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines())
-    base = {line["id"]: line for line in lines}
-    for each in trajectories:
-        line = base[each.id]
-        if each.backed_off:
-            yield line
-            continue
-        scores = line.get("scores") or range(len(line["ids"]), 0, -1)
-        ranked = ranking(each.selected, list(zip(line["ids"], scores, strict=True)), top_k)
-        yield {"id": each.id, "ids": [one.id for one in ranked], "scores": [one.score for one in ranked]}
-
-
 class Replayed(NamedTuple):
     """One question: what was done, and every message from the instructions to the last result."""
 
@@ -361,7 +323,7 @@ def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
                 f"on them. Run the agent with --split {TRAINING}, and export that."
             )
         if right or not successes:
-            line = {"id": walk.id, "messages": [_as_objects(message) for message in messages]}
+            line = {"id": walk.id, "messages": [*map(with_parsed_arguments, messages)]}
             if any("tool_calls" in message for message in messages):
                 line["tools"] = [tool.function() for tool in tools]
             yield json.dumps(line, ensure_ascii=False) + "\n"
@@ -467,14 +429,3 @@ def _journal_replies(walk: Trajectory, journal: Journal | None) -> Iterator[tupl
     for record in journal.read(f"{walk.id}/{step}" for step in range(1, walk.steps + 1)):
         if record is not None and record["error"] is None:
             yield record["response"] or "", record.get("tool_calls")
-
-
-def _as_objects(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message whose calls have objects for arguments."""
-    if "tool_calls" not in message:
-        return dict(message)
-    calls = [
-        {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
-        for call in message["tool_calls"]
-    ]
-    return {**message, "tool_calls": calls}

@@ -6,26 +6,24 @@ resumes the session. A finished question is final; an open one may be started ag
 
 import json
 import os
-import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
 
-from kbbench_hf.agents.agent import AgentLimits, ranking
+from kbbench_hf.agents.agent import AgentLimits, rank_selected
 from kbbench_hf.agents.tool_schemas import FINISH, Outcome, failed_call, quote_value
 from kbbench_hf.agents.tools import AgentTools, QuestionState
 from kbbench_hf.errors import UsageError
-from kbbench_hf.files.datasets import Id, Row, read_json
+from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.journal import Journal, Record
-from kbbench_hf.files.writing import whole_file
+from kbbench_hf.files.writing import write_json_lines, write_text
 from kbbench_hf.runners.retrieval_run import agent_tools, rank
-from kbbench_hf.runners.run_folder import open_run
+from kbbench_hf.runners.run_folder import folder_after, open_run
 from kbbench_hf.scoring.eval_task import RUN, load_examples
-from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory
+from kbbench_hf.scoring.trajectories import TRAJECTORIES, Call, Trajectory, trajectory_of
 
 LONGEST_NAME, LONGEST_ARGUMENTS = 100, 20_000
 """Characters of a call that are kept; what is longer was no call that a tool could answer, or is cut."""
@@ -61,7 +59,7 @@ class AgentSession:
 class AgentSessions:
     """The questions of a benchmark, and what agents have done about them.
 
-    `base` gives the base's ranking of an example by its place, which stands behind what is selected, `top_k` in all. No
+    `base` gives the base's prediction of an example by its place, which follows what is selected, `top_k` in all. No
     method returns an answer, nor anything from which the right ones could be told. Threads may call at once.
 
     Raises:
@@ -72,7 +70,7 @@ class AgentSessions:
         self,
         rows: Sequence[Row],
         tools: AgentTools,
-        base: Callable[[int], Sequence[tuple[Id, float]]],
+        base: Callable[[int], Row],
         folder: Path,
         top_k: int = 100,
     ) -> None:
@@ -164,10 +162,9 @@ class AgentSessions:
         """Write `predictions.jsonl` and `trajectories.jsonl` of the questions that were started, each whole."""
         with self._lock:
             sessions = [self._attempts[place] for place in sorted(self._attempts)]
-            with whole_file(self.folder / "predictions.jsonl") as sink:
-                sink.writelines(self._prediction(each).encode() for each in sessions)
-            with whole_file(self.folder / TRAJECTORIES) as sink:
-                sink.writelines(self._trajectory(each).line().encode() for each in sessions)
+            rows = [rank_selected(self._base(each.place), each.question.selected, self.top_k) for each in sessions]
+            write_json_lines(self.folder / "predictions.jsonl", rows)
+            write_text(self.folder / TRAJECTORIES, "".join(self._trajectory(each).line() for each in sessions))
 
     def close(self) -> None:
         """Write what there is, and free the folder."""
@@ -221,28 +218,10 @@ class AgentSessions:
             session.question.finished = True
             del self._open[session.handle]
 
-    def _prediction(self, session: AgentSession) -> str:
-        ranked = ranking(session.question.selected, self._base(session.place), self.top_k)
-        line = {"id": self.rows[session.place]["id"], "ids": [one.id for one in ranked]}
-        return json.dumps({**line, "scores": [one.score for one in ranked]}, ensure_ascii=False) + "\n"
-
     def _trajectory(self, session: AgentSession) -> Trajectory:
-        row, selected = self.rows[session.place], session.question.selected
-        gold, seen = {*row["answer_ids"]}, {node for call in session.calls for node in call.shown}
-        return Trajectory(
-            id=row["id"],
-            split=row.get("split", ""),
-            steps=len(session.calls),
-            end=session.end,
-            selected=selected,
-            backed_off=not selected,
-            calls=session.calls,
-            tool_errors=Counter(call.error for call in session.calls if call.error),
-            seen=len(seen),
-            answer_seen=not gold.isdisjoint(seen),
-            answer_selected=not gold.isdisjoint(selected),
-            seconds=session.seconds,
-        )
+        calls, selected = session.calls, session.question.selected
+        more = {"steps": len(calls), "end": session.end, "seconds": session.seconds}
+        return trajectory_of(self.rows[session.place], calls, selected, **more)
 
 
 def _kept(arguments: object) -> object:
@@ -284,12 +263,8 @@ def open_sessions(
     tools = agent_tools(task, base)
     first = rank(task, base, show=show, timed=False).folder
     settings = read_json(first / RUN)["settings"]
-    folder = out or first.with_name(f"{first.name}-{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}")
+    folder = out or folder_after(first, name)
     open_run(folder, {**settings, "agent": name}, {"base": os.path.relpath(first, folder.parent)})
     lines = (first / "predictions.jsonl").read_text(encoding="utf-8").split("\n")
 
-    def ranked(at: int) -> list[tuple[Id, float]]:
-        line = json.loads(lines[at])
-        return list(zip(line["ids"], line["scores"], strict=True))
-
-    return AgentSessions(task.examples.rows, tools, ranked, folder, settings["top_k"])
+    return AgentSessions(task.examples.rows, tools, lambda place: json.loads(lines[place]), folder, settings["top_k"])

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.run_folder import add_to_run, open_run
 from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.score import EXPLANATIONS
+
+if TYPE_CHECKING:
+    from kbbench_hf.runners.run_summary import RunSummary
+    from kbbench_hf.scoring.trajectories import Trajectory
 
 N_EXPLAINED = 1000
 """Questions whose rankings are explained, for searchers that can."""
@@ -49,11 +53,31 @@ class Latency:
         return f"latency per query: p50 {p50:.1f} ms, p95 {p95:.1f} ms (over {self.n_timed} queries)"
 
 
-class Retrieved(NamedTuple):
-    """A finished retrieval: its latency, and the rows of its predictions, which only the first process has."""
+class RankedRun(NamedTuple):
+    """A finished run that wrote rankings: of a retriever, or of a re-ranker or an agent over the run of one."""
 
-    latency: Latency
+    folder: Path
     rows: list[Row] | None
+    """Its predictions, in the first process."""
+    latency: Latency | None = None
+    summary: "RunSummary | None" = None
+    warnings: Sequence[ScoreWarning] = ()
+    structured: bool = False
+    """Whether a JSON schema constrained the responses."""
+    n_unread: int | None = None
+    """Responses of a re-ranker without a score."""
+    trajectories: "Sequence[Trajectory]" = ()
+    """How an agent came to its answers."""
+
+
+def add_second_stage(done: RankedRun, base: Row) -> None:
+    """Add the facts of a re-ranker's or agent's run to its `run.json`, after those of `base`, the run before it."""
+    if (summary := done.summary) is None:
+        return
+    facts: Row = {"model": summary.model, "summary": summary.to_json(), "n_unread": done.n_unread}
+    warnings = [*base.get("warnings", []), *(each.to_dict() for each in done.warnings)]
+    facts |= {"structured": done.structured, "texts": base.get("texts", {}), "warnings": warnings}
+    add_to_run(done.folder, **{name: value for name, value in facts.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -82,7 +106,7 @@ def retrieve(
     timed: bool = True,
     shard: Shard | None = None,
     show: bool = True,
-) -> Retrieved:
+) -> RankedRun:
     """Find candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
 
     Where the group has several processes (started by torchrun), each builds and searches its own part. The file is the
@@ -133,7 +157,7 @@ def retrieve(
             # finished, with no weights that may have changed since: the latency is the last thing that is written
             written = _write_predictions(folder, examples, batches, journal)
             undo.pop_all()
-            return Retrieved(Latency(**run["latency"]), written)
+            return RankedRun(folder, written, Latency(**run["latency"]))
         searcher = build(site)
         check_same(share, site.revisions)
         undo.pop_all()
@@ -162,7 +186,7 @@ def retrieve(
             warnings = [each.to_dict() for each in noted]
             add_to_run(folder, latency=asdict(latency), warnings=warnings)
     share.gather(None)  # so that every process finds the predictions when this returns
-    return Retrieved(latency, rows)
+    return RankedRun(folder, rows, latency)
 
 
 def _search_batches(

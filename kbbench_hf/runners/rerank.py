@@ -1,8 +1,7 @@
 """Re-ranking of a finished retrieval run with a language model or a cross-encoder."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -19,105 +18,100 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.retrieval.context import Forms, Text, render
-from kbbench_hf.retrieval.reranker import RANK_WEIGHT, RERANK_METHODS, RerankMethod, reorder
-from kbbench_hf.runners.generate import Generation, check_read, generate_judgements
+from kbbench_hf.retrieval.reranker import RERANK_METHODS, RerankMethod, reorder
+from kbbench_hf.runners.generate import check_read, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling
+from kbbench_hf.runners.progress import say
+from kbbench_hf.runners.ranking import RankedRun, add_second_stage
+from kbbench_hf.runners.retrieval_run import knowledge_base
+from kbbench_hf.runners.run_folder import folder_after, open_run
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, FEWEST_REPLIES
+from kbbench_hf.scoring.eval_task import RUN, EvalTask
 
 
-@dataclass(frozen=True)
-class Reranked:
-    """A finished re-ranking: the run of its prompts, the responses without a score, the mode, and the predictions."""
-
-    generation: Generation
-    n_unread: int
-    structured: bool
-    rows: list[Row]
-    n_tied: int
-    """Queries with several judged candidates that all have the same score: they keep the first ranking."""
-    truncated: tuple[int, int, int] = (0, 0, 0)
-    """Documents of which a cross-encoder reads only the beginning, all documents, and the characters that it reads."""
-    follows_query: bool = True
-    """Whether the scores of a cross-encoder follow the query in its probe."""
-
-    @property
-    def warnings(self) -> list[ScoreWarning]:
-        """The warnings on the replies; equal ones are a fault only if nearly all queries keep the first ranking."""
-        n, found = len(self.rows), [each for each in self.generation.warnings if each.code != EQUAL]
-        if n >= FEWEST_REPLIES and self.n_tied >= ALMOST_ALL * n:
-            message = f"{self.n_tied:,} of {n:,} queries keep the first ranking: their candidates have the same score."
-            remedy = "Read some replies; use another model, or a higher --depth."
-            found.append(ScoreWarning(EQUAL, message, remedy, self.n_tied))
-        if not self.follows_query:
-            message = (
-                "The scores of the cross-encoder do not follow the query: in a probe, a sentence that answers a "
-                "question does not score above an unrelated one."
-            )
-            remedy = "Use a cross-encoder that was trained for re-ranking, whose higher scores are better."
-            found.append(ScoreWarning("scores_ignore_query", message, remedy))
-        n_cut, n_documents, limit = self.truncated
-        if n_cut:
-            message = (
-                f"The cross-encoder reads about the first {limit:,} characters of a document; {n_cut:,} of "
-                f"{n_documents:,} documents are longer."
-            )
-            remedy = "Raise the server's limit if the model allows for it, or use a model with a longer context."
-            found.append(ScoreWarning("truncated_texts", message, remedy))
-        return found
-
-
-def rerank_run(
-    examples: Examples,
-    kb: KnowledgeBase,
+def rerank(
+    task: EvalTask,
     first: Path,
     model: LanguageModel,
-    folder: Path,
+    name: str,
     *,
+    folder: Path | None = None,
     depth: int = 20,
-    weight: float = RANK_WEIGHT,
-    asking: RerankMethod = RERANK_METHODS["clean"],
-    rendering: Text | None = None,
-    forms: Forms | None = None,
-    sampling: Sampling | None = None,
-    structured: bool | None = None,
+    weight: float | None = None,
+    wording: str = "clean",
+    method: RerankMethod | None = None,
     **how: Any,
-) -> Reranked:
-    """Judge the `depth` best candidates of every query of the run in `first`, and write the new ranking to `folder`.
+) -> RankedRun:
+    """Re-rank the run in `first` by the prompt named `wording`, or by a `method` without a prompt.
 
-    Every judgement is journalled; the same call goes on where it stopped. A candidate whose judgement failed or could
-    not be read keeps its query's others, and ranks by the first ranking alone; with `asking.whole` its query keeps the
-    first ranking.
+    The `depth` best candidates of every query are judged. A candidate whose judgment failed or could not be read keeps
+    its query's others, and ranks by the first ranking alone; with `method.whole` its query keeps the first ranking.
+    Every judgment is journaled; the same call goes on where it stopped. `folder` is by default next to `first`, with
+    its name, the model and the settings that are not the defaults. `how` goes to `generate_judgements`.
 
     Raises:
         UnreadError: more than a tenth of the answers hold no score; no ranking is written.
     """
+    prompted, method = method is None, method or RERANK_METHODS[wording]
+    usual = {"wording": "clean", "weight": method.weight}
+    own: Row = {**({"wording": wording} if prompted else {}), "weight": method.weight if weight is None else weight}
+    changes = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
+    folder = folder or folder_after(first, name, f"{depth}{changes}")
+    started = read_json(folder / RUN)["settings"] if (folder / RUN).is_file() else {"prompt_sha256": ""}
+    if prompted and "prompt_sha256" in started:
+        own["prompt_sha256"] = method.prompt_sha256
+    elif prompted and started.get("wording") == wording == "clean":  # an earlier version started it
+        method = RERANK_METHODS["clean-1"]
+        say([f"{folder} started with the re-ranking prompt 'clean', which is 'clean-1' today, and keeps it."])
+    asking, kb, base = task.benchmark.asking, knowledge_base(task), read_json(first / RUN)
+    documents = Text(asking.own_documents or "clean", relations=True)
+    settings = {**base["settings"], "rerank": name, "depth": depth, "documents": str(documents), **own}
+    open_run(folder, settings, {}, shard=how.get("shard"))
+    texts_of = partial(render, kb, documents, forms=Forms(asking.documents))
+    done = _judge_candidates(task.examples, kb, texts_of, first, folder, model, method, depth, own["weight"], **how)
+    add_second_stage(done, base)
+    return done
+
+
+def _judge_candidates(
+    examples: Examples,
+    kb: KnowledgeBase,
+    texts_of: Callable[[Any], list[str]],
+    first: Path,
+    folder: Path,
+    model: LanguageModel,
+    method: RerankMethod,
+    depth: int,
+    weight: float,
+    **how: Any,
+) -> RankedRun:
+    """Judge the best candidates of every query of the run in `first`, and write the new ranking to `folder`."""
     lines = [json.loads(line) for line in (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
     rows = [kb.rows(each[:depth]).tolist() for each in ids]
     lengths: dict[int, int] = {}
-    sampling, documents = sampling or Sampling(asking.temperature), rendering or Text("clean", relations=True)
 
     def ask(query: str, candidates: Sequence[int]) -> Prompt:
-        texts = render(kb, documents, np.array(candidates, dtype=np.int64), forms)
+        texts = texts_of(np.array(candidates, dtype=np.int64))
         lengths.update(zip(candidates, map(len, texts), strict=True))
-        return asking.prompt(query, kb.types(candidates[:1])[0], *texts)
+        return method.prompt(query, kb.types(candidates[:1])[0], *texts)
 
     # by the query's place and the first candidate's row, best candidate first: what a key says is never in a prompt
     groups = {
-        f"{query}/{rows[query][start]}": rows[query][start : start + asking.batch]
+        f"{query}/{rows[query][start]}": rows[query][start : start + method.batch]
         for query in range(len(rows))
-        for start in range(0, len(rows[query]), asking.batch)
+        for start in range(0, len(rows[query]), method.batch)
     }
     prompts = {
         key: partial(ask, examples.rows[int(key.partition("/")[0])]["query"], group) for key, group in groups.items()
     }
-    options = {"sampling": sampling, "structured": structured, "title": "Re-ranking", **how}
-    generation, by_schema = generate_judgements(Prompts(prompts), model, folder, **options)
+    options = {"sampling": Sampling(method.temperature), "title": "Re-ranking", **how}
+    generation, structured = generate_judgements(Prompts(prompts), model, folder, **options)
     replies = generation.responses()
-    for attempt in range(2, asking.tries + 1):
+    for attempt in range(2, method.tries + 1):
         open_ones = {
-            key: prompts[key] for key, text in replies.items() if text is not None and _scores(text, asking) is None
+            key: prompts[key] for key, text in replies.items() if text is not None and _scores(text, method) is None
         }
         if open_ones:
             again = Prompts({f"{key}, try {attempt}": write for key, write in open_ones.items()})
@@ -127,7 +121,7 @@ def rerank_run(
     end_shard(how.get("shard"), folder, generation.summary.n_open)
     scores: dict[str, float | None] = {}
     for key, text in replies.items():
-        found = None if text is None else _scores(text, asking)
+        found = None if text is None else _scores(text, method)
         query_key = key.partition("/")[0]
         scores |= {f"{query_key}/{row}": each for row, each in zip(groups[key], found or repeat(None), strict=False)}
     answered = [key for key, text in replies.items() if text is not None]
@@ -136,16 +130,43 @@ def rerank_run(
     n_tied, reranked = 0, list[Row]()
     for query, (row, names) in enumerate(zip(examples.rows, ids, strict=True)):
         judged = {name: scores[f"{query}/{place}"] for name, place in zip(names, rows[query], strict=False)}
-        if asking.whole and None in judged.values():
+        if method.whole and None in judged.values():
             judged = dict.fromkeys(judged)
         n_tied += len(judged) > 1 and len(set(judged.values())) == 1
         order = reorder(names, judged, weight)
         scored = {"ids": [name for name, _ in order], "scores": [score for _, score in order]}
         reranked.append({"id": row["id"], **scored})
     write_json_lines(folder / "predictions.jsonl", reranked)
-    n_cut = 0 if limit is None else sum(length > limit for length in lengths.values())
-    cut = n_cut, len(lengths), limit or 0
-    return Reranked(generation, n_unread, by_schema, reranked, n_tied, cut, follows_query)
+    warnings = [each for each in generation.warnings if each.code != EQUAL]  # a fault only if rankings are unchanged
+    warnings += _warnings(n_tied, len(reranked), [*lengths.values()], limit, follows_query=follows_query)
+    return RankedRun(folder, reranked, None, generation.summary, warnings, structured, n_unread)
+
+
+def _warnings(
+    n_tied: int, n: int, lengths: Sequence[int], limit: int | None, *, follows_query: bool
+) -> Iterator[ScoreWarning]:
+    """Yield warnings on queries whose candidates all have one score, and on a cross-encoder.
+
+    `lengths` are those of the documents, of which it reads `limit` characters.
+    """
+    if n >= FEWEST_REPLIES and n_tied >= ALMOST_ALL * n:
+        message = f"{n_tied:,} of {n:,} queries keep the first ranking: their candidates have the same score."
+        remedy = "Read some replies; use another model, or a higher --depth."
+        yield ScoreWarning(EQUAL, message, remedy, n_tied)
+    if not follows_query:
+        message = (
+            "The scores of the cross-encoder do not follow the query: in a probe, a sentence that answers a "
+            "question does not score above an unrelated one."
+        )
+        remedy = "Use a cross-encoder that was trained for re-ranking, whose higher scores are better."
+        yield ScoreWarning("scores_ignore_query", message, remedy)
+    if limit is not None and (n_cut := sum(length > limit for length in lengths)):
+        message = (
+            f"The cross-encoder reads about the first {limit:,} characters of a document; {n_cut:,} of "
+            f"{len(lengths):,} documents are longer."
+        )
+        remedy = "Raise the server's limit if the model allows for it, or use a model with a longer context."
+        yield ScoreWarning("truncated_texts", message, remedy)
 
 
 def _probe_findings(folder: Path, model: LanguageModel, *, collects: bool) -> tuple[int | None, bool]:
@@ -158,9 +179,9 @@ def _probe_findings(folder: Path, model: LanguageModel, *, collects: bool) -> tu
     return stored["characters"], stored.get("follows_query", True)  # earlier versions did not store it
 
 
-def _scores(text: str, asking: RerankMethod) -> list[float] | None:
+def _scores(text: str, method: RerankMethod) -> list[float] | None:
     try:
-        scores = asking.parse(text)
+        scores = method.parse(text)
     except ParseError:
         return None
     return scores if isinstance(scores, list) else [scores]

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -53,10 +53,8 @@ from kbbench_hf.scoring.warnings import stored_warnings
 if TYPE_CHECKING:
     from kbbench_hf.runners.annotators import Annotators
     from kbbench_hf.runners.cost import CostEstimate
-    from kbbench_hf.runners.ranking import Latency
-    from kbbench_hf.runners.retrieval_run import RankedRun, SecondStage
+    from kbbench_hf.runners.ranking import Latency, RankedRun
     from kbbench_hf.runners.run_summary import RunSummary
-    from kbbench_hf.scoring.trajectories import Trajectory
 
 Model = str | Searcher | LanguageModel
 
@@ -298,18 +296,15 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
         run_stage = partial(_run_searcher, task, model, {**options, "out": out}, chosen)
     shard = shard_of(options)
     if second is not None and shard is not None and shard.number:
-        folder, latency, rows = _run_once(run_stage, show=options.get("show", True))
+        first = _run_once(run_stage, show=options.get("show", True))
     else:
-        folder, latency, rows = run_stage(shard=shard)
-    summary = unread = None
-    trajectories: Sequence[Trajectory] = ()
-    if second is not None:
-        folder, summary, rows, unread, trajectories = second(folder, requested)
-    predictions = own_predictions(task, rows, folder / "predictions.jsonl")
-    run = read_json(folder / RUN)
-    result = score_predictions(task, predictions, stored_warnings(run.get("warnings", [])), trajectories)
+        first = run_stage(shard=shard)
+    done = first if second is None else second(first.folder, requested)
+    predictions = own_predictions(task, done.rows, done.folder / "predictions.jsonl")
+    run = read_json(done.folder / RUN)
+    result = score_predictions(task, predictions, stored_warnings(run.get("warnings", [])), done.trajectories)
     result = replace(result, texts=run.get("texts", {}), prompt=UsedPrompt.of_run(run["settings"]))
-    return FinishedRun(task, folder, result, summary, latency, unread)
+    return FinishedRun(task, done.folder, result, done.summary, first.latency, done.n_unread)
 
 
 def _run_once(run_stage: "Callable[..., RankedRun]", *, show: bool) -> "RankedRun":
@@ -328,7 +323,7 @@ def _run_once(run_stage: "Callable[..., RankedRun]", *, show: bool) -> "RankedRu
 
 def _second_stage(
     task: EvalTask, base: str | Searcher, options: RunOptions
-) -> "Callable[[Path, Path | None], SecondStage] | None":
+) -> "Callable[[Path, Path | None], RankedRun] | None":
     """Return the function that re-ranks or lets an agent search, given a base run; check its options before that run.
 
     The function takes the folder of the base run and the folder to write (None: named after the base run).
@@ -344,7 +339,7 @@ def _second_stage(
     if given is None:
         return None
     from kbbench_hf.retrieval.reranker import CROSS_ENCODER, RERANK_METHODS
-    from kbbench_hf.runners.retrieval_run import rerank
+    from kbbench_hf.runners.rerank import rerank
 
     if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
         return _cross_encoder_stage(task, reranker, options)
@@ -381,12 +376,10 @@ def _second_stage(
     return lambda first, folder: search_with_agent(task, first, base, model, name, folder=folder, **request)
 
 
-def _cross_encoder_stage(
-    task: EvalTask, name: str, options: RunOptions
-) -> "Callable[[Path, Path | None], SecondStage]":
+def _cross_encoder_stage(task: EvalTask, name: str, options: RunOptions) -> "Callable[[Path, Path | None], RankedRun]":
     """Return the function that re-ranks a base run with a cross-encoder."""
     from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER
-    from kbbench_hf.runners.retrieval_run import rerank
+    from kbbench_hf.runners.rerank import rerank
 
     refused = (REQUEST | {"rerank_prompt"}) - SCORING
     refuse_options(options, refused, "is for models that write text", task.task_key.benchmark)
@@ -410,15 +403,12 @@ def _run_searcher(
 ) -> "RankedRun":
     """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
     from kbbench_hf.runners.ranking import retrieve
-    from kbbench_hf.runners.retrieval_run import RankedRun
 
     name = options.get("name") or name_of(model)
     settings = {**task.settings(), "model": name}
     chosen["top_k"] = chosen.get("top_k") or 100
     folder = options.get("out") or default_folder(task.task_key, name, {**settings, "top_k": chosen["top_k"]})
-    return RankedRun(
-        folder, *retrieve(task.examples, lambda _: model, folder, settings, timed=False, shard=shard, **chosen)
-    )
+    return retrieve(task.examples, lambda _: model, folder, settings, timed=False, shard=shard, **chosen)
 
 
 def _check_model(model: Model, task: EvalTask) -> None:

@@ -33,6 +33,15 @@ def default_folder(task_key: TaskKey, model: str, settings: Mapping[str, Any]) -
     return Path("kbbench-runs") / task_key.benchmark / f"{words}-{digest}"
 
 
+def folder_after(first: Path, *parts: str) -> Path:
+    """Return the default folder of a run over the run in `first`: beside it, named after it and these parts.
+
+    >>> str(folder_after(Path("runs/bm25"), "org/model", "20"))
+    'runs/bm25-org-model-20'
+    """
+    return first.with_name("-".join([first.name, *(re.sub(r"[^A-Za-z0-9_.]+", "-", part) for part in parts)]))
+
+
 def second_stage_folders(out: Path) -> tuple[Path, Path | None]:
     """Return the folders of a base run and of the run of an agent or re-ranker over it: `OUT-base` and OUT.
 

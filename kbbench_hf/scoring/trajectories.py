@@ -1,6 +1,7 @@
 """Trajectories of agents (`trajectories.jsonl`): calls, selected nodes, slices, counters and warnings."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,24 @@ class Trajectory:
             return "none"
         depth = depths(self.calls).get(self.selected[0])
         return "unseen" if depth is None else str(depth)
+
+
+def trajectory_of(row: Mapping[str, Any], calls: Sequence[Call], selected: Sequence[Id], **more: Any) -> Trajectory:
+    """Return what was done for the question of an example; `more` are the fields that do not follow from the calls."""
+    seen = {node for call in calls for node in call.shown}
+    gold = row.get("answer_ids")
+    return Trajectory(
+        id=row["id"],
+        split=row.get("split", ""),
+        selected=list(selected),
+        backed_off=not selected,
+        calls=calls,
+        tool_errors=dict(sorted(Counter(call.error for call in calls if call.error).items())),
+        seen=len(seen),
+        answer_seen=None if gold is None else not seen.isdisjoint(gold),
+        answer_selected=None if gold is None else not set(selected).isdisjoint(gold),
+        **more,
+    )
 
 
 def depths(calls: Sequence[Call]) -> dict[Id, int]:

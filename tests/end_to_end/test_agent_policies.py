@@ -16,7 +16,8 @@ from kbbench_hf.errors import KBBenchError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.retrieval.bm25 import BM25
-from kbbench_hf.runners.agent import AgentRun, run_agent
+from kbbench_hf.runners.agent import run_agent
+from kbbench_hf.runners.ranking import RankedRun
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
 from tests.servers.scripted import MODEL, TRANSIENT, Reply
 from tests.servers.tool_caller import ToolCaller
@@ -90,7 +91,7 @@ class Served(Protocol):
 
 def walk(
     here: World, server: Served, folder: Path, *, agent: Agent | None = None, timeout_s: float = 30, **how: Any
-) -> AgentRun:
+) -> RankedRun:
     model = Endpoint(server.url, MODEL, timeout_s=timeout_s)
     options = {"top_k": TOP_K, "show": False, "canary": False, **how}
     return run_agent(here.examples, agent or here.agent, here.base, model, folder, **options)
@@ -108,7 +109,7 @@ def told(here: World) -> list[str]:
     return sorted(texts)[:100]
 
 
-def check(here: World, case: Case, walked: AgentRun, folder: Path) -> None:
+def check(here: World, case: Case, walked: RankedRun, folder: Path) -> None:
     base = lines(here.base)
     for puzzle, trajectory, line, before in zip(here.questions, walked.trajectories, lines(folder), base, strict=True):
         wanted = list(case.selected(puzzle))
@@ -186,7 +187,7 @@ def test_a_run_that_stops_between_any_two_steps_goes_on_there(here: World, tmp_p
             assert first == second
 
 
-def n_requests(walked: AgentRun) -> int:
+def n_requests(walked: RankedRun) -> int:
     return sum(each.steps for each in walked.trajectories)
 
 

@@ -32,7 +32,9 @@ def sessions(tools: AgentTools, tmp_path: Path) -> Iterator[AgentSessions]:
 
 
 def served(tools: AgentTools, folder: Path) -> AgentSessions:
-    return AgentSessions(ROWS, tools, lambda place: [(name, 4.0 - n) for n, name in enumerate(IDS)], folder)
+    return AgentSessions(
+        ROWS, tools, lambda place: {"id": ROWS[place]["id"], "ids": IDS, "scores": [4.0, 3.0, 2.0, 1.0]}, folder
+    )
 
 
 def predictions(folder: Path) -> list[dict[str, Any]]:

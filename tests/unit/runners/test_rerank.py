@@ -10,10 +10,9 @@ import pytest
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.llm.endpoint import Endpoint
-from kbbench_hf.retrieval.reranker import RERANK_METHODS
 from kbbench_hf.runners.generate import UnreadError
-from kbbench_hf.runners.rerank import rerank_run
-from kbbench_hf.runners.retrieval_run import knowledge_base, rank, rerank
+from kbbench_hf.runners.rerank import rerank
+from kbbench_hf.runners.retrieval_run import knowledge_base, rank
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.predictions import read_predictions
 from kbbench_hf.scoring.score import score_predictions
@@ -45,31 +44,29 @@ def test_an_oracle_lifts_hits_and_leaves_recall_at_the_depth(tmp_path: Path) -> 
     rank(asked, "bm25", tmp_path / "first", top_k=100, show=False)
     gold = {row["query"]: set(row["answer_ids"]) for row in examples.rows}
     with ScriptedServer(answer=oracle(kb, gold)) as server:
-        done = rerank_run(examples, kb, tmp_path / "first", Endpoint(server.url, "scripted-model"), tmp_path / "again",
-                      depth=DEPTH, show=False)  # fmt: skip
+        how: dict[str, Any] = {"name": "scripted-model", "folder": tmp_path / "again", "depth": DEPTH, "show": False}
+        done = rerank(asked, tmp_path / "first", Endpoint(server.url, "scripted-model"), **how)
         sent = len(server.requests)
-        rerank_run(examples, kb, tmp_path / "first", Endpoint(server.url, "scripted-model"), tmp_path / "again",
-               depth=DEPTH, show=False)  # fmt: skip
+        rerank(asked, tmp_path / "first", Endpoint(server.url, "scripted-model"), **how)
         assert len(server.requests) <= sent + 2  # two canaries: nothing is asked twice
     assert sent >= 30 * DEPTH
     folders = (tmp_path / "first", tmp_path / "again")
     before, after = (score_predictions(asked, read_predictions([each], asked.benchmark, examples)) for each in folders)
     assert after.scores["hit_at_1"].value > before.scores["hit_at_1"].value
     assert after.scores["recall_at_20"] == before.scores["recall_at_20"]
-    assert done.n_unread > 0 and done.generation.summary.n_failed == 0 and done.warnings == []
+    assert done.n_unread and done.summary and done.summary.n_failed == 0 and done.warnings == []
     lines = [json.loads(line) for line in (tmp_path / "again" / "predictions.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == [row["id"] for row in examples.rows]
 
 
 def test_a_run_of_which_too_much_is_unread_has_no_ranking_and_keeps_its_answers(tmp_path: Path) -> None:
     asked = load_examples("mini-stark", limit=3)
-    kb = knowledge_base(asked)
     rank(asked, "bm25", tmp_path / "first", top_k=20, show=False)
     with ScriptedServer(answer=lambda payload: "<think>The query asks for 0.9 of") as server:
         model = Endpoint(server.url, "scripted-model")
         for _ in range(2):
             with pytest.raises(UnreadError, match="30 of 30 responses have no readable score"):
-                rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", depth=10, show=False)
+                rerank(asked, tmp_path / "first", model, "m", folder=tmp_path / "again", depth=10, show=False)
         assert len(server.requests) <= 30 + 4  # with canaries: nothing is asked twice
     assert not (tmp_path / "again" / "predictions.jsonl").exists()
 
@@ -110,8 +107,8 @@ def test_upstream_asks_three_times_and_keeps_the_first_ranking_of_a_query_with_o
 
     with ScriptedServer(answer=answer) as server:
         model = Endpoint(server.url, "scripted-model")
-        how: dict[str, Any] = {"asking": RERANK_METHODS["reference"], "depth": 10, "show": False}
-        done = rerank_run(asked.examples, kb, tmp_path / "first", model, tmp_path / "again", **how)
+        how: dict[str, Any] = {"wording": "reference", "folder": tmp_path / "again", "depth": 10, "show": False}
+        done = rerank(asked, tmp_path / "first", model, "scripted-model", **how)
     assert done.n_unread == 1
     assert sent and all(request["temperature"] == 1.0 and "response_format" not in request for request in sent)
     lines = [json.loads(line)["ids"] for line in (tmp_path / "again" / "predictions.jsonl").read_text().splitlines()]

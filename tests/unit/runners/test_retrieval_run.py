@@ -11,7 +11,8 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.retrieval.reranker import RERANK_METHODS
 from kbbench_hf.runners.ranking import Latency
-from kbbench_hf.runners.retrieval_run import knowledge_base, rank, rerank
+from kbbench_hf.runners.rerank import rerank
+from kbbench_hf.runners.retrieval_run import knowledge_base, rank
 from kbbench_hf.runners.run import finished_run
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
