@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -29,6 +29,7 @@ from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.scoring.options import ReadOptions
 
 if TYPE_CHECKING:
+    from kbbench_hf.runners.run_options import RunOptions
     from kbbench_hf.scoring.eval_task import EvalTask
 
 _FILE = FilePath()
@@ -143,11 +144,10 @@ def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Ro
     from kbbench_hf.scoring.score import score
 
     kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
-    judging = _judging(options)
     chosen = {name: options[name] for name in (*kinds, "topic_models", "calibrations")}
     if options["topic_seeds"]:
         chosen["topic_seeds"] = options["topic_seeds"]
-    if not (annotators := Annotators(**chosen, judging=judging)):
+    if not (annotators := Annotators(**chosen, judging=_judging(options))):
         annotators = replace(annotators, fact_judge=SURFACE, split_judge=SURFACE)
     file = prediction_files([predictions])[0]
     if not (options["out"] or file.is_file() or file.is_dir()):
@@ -198,5 +198,5 @@ def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Example
     return {metric: calibration._asdict() for metric, calibration in calibrations.items()}
 
 
-def _judging(options: Row) -> Row:
-    return {name: options[name] for name in JUDGING if options[name] is not None}
+def _judging(options: Row) -> "RunOptions":
+    return cast("RunOptions", {name: options[name] for name in JUDGING if options[name] is not None})

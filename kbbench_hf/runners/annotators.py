@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +29,11 @@ from kbbench_hf.judges.topic_model import SEEDS, LdaSettings, TopicModel, corpus
 from kbbench_hf.metrics.generative_re import MODES, TOPIC_MODES, WORDS, content_words, join_triples, select_triples
 from kbbench_hf.protocols import Embedder, ProcessGroup
 from kbbench_hf.retrieval.embedders import SentenceEmbedder, embed, folder_of
+from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.judge import AnyJudge, ChatJudge, annotate_verdicts, judge_by_name
 from kbbench_hf.runners.progress import progress
+from kbbench_hf.runners.run_options import RunOptions, asking_options, language_model, shard_of
 from kbbench_hf.scoring.eval_task import EvalTask
-
-if TYPE_CHECKING:
-    from kbbench_hf.runners.judge import AnyJudge
-    from kbbench_hf.runners.run_options import RunOptions
 
 TOPIC_MODELS = Path("kbbench/topic-models")
 """Where topic models are kept, below the working folder."""
@@ -61,7 +60,7 @@ class Annotators:
     calibrations: Path = CALIBRATIONS
     """Where calibrations of judges are looked for."""
     topic_seeds: Sequence[int] = SEEDS
-    judging: Mapping[str, Any] = field(default_factory=dict)
+    judging: RunOptions = field(default_factory=RunOptions)
     """How a language model that judges is reached and asked: `base_url`, `api_key_env`, `structured`, `max_tokens`, ...
     """
 
@@ -110,15 +109,12 @@ def annotate_predictions(
         ShardEnd: a shard has ended, and others have not.
         IncompleteError: a shard that is to be collected has not ended.
     """
-    from kbbench_hf.runners.judge import annotate_verdicts
-    from kbbench_hf.runners.run_options import shard_of
-
     rules, examples = annotation_rules(task), task.examples
     annotators = _needed_annotators(annotators, rules, task.task_key.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
     config = task.task_key.config
     judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
-    shard = shard_of(cast("RunOptions", annotators.judging))
+    shard = shard_of(annotators.judging)
     judging: Row = {"text": rules.text, "agreements": annotators.calibrations, "shard": shard, "show": show}
     if shard is not None and shard.number:
         if not judges:
@@ -129,9 +125,8 @@ def annotate_predictions(
         for end in (ShardEnd(folder / "work" / kind, shard) for kind in judges):
             if not end.is_last:
                 raise end
-        rest = {name: value for name, value in annotators.judging.items() if name != "shard"}
-        annotators = replace(annotators, judging={**rest, "collect": True})
-        return annotate_predictions(task, answers, folder, annotators, show=show)
+        collecting = replace(annotators, judging={**annotators.judging, "shard": None, "collect": True})
+        return annotate_predictions(task, answers, folder, collecting, show=show)
     report: Row = {"annotations": str(folder)}
     if annotators.topics:
         own = annotators.corpus
@@ -194,24 +189,14 @@ def n_failed(report: Row) -> int:
     return sum(n for status, n in verdicts if status.startswith("failed"))
 
 
-def judge_of(name: str, kind: str, config: str, request_options: Mapping[str, Any]) -> "AnyJudge":
-    """Return the judge of a name, of one kind of verdict on the triples of a config.
-
-    `request_options` are the server and request options of a language model, as in `Annotators.judging`.
-    """
-    from kbbench_hf.runners.jobs import Sampling
-    from kbbench_hf.runners.judge import ChatJudge, judge_by_name
-    from kbbench_hf.runners.run_options import asking_options, language_model
-
-    judging = dict(request_options)
+def judge_of(name: str, kind: str, config: str, judging: RunOptions) -> AnyJudge:
+    """Return the judge of a name, of one kind of verdict on the triples of a config; `judging` as in `Annotators`."""
     served = bool(judging.get("base_url")) and name.partition(":")[0] not in ("surface", "nli", "stored")
     if not served and not name.startswith("hf:"):
         return judge_by_name(name, kind, config)
-    sampling = Sampling(max_tokens=judging.pop("max_tokens", None))
-    structured, how = judging.pop("structured", None), cast("RunOptions", judging)
     name = name.removeprefix("llm:")
-    model = language_model(name, how)
-    return ChatJudge(model, sampling, structured, asking_options(name, model, how))
+    model, sampling = language_model(name, judging), Sampling(max_tokens=judging.get("max_tokens"))
+    return ChatJudge(model, sampling, judging.get("structured"), asking_options(name, model, judging))
 
 
 def _corpus(file: Path) -> TopicCorpus:

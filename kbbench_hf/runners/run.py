@@ -35,6 +35,7 @@ from kbbench_hf.runners.run_options import (
     asking_options,
     check_names,
     cross_encoder,
+    given_options,
     language_model,
     plugged_model,
     price_of,
@@ -238,10 +239,8 @@ def _run_language_model(task: EvalTask, model: str | LanguageModel, options: Run
         name,
         options.get("out"),
         sampling=sampling_of(options),
-        repeats=options.get("repeats", OPTIONS["repeats"].default),
-        structured=options.get("structured", False),
-        parser=options.get("parser"),
         on_stop=stopped.append,
+        **given_options(options, "repeats", "structured", "parser"),
         **asking_options(name, answering, options),
     )
     return FinishedRun(task, folder, result, summary, stopped=stopped[0] if stopped else None)
@@ -256,10 +255,8 @@ def _load_annotators(task: EvalTask, options: RunOptions) -> "Annotators | None"
     annotation_rules(task)
     if not (names := options.get("annotate")):
         raise UsageError(f"{given[0]} needs --annotate JUDGE,EMBEDDER. Add it, or leave {given[0]} out.")
-    judging = {"base_url": options.get("judge_base_url"), "api_key_env": options.get("judge_api_key_env")}
-    return parse_annotators(
-        names, thresholds=options.get("thresholds"), judging={name: value for name, value in judging.items() if value}
-    )
+    judging: RunOptions = {"base_url": options.get("judge_base_url"), "api_key_env": options.get("judge_api_key_env")}
+    return parse_annotators(names, thresholds=options.get("thresholds"), judging=judging)
 
 
 def _annotate_run(done: FinishedRun, annotators: "Annotators", *, show: bool) -> FinishedRun:
@@ -285,7 +282,7 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
     out, requested = options.get("out"), None
     if second is not None and out is not None:
         out, requested = second_stage_folders(out)
-    chosen: dict[str, Any] = {k: options[k] for k in ("top_k", "batch", "processes", "show") if k in options}
+    chosen = given_options(options, "top_k", "batch", "processes", "show")
     if isinstance(model, str):
         from kbbench_hf.runners.retrieval_run import rank
 
@@ -335,67 +332,65 @@ def _second_stage(
         refuse_options(options, AGENT, "is for agents (--agent)", task.task_key.benchmark)
     if reranker is None:
         refuse_options(options, RERANK, "is for models that re-rank (--rerank)", task.task_key.benchmark)
-    given = reranker if agent is None else agent
-    if given is None:
-        return None
-    from kbbench_hf.retrieval.reranker import CROSS_ENCODER, RERANK_METHODS
+    if reranker is not None:
+        return _rerank_stage(task, reranker, options)
+    return None if agent is None else _agent_stage(task, base, agent, options)
+
+
+def _rerank_stage(
+    task: EvalTask, given: str | LanguageModel, options: RunOptions
+) -> "Callable[[Path, Path | None], RankedRun]":
+    """Return the function that re-ranks a base run with a language model or a cross-encoder."""
+    from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER, CROSS_ENCODER, RERANK_METHODS
     from kbbench_hf.runners.rerank import rerank
 
-    if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
-        return _cross_encoder_stage(task, reranker, options)
-    name = given.removeprefix("llm:") if isinstance(given, str) else name_of(given)
-    model = language_model(name, options) if isinstance(given, str) else given
-    request: dict[str, Any] = {"structured": options.get("structured"), **asking_options(name, model, options)}
-    if agent is None:
+    how: dict[str, Any] = given_options(options, "depth") | {"weight": options.get("rerank_weight")}
+    if isinstance(given, str) and given.partition(":")[0] == CROSS_ENCODER:
+        refused = (REQUEST | {"rerank_prompt"}) - SCORING
+        refuse_options(options, refused, "is for models that write text", task.task_key.benchmark)
+        spec = parse(given)
+        batch = spec.read(batch=(positive, BY_CROSS_ENCODER.batch))["batch"]
+        name, model = str(spec), cross_encoder(spec, options)
+        how |= asking_options(given, model, options) | {"structured": False, "canary": False}
+        how |= {"method": replace(BY_CROSS_ENCODER, batch=batch), "sampling": sampling_of(options)}
+    else:
+        name, model = _named_model(given, options)
         wording = options.get("rerank_prompt", OPTIONS["rerank_prompt"].default)
         if wording not in RERANK_METHODS:
             raise unknown_name("re-ranking prompt", wording, RERANK_METHODS)
-        request |= {
-            "sampling": sampling_of({"temperature": RERANK_METHODS[wording].temperature, **options}),
-            "depth": options.get("depth", OPTIONS["depth"].default),
-            "weight": options.get("rerank_weight"),
-            "wording": wording,
-        }
-        return lambda first, folder: rerank(task, first, model, name, folder=folder, **request)
+        sampling = sampling_of({"temperature": RERANK_METHODS[wording].temperature, **options})
+        how |= asking_options(name, model, options) | {"structured": options.get("structured")}
+        how |= {"wording": wording, "sampling": sampling}
+    return lambda first, folder: rerank(task, first, model, name, folder=folder, **how)
+
+
+def _agent_stage(
+    task: EvalTask, base: str | Searcher, given: str | LanguageModel, options: RunOptions
+) -> "Callable[[Path, Path | None], RankedRun]":
+    """Return the function that lets an agent search, given a base run."""
     from kbbench_hf.agents.agent import AgentLimits
     from kbbench_hf.runners.agent import chosen_protocol, search_with_agent
 
-    request |= {
-        "protocol": chosen_protocol(model, options.get("protocol"), structured=options.get("structured")),
-        "limits": AgentLimits(
-            max_steps=options.get("max_steps", OPTIONS["max_steps"].default),
-            tokens=options.get("question_tokens", OPTIONS["question_tokens"].default),
-        ),
+    name, model = _named_model(given, options)
+    structured, steps = options.get("structured"), given_options(options, "max_steps")
+    how = asking_options(name, model, options) | given_options(options, "compact", "keep_texts", "tool_choice")
+    how |= {
+        "structured": structured,
+        "protocol": chosen_protocol(model, options.get("protocol"), structured=structured),
+        "limits": AgentLimits(**steps, tokens=options.get("question_tokens", OPTIONS["question_tokens"].default)),
         "sampling": sampling_of(options),
     }
-    for each in ("compact", "keep_texts", "tool_choice"):
-        if each in options:
-            request[each] = options[each]
     if isinstance(base, str):
-        request["embedder"] = served_embedder(base, options, second_stage=True)
-    return lambda first, folder: search_with_agent(task, first, base, model, name, folder=folder, **request)
+        how["embedder"] = served_embedder(base, options, second_stage=True)
+    return lambda first, folder: search_with_agent(task, first, base, model, name, folder=folder, **how)
 
 
-def _cross_encoder_stage(task: EvalTask, name: str, options: RunOptions) -> "Callable[[Path, Path | None], RankedRun]":
-    """Return the function that re-ranks a base run with a cross-encoder."""
-    from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER
-    from kbbench_hf.runners.rerank import rerank
-
-    refused = (REQUEST | {"rerank_prompt"}) - SCORING
-    refuse_options(options, refused, "is for models that write text", task.task_key.benchmark)
-    spec = parse(name)
-    batch = spec.read(batch=(positive, BY_CROSS_ENCODER.batch))["batch"]
-    model = cross_encoder(spec, options)
-    request: dict[str, Any] = {
-        **asking_options(name, model, options),
-        "depth": options.get("depth", OPTIONS["depth"].default),
-        "weight": options.get("rerank_weight"),
-        "method": replace(BY_CROSS_ENCODER, batch=batch),
-        "sampling": sampling_of(options),
-        "structured": False,
-        "canary": False,
-    }
-    return lambda first, folder: rerank(task, first, model, str(spec), folder=folder, **request)
+def _named_model(given: str | LanguageModel, options: RunOptions) -> tuple[str, LanguageModel]:
+    """Return the name of a model that re-ranks or searches, and the model."""
+    if isinstance(given, str):
+        name = given.removeprefix("llm:")
+        return name, language_model(name, options)
+    return name_of(given), given
 
 
 def _run_searcher(

@@ -259,6 +259,15 @@ _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)
 """Models that only a provider has."""
 
 
+def given_options(options: RunOptions, *names: str) -> dict[str, Any]:
+    """Return those of these options that are given, as arguments of a function whose defaults hold for the others.
+
+    >>> given_options({"depth": 5, "show": False}, "depth", "batch")
+    {'depth': 5}
+    """
+    return {name: value for name, value in options.items() if name in names}
+
+
 OWN_KINDS = frozenset(
     "hf llm nli surface cross bm25 dense multi late vss multi_vss rrf weighted fuse graph plan qagnn knn search".split()
 )
@@ -293,18 +302,14 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
         key = key_from_environment(options.get("api_key_env"))
         if options.get("model_kwargs"):
             raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
-        return cast(
-            LanguageModel,
-            Endpoint(
-                base_url, name, key, options.get("timeout", OPTIONS["timeout"].default), bill_to=options.get("bill_to")
-            ),
-        )
+        timeout_s = options.get("timeout", OPTIONS["timeout"].default)
+        return cast(LanguageModel, Endpoint(base_url, name, key, timeout_s, bill_to=options.get("bill_to")))
     if name.startswith("hf:"):
         from kbbench_hf.llm.causal_lm import CausalLM
         from kbbench_hf.model_specs import hub_name
 
-        chosen: dict[str, Any] = {k: options[k] for k in ("batch_size", "chat_template", "processes") if k in options}
         model, revision = hub_name(name.removeprefix("hf:"))
+        chosen = given_options(options, "batch_size", "chat_template", "processes")
         return CausalLM(model, revision, options=options.get("model_kwargs"), **chosen)
     raise UsageError(
         f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
@@ -353,9 +358,9 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
         )
     from kbbench_hf.runners.served_models import ServedEmbedder
 
-    chosen: dict[str, Any] = {name: own[name] for name in ("concurrency", "attempts") if name in own}
     create: Callable[..., Any] = partial(language_model, options=own)
-    return partial(ServedEmbedder, endpoint=create, extra=own.get("extra_body"), **chosen)
+    limits = given_options(own, "concurrency", "attempts")
+    return partial(ServedEmbedder, endpoint=create, extra=own.get("extra_body"), **limits)
 
 
 def served_completions(options: RunOptions, name: str, cache: Path) -> "Complete":
@@ -363,7 +368,7 @@ def served_completions(options: RunOptions, name: str, cache: Path) -> "Complete
     from kbbench_hf.runners.generate import generate
 
     model = language_model(name, options)
-    limits: dict[str, Any] = {each: options[each] for each in ("concurrency", "attempts", "show") if each in options}
+    limits = given_options(options, "concurrency", "attempts", "show")
 
     def complete(prompts: Mapping[str, Prompt], samples: int) -> dict[str, list[str]]:
         asked = [options.get("base_url"), name, samples, [each.messages for each in prompts.values()]]
@@ -406,9 +411,8 @@ def asking_options(name: str, model: object, options: RunOptions) -> dict[str, A
 
         raise UsageError(NO_BUDGET)
     bounds = ("concurrency", "attempts", "canary", "max_requests", "max_cost", "one_server") if chat else ()
-    chosen = [each for each in (*bounds, "allow_other_server", "show") if each in options]
     how = {"price": price_of(name, options), "shard": shard_of(options)}
-    return {**how, **{each: options[each] for each in chosen}}  # type: ignore[literal-required]
+    return {**how, **given_options(options, *bounds, "allow_other_server", "show")}
 
 
 def shard_of(options: RunOptions) -> Shard | None:
@@ -449,21 +453,14 @@ def sampling_of(options: RunOptions) -> "Sampling":
     """Return how a model samples."""
     from kbbench_hf.runners.jobs import Sampling
 
-    extra = options.get("extra_body", {})
-    return Sampling(
-        options.get("temperature", OPTIONS["temperature"].default),
-        options.get("top_p"),
-        options.get("max_tokens"),
-        options.get("seed"),
-        extra,
-    )
+    chosen = given_options(options, "temperature", "top_p", "max_tokens", "seed")
+    return Sampling(**chosen, extra=options.get("extra_body", {}))
 
 
 def prompt_options(options: RunOptions) -> PromptOptions:
     """Return how examples are put to a model."""
-    chosen: dict[str, Any] = {k: options[k] for k in ("shots", "demonstrations") if k in options}
-    seed = options.get("seed")
-    return PromptOptions(**chosen) if seed is None else PromptOptions(**chosen, seed=seed)
+    names = ("shots", "demonstrations", *(["seed"] if options.get("seed") is not None else []))
+    return PromptOptions(**given_options(options, *names))
 
 
 def check_names(options: RunOptions) -> None:
