@@ -51,7 +51,7 @@ def serve_empty(port: int) -> None:
 
 def serve_ours(port: int, folder: Path, scale: float) -> None:
     """Write arguments of calls into the folder, then serve, and count there the seconds that the tools take."""
-    from kbbench_hf.agents.mcp_server import mcp_server, serve_http
+    from kbbench_hf.runners.agent_sessions import mcp_server, serve_http
 
     data = prime(scale)
     kb = KnowledgeBase.build(*tables(data, strings=False), folder / "store")

@@ -1,1 +1,1 @@
-"""Agents on a knowledge base: tools and their schemas, the agent loop, the MCP server."""
+"""Agents on a knowledge base: tools and their schemas, the agent loop."""

@@ -93,8 +93,7 @@ def command(
 
 def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
     """Serve until the client disconnects, or over HTTP until interrupted; stdout carries only the protocol."""
-    from kbbench_hf.agents.mcp_server import mcp_server, serve_http, serve_stdio
-    from kbbench_hf.runners.agent_sessions import open_sessions
+    from kbbench_hf.runners.agent_sessions import mcp_server, open_sessions, serve_http, serve_stdio
 
     if port is not None:
         _refuse_address(LOOPBACK, port)

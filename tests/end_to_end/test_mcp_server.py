@@ -21,10 +21,9 @@ from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
 import kbbench_hf
-from kbbench_hf.agents.mcp_server import mcp_server
 from kbbench_hf.agents.tool_schemas import TOOLS
 from kbbench_hf.cli.verbs import kbbench
-from kbbench_hf.runners.agent_sessions import AgentSessions, open_sessions
+from kbbench_hf.runners.agent_sessions import AgentSessions, mcp_server, open_sessions
 from kbbench_hf.scoring.trajectories import read_trajectories
 from tests.puzzles import Puzzle, Puzzles, mini_stark, odd
 from tests.servers.serving import HANGS_AFTER_S, await_answer, free_port
