@@ -2,13 +2,13 @@
 
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 from kbbench_hf.benchmarks import PUBLISHED
 from kbbench_hf.building.build import BuildOptions, build
-from kbbench_hf.cli.options import DATASET, NAME, FilePath, of_benchmark
+from kbbench_hf.cli.options import DATASET, FilePath, of_benchmark, with_fields
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, DatasetFolder
 from kbbench_hf.reports.terminal import echo
@@ -47,25 +47,15 @@ _CLICK: dict[str, dict[str, Any]] = {
     "similar_by": {"metavar": "MODEL"},
     "private": {"metavar": "SEED"},
     "revision": {"type": int},
+    "skip_dangling": {"flags": ["--skip-dangling", "--drop-dangling"]},
     **dict.fromkeys("archive nodes edges queries qrels ontology triples sentences pairs".split(), _FILE),
 }
-"""Field of `BuildOptions` -> how click reads it; others are names, or one of the values of a `Literal`."""
-
-
-def _with_build_options(command: Any) -> Any:
-    """Add an option for each field of `BuildOptions`."""
-    for name, hint in reversed(BuildOptions.__annotations__.items()):
-        kind, help_text = get_args(hint)
-        usual = {"type": click.Choice(values) if (values := get_args(kind)) and name not in _CLICK else NAME}
-        flags = [f"--{name.replace('_', '-')}", *(["--drop-dangling"] if kind is bool else [])]
-        settings = {"is_flag": True} if kind is bool else {**usual, **_CLICK.get(name, {})}
-        command = click.option(*flags, name, help=help_text, **settings)(command)
-    return command
+"""Field of `BuildOptions` -> how click reads it."""
 
 
 @click.command(cls=_BuildCommand)
 @click.argument("name", type=DATASET)
-@_with_build_options
+@with_fields(BuildOptions, _CLICK)
 @click.option("--out", type=FilePath(), help="Output folder; ./kbbench/NAME by default.")
 def command(name: str, out: Path | None, **options: Any) -> None:
     """Build the dataset NAME in ./kbbench/NAME; 'kbbench list' prints the names.

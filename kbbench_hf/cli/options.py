@@ -106,6 +106,26 @@ def flag(names: str, help: str, **settings: Any) -> Callable[[Any], Any]:
     return click.option(*names.split(), is_flag=True, help=help, **settings)
 
 
+def with_fields(settings: type, of_click: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
+    """Return a decorator for options of a type of settings: those of its fields `name: Annotated[type, help]`.
+
+    A flag for a bool, one of the values of a `Literal`, else a name, unless `of_click` says otherwise; it may also say
+    `flags`, in place of `--name-with-hyphens`. A field's default is in the help.
+    """
+
+    def add_options(command: Any) -> Any:
+        hints = {name: hint for name, hint in settings.__annotations__.items() if hasattr(hint, "__metadata__")}
+        for name, (kind, help_text) in reversed([(name, get_args(hint)) for name, hint in hints.items()]):
+            values, default = get_args(kind) if get_origin(kind) is Literal else (), getattr(settings, name, None)
+            usual = {"is_flag": True} if kind is bool else {"type": click.Choice(values) if values else NAME}
+            shown = "" if default is None or kind is bool else f"  [default: {default}]"
+            chosen = {"flags": [f"--{name.replace('_', '-')}"], "default": None, **usual, **of_click.get(name, {})}
+            command = click.option(*chosen.pop("flags"), name, help=help_text + shown, **chosen)(command)
+        return command
+
+    return add_options
+
+
 MODE = option(
     "--mode",
     "Scoring mode; by default the first that 'kbbench list NAME' shows.",

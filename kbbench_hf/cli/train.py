@@ -7,11 +7,27 @@ from typing import Any
 
 import click
 
-from kbbench_hf.cli.options import BENCHMARK, JSON, NAME, FilePath, Number
+from kbbench_hf.cli.options import BENCHMARK, JSON, NAME, FilePath, Number, with_fields
 from kbbench_hf.reports.terminal import called_as, console, echo, print_table
-from kbbench_hf.training.spec import MODES, PRECISIONS
+from kbbench_hf.training.spec import MODES, PRECISIONS, TrainSpec
 
-_WHOLE = click.IntRange(1)
+_COUNTS = (
+    *("epochs", "batch", "accumulate", "mini_batch", "train_length", "length", "dimension", "negatives_depth"),
+    *("refresh", "candidates", "graph_size", "layers", "evaluations"),
+)
+_CLICK: dict[str, dict[str, Any]] = {
+    "seed": {"type": click.IntRange(0)},
+    "learning_rate": {"type": Number(0)},
+    "warmup": {"type": Number(0, 1)},
+    "precision": {"type": click.Choice(PRECISIONS)},
+    "towers": {"type": click.IntRange(1, 2)},
+    "n_negatives": {"type": click.IntRange(0)},
+    "mask": {"flags": ["--mask/--no-mask"]},
+    "mode": {"type": click.Choice(MODES)},
+    "held_out": {"type": Number(0, 1, max_open=True)},
+    **{name: {"type": click.IntRange(1)} for name in _COUNTS},
+}
+"""Field of `TrainSpec` -> how click reads it."""
 
 
 @click.command()
@@ -25,48 +41,7 @@ _WHOLE = click.IntRange(1)
     "a new one.",
 )
 @click.option("--out", type=FilePath(), help="Output folder.  [default: kbbench-models/BENCHMARK/METHOD-SEED]")
-@click.option("--seed", type=click.IntRange(0), help="Random seed.  [default: 0]")
-@click.option("--epochs", type=_WHOLE, help="Number of epochs.  [default: 3]")
-@click.option("--batch", type=_WHOLE, help="Questions per batch and process.  [default: 32]")
-@click.option("--accumulate", type=_WHOLE, help="Gradient accumulation steps.  [default: 1]")
-@click.option("--mini-batch", type=_WHOLE, help="Texts in memory at a time, for larger batches (GradCache).")
-@click.option("--learning-rate", type=Number(0), help="Peak learning rate.  [default: 5e-05]")
-@click.option("--warmup", type=Number(0, 1), help="Warmup ratio.  [default: 0.1]")
-@click.option(
-    "--precision",
-    type=click.Choice(PRECISIONS),
-    help="Precision of training; bf16 (autocast) is for GPUs.  [default: fp32]",
-)
-@click.option("--text", type=NAME, help="Text of a node, as in dense:MODEL@text=.  [default: as there]")
-@click.option("--train-length", type=_WHOLE, help="Maximum tokens of a text in training.  [default: 64]")
-@click.option("--length", type=_WHOLE, help="Maximum tokens of a text for the trained model.  [default: 128]")
-@click.option("--towers", type=click.IntRange(1, 2), help="2: a separate encoder for questions.  [default: 1]")
-@click.option("--dimension", type=_WHOLE, help="colbert: token embedding dimension.")
-@click.option("--negatives", type=NAME, help="Retriever that finds hard negatives: bm25, or itself.  [default: bm25]")
-@click.option("--n-negatives", type=click.IntRange(0), help="Hard negatives per positive.  [default: 1]")
-@click.option(
-    "--negatives-depth", type=_WHOLE, help="Sample negatives from the top wrong results, this many.  [default: 20]"
-)
-@click.option("--refresh", type=_WHOLE, help="Mine negatives again after this number of steps.  [default: 20 for ance]")
-@click.option("--first-stage", type=NAME, help="qagnn: retriever of the candidate nodes.  [default: bm25]")
-@click.option("--candidates", type=_WHOLE, help="qagnn: number of candidate nodes.  [default: 100]")
-@click.option("--graph-size", type=_WHOLE, help="qagnn: maximum nodes of a graph.  [default: 200]")
-@click.option(
-    "--mode", type=click.Choice(MODES), help="qagnn: one graph for all, or for each candidate.  [default: joint]"
-)
-@click.option(
-    "--layers", type=_WHOLE, help="qagnn: message-passing layers; 0 is the baseline without edges.  [default: 2]"
-)
-@click.option(
-    "--held-out",
-    type=Number(0, 1, max_open=True),
-    help="plan: share of the shapes of several hops to leave out of training.  [default: 0.2]",
-)
-@click.option("--mask/--no-mask", default=None, help="Exclude known answers from the negatives.  [default: mask]")
-@click.option(
-    "--shuffle", is_flag=True, default=None, help="Baseline: train with the answers shuffled between questions."
-)
-@click.option("--evaluations", type=_WHOLE, help="Number of validation runs.  [default: 3]")
+@with_fields(TrainSpec, _CLICK)
 @click.option("--controls", is_flag=True, help="Also train and evaluate baselines and ablations, about 5 trainings.")
 @JSON
 def command(

@@ -1,7 +1,7 @@
 """Settings of a training, all that decides a trained model besides the data; and the log of a finished one."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from kbbench_hf.errors import UsageError
 
@@ -29,7 +29,8 @@ OPTIONS_READ = {
 class TrainSpec:
     """The settings of a training, saved with the model; the same spec trains the same model again.
 
-    Lengths are in tokens. `learning_rate` is that after the warm-up of AdamW, and falls to 0.
+    `kbbench train` has the annotated ones, as `--name-with-hyphens`. Lengths are in tokens. `learning_rate` is that
+    after the warm-up of AdamW, and falls to 0.
     """
 
     benchmark: str
@@ -39,56 +40,34 @@ class TrainSpec:
     base: str
     """The base model: an encoder on the Hub or in a folder; to fuse, `weighted(a,b,...)`; for plans, a causal
     language model, or `tiny`, a new one."""
-    seed: int = 0
-    epochs: int = 3
-    """Passes over all questions and answers."""
-    batch: int = 32
-    """Questions per step and process."""
-    accumulate: int = 1
-    """Batches per step (gradient accumulation)."""
-    mini_batch: int | None = None
-    """Texts in memory at a time (GradCache); the whole batch where None."""
-    learning_rate: float = 5e-5
-    warmup: float = 0.1
-    """The share of the steps in which the learning rate rises."""
-    precision: str = "fp32"
-    """fp32, or bf16 by autocast."""
-    text: str | None = None
-    """The form of the nodes' texts; the retriever's default where None."""
-    train_length: int = 64
-    """Tokens after which texts are cut in training."""
-    length: int = 128
-    """Tokens after which the trained model cuts texts."""
-    towers: int = 1
-    """2 gives questions an encoder of their own."""
-    dimension: int | None = None
-    """Late interaction: dimension of a learned projection; none where None."""
-    negatives: str = "bm25"
-    """The retriever whose best wrong nodes are hard negatives; `itself` is the model before training."""
-    n_negatives: int = 1
-    """Hard negatives per answer."""
-    negatives_depth: int = 20
-    """How many of the best wrong nodes of a question they are drawn from."""
-    refresh: int | None = None
-    """ANCE: steps between two refreshes of the negatives."""
-    mask: bool = True
-    """Whether known answers of a question are masked as negatives."""
-    shuffle: bool = False
-    """A control: each question is trained with the answers of another."""
-    first_stage: str = "bm25"
-    """QA-GNN: the retriever whose best nodes are candidates."""
-    candidates: int = 100
-    """QA-GNN: candidates per question."""
-    graph_size: int = 200
-    """QA-GNN: nodes of a graph: question, candidates, linked entities, nodes between."""
-    mode: str = "joint"
-    """QA-GNN: `joint` scores all candidates in one graph, `choices` each in its own."""
-    layers: int = 2
-    """QA-GNN: rounds of message passing; a control of 0 layers is trained too."""
-    held_out: float = 0.2
-    """Planner: share of the path shapes of several hops that is not trained, to measure unseen combinations."""
-    evaluations: int = 3
-    """Evaluations on the validation questions, of which the best step is kept."""
+    seed: Annotated[int, "Random seed."] = 0
+    epochs: Annotated[int, "Number of epochs."] = 3
+    batch: Annotated[int, "Questions per batch and process."] = 32
+    accumulate: Annotated[int, "Gradient accumulation steps."] = 1
+    mini_batch: Annotated[int | None, "Texts in memory at a time, for larger batches (GradCache)."] = None
+    learning_rate: Annotated[float, "Peak learning rate."] = 5e-5
+    warmup: Annotated[float, "Warmup ratio."] = 0.1
+    precision: Annotated[str, "Precision of training; bf16 (autocast) is for GPUs."] = PRECISIONS[0]
+    text: Annotated[str | None, "Text of a node, as in dense:MODEL@text=.  [default: as there]"] = None
+    train_length: Annotated[int, "Maximum tokens of a text in training."] = 64
+    length: Annotated[int, "Maximum tokens of a text for the trained model."] = 128
+    towers: Annotated[int, "2: a separate encoder for questions."] = 1
+    dimension: Annotated[int | None, "colbert: token embedding dimension."] = None
+    """Of a learned projection; none where None."""
+    negatives: Annotated[str, "Retriever that finds hard negatives: bm25, or itself."] = "bm25"
+    n_negatives: Annotated[int, "Hard negatives per positive."] = 1
+    negatives_depth: Annotated[int, "Sample negatives from the top wrong results, this many."] = 20
+    refresh: Annotated[int | None, "Mine negatives again after this number of steps.  [default: 20 for ance]"] = None
+    mask: Annotated[bool, "Exclude known answers from the negatives.  [default: mask]"] = True
+    shuffle: Annotated[bool, "Baseline: train with the answers shuffled between questions."] = False
+    first_stage: Annotated[str, "qagnn: retriever of the candidate nodes."] = "bm25"
+    candidates: Annotated[int, "qagnn: number of candidate nodes."] = 100
+    graph_size: Annotated[int, "qagnn: maximum nodes of a graph."] = 200
+    """Of question, candidates, linked entities, and nodes between."""
+    mode: Annotated[str, "qagnn: one graph for all, or for each candidate."] = MODES[0]
+    layers: Annotated[int, "qagnn: message-passing layers; 0 is the baseline without edges."] = 2
+    held_out: Annotated[float, "plan: share of the shapes of several hops to leave out of training."] = 0.2
+    evaluations: Annotated[int, "Number of validation runs."] = 3
 
     def __post_init__(self) -> None:
         """Check the values.
