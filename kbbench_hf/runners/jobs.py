@@ -184,10 +184,9 @@ class Work:
     def jobs(self, model: str, shard: Shard | None = None) -> Iterator[Job]:
         """Yield the jobs for a model, named with its revision or server; only those of the examples of a shard."""
         for repeat in range(self.repeats):
-            own = (example for example in self.prompts if shard is not None and shard.owns(example))
-            prompts = self.prompts.items() if shard is None else ((each, self.prompts[each]) for each in own)
-            for example, prompt in prompts:
-                yield self.job(model, example, repeat, prompt)
+            for example in self.prompts:
+                if shard is None or shard.owns(example):
+                    yield self.job(model, example, repeat, self.prompts[example])
 
     def job(self, model: str, example: Any, repeat: int, prompt: Prompt) -> Job:
         """Return one job."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar, cast
 
 from kbbench_hf.addresses import is_importable, plug_ins, plugged
 from kbbench_hf.benchmarks.base import Prompt, PromptOptions
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbbench_hf.runners.jobs import Sampling
 
 
+T = TypeVar("T")
 MODELS = "kbbench.models"
 """The entry points of models in other packages: name = package.module:attribute."""
 Group = Literal["run", "retriever", "rerank", "agent", "prompt", "request", "demonstrations", "annotation"]
@@ -296,14 +297,10 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
     """
     if (plugged := plugged_model(name, options)) is not None:
         return cast(LanguageModel, plugged)
-    if base_url := options.get("base_url"):
-        from kbbench_hf.llm.endpoint import Endpoint, key_from_environment
+    if options.get("base_url"):
+        from kbbench_hf.llm.endpoint import Endpoint
 
-        key = key_from_environment(options.get("api_key_env"))
-        if options.get("model_kwargs"):
-            raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
-        timeout_s = options.get("timeout", OPTIONS["timeout"].default)
-        return cast(LanguageModel, Endpoint(base_url, name, key, timeout_s, bill_to=options.get("bill_to")))
+        return cast(LanguageModel, client_of(Endpoint, name, options))
     if name.startswith("hf:"):
         from kbbench_hf.llm.causal_lm import CausalLM
         from kbbench_hf.model_specs import hub_name
@@ -314,6 +311,17 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
     raise UsageError(
         f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
     )
+
+
+def client_of(kind: Callable[..., T], name: str, options: RunOptions) -> T:
+    """Return the client, of a kind of `Endpoint`, of a model of this name on the server at `base_url`."""
+    from kbbench_hf.llm.endpoint import key_from_environment
+
+    base_url, key = options.get("base_url"), key_from_environment(options.get("api_key_env"))
+    if options.get("model_kwargs"):
+        raise UsageError(f"--model-kwargs is for hf:MODEL; {name} is served at {base_url}. Use --extra-body.")
+    timeout_s = options.get("timeout", OPTIONS["timeout"].default)
+    return kind(base_url, name, key, timeout_s, bill_to=options.get("bill_to"))
 
 
 def cross_encoder(spec: Spec, options: RunOptions) -> LanguageModel:
@@ -327,11 +335,11 @@ def cross_encoder(spec: Spec, options: RunOptions) -> LanguageModel:
             f"{str(spec)!r} names no served cross-encoder; expected cross:MODEL, and --base-url with the server that "
             "has it (TEI, vLLM, Infinity, Jina, Cohere). Add what is missing."
         )
-    from kbbench_hf.llm.endpoint import Endpoint
     from kbbench_hf.runners.served_models import CrossEncoderClient
 
-    endpoint = cast(Endpoint, language_model(spec.model, options))
-    return cast(LanguageModel, CrossEncoderClient(endpoint, options.get("extra_body")))
+    client = client_of(CrossEncoderClient, spec.model, options)
+    client.extra = options.get("extra_body") or {}
+    return cast(LanguageModel, client)
 
 
 def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> Callable[..., Any] | None:
@@ -356,9 +364,9 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
             f"{', '.join(sorted(EMBEDDERS))}:MODEL in it. Leave the URL out, write dense:MODEL, or let a language "
             f"model there re-rank: --model {model} --rerank llm:NAME."
         )
-    from kbbench_hf.runners.served_models import ServedEmbedder
+    from kbbench_hf.runners.served_models import EmbeddingClient, ServedEmbedder
 
-    create: Callable[..., Any] = partial(language_model, options=own)
+    create = partial(client_of, EmbeddingClient, options=own)
     limits = given_options(own, "concurrency", "attempts")
     return partial(ServedEmbedder, endpoint=create, extra=own.get("extra_body"), **limits)
 

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,19 +76,19 @@ class ServedEmbedder:
         normalize: bool = True,
         query_prefix: str = "",
         document_prefix: str = "",
-        endpoint: Callable[[str], Endpoint],
+        endpoint: Callable[[str], "EmbeddingClient"],
         extra: Mapping[str, Any] | None = None,
         concurrency: int = 32,
         attempts: int = ATTEMPTS,
         warnings: list[ScoreWarning] | None = None,
     ) -> None:
-        self._client = EmbeddingClient(endpoint(model))
+        self._client = endpoint(model)
         self._batch, self._normalize, self._extra = batch, normalize, dict(extra or {})
         self._prefixes = document_prefix, query_prefix
         self._limits: dict[str, int] = {"concurrency": concurrency, "attempts": attempts}
         self._warnings = [] if warnings is None else warnings
         self._probe = self._encode([PROBE])
-        facts = self._client.endpoint.server
+        facts = self._client.server
         # an address identifies the server of a model whose revision nobody tells
         where = {} if "revision" in facts else {"base_url": self._client.base_url}
         about = {**facts, **where, "dimension": self._probe.shape[1], **self._extra}
@@ -171,8 +171,8 @@ class ServedEmbedder:
 
         async def send() -> None:
             sender = RequestSender(self._client, keep, Budget(None), **self._limits)
-            async with self._client.endpoint:
-                if not self._client.endpoint.server:
+            async with self._client:
+                if not self._client.server:
                     await sender.recognize()
                 jobs = (Job(str(place), place, 0, part, self._extra, None) for place, part in enumerate(parts))
                 await sender.send_all(jobs)
@@ -183,12 +183,11 @@ class ServedEmbedder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._normalize else vectors
 
 
-class _TextClient:
+class _TextClient(Endpoint):
     """Requests on texts with the interface of a chat model, so that `RequestSender` sends and retries them."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint, self.base_url, self.model = endpoint, endpoint.base_url, endpoint.model
-        self.timeout_s = endpoint.timeout_s
+    def learn(self, refused: RequestRefused) -> None:
+        """Return None: the form of a request is known."""
 
     async def _post(self, url: str, body: Mapping[str, Any], room: int) -> tuple[object, int | None]:
         """Send a request once, whose reply has up to `room` bytes; return the reply and its tokens.
@@ -196,7 +195,7 @@ class _TextClient:
         Raises:
             Failure: there is no reply.
         """
-        reply = await self.endpoint.post(url, body, attempts=1, max_bytes=MAX_BYTES + room)  # the sender retries
+        reply = await self.post(url, body, attempts=1, max_bytes=MAX_BYTES + room)  # the sender retries
         if isinstance(reply, dict) and reply.get("error"):
             raise Failure("error_in_body", str(reply["error"])[:300], transient=True)
         usage = reply.get("usage") if isinstance(reply, dict) else None
@@ -208,10 +207,6 @@ class EmbeddingClient(_TextClient):
     """Requests for embeddings."""
 
     _dimension: int | None = None
-
-    async def recognize(self) -> None:
-        """Identify the server."""
-        await self.endpoint.recognize()
 
     async def complete(
         self, messages: Sequence[Message], max_tokens: int | None = None, *, schema: object = None, **extra: object
@@ -261,36 +256,18 @@ class CrossEncoderClient(_TextClient):
     """Requests for the scores of documents.
 
     The first message of a prompt is the query, the others are documents. The text of the completion is a JSON list of
-    scores in their order. `extra` are more fields of each request.
+    scores in their order.
     """
 
-    def __init__(self, endpoint: Endpoint, extra: Mapping[str, Any] | None = None) -> None:
-        super().__init__(endpoint)
-        self._extra = dict(extra or {})
-        self.text_limit = MOST_CHARACTERS
-        """About how many characters of a document the server reads."""
-        self.follows_query = True
-        """Whether a sentence that answers a question scores above an unrelated one."""
-        self._form = ("", "")
+    extra: Mapping[str, Any] = {}
+    """More fields of each request."""
+    text_limit = MOST_CHARACTERS
+    """About how many characters of a document the server reads."""
+    follows_query = True
+    """Whether a sentence that answers a question scores above an unrelated one."""
+    _form = ("", "")
 
-    async def __aenter__(self) -> Self:
-        await self.endpoint.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self.endpoint.__aexit__(*error)
-
-    @property
-    def name(self) -> str:
-        """The model and its server, as journals have it."""
-        return self.endpoint.name
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """The address, the model's name, and the facts that the server gives."""
-        return self.endpoint.identity
-
-    async def recognize(self) -> None:
+    async def recognize(self) -> dict[str, str]:
         """Identify the server, the form of its requests, and how much it reads of a document.
 
         Raises:
@@ -298,7 +275,7 @@ class CrossEncoderClient(_TextClient):
             UsageError: it has no `/rerank`.
             DataError: its scores do not follow the documents.
         """
-        await self.endpoint.recognize()
+        facts = await super().recognize()
         site, refused = self.base_url.rpartition("/v")[0], list[Failure]()
         forms = (self.base_url, "documents"), (site, "documents"), (site, "texts")  # TEI has the last one
         for self._form in forms:
@@ -324,6 +301,7 @@ class CrossEncoderClient(_TextClient):
         other, _ = await self._score(OTHER_QUESTION, SENTENCES[:2])
         self.follows_query = scores[0] > scores[1] and other[0] < other[1]
         await self._find_text_limit()
+        return facts
 
     async def _find_text_limit(self) -> None:
         """Set `text_limit` from the scores of beginnings of a long text whose end answers the query."""
@@ -355,7 +333,7 @@ class CrossEncoderClient(_TextClient):
     async def _score(self, query: str, documents: Sequence[str]) -> tuple[list[float], int | None]:
         base, field = self._form
         model = {"model": self.model} if field == "documents" else {}
-        body = {**model, "query": query, field: list(documents), **self._extra}
+        body = {**model, "query": query, field: list(documents), **self.extra}
         room = sum(12 * len(each) + ROW_BYTES for each in documents)  # some return the documents
         reply, tokens = await self._post(f"{base}/rerank", body, room)
         return read_scores(reply, len(documents), self.base_url), tokens

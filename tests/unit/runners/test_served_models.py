@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from kbbench_hf import run
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.shards import ShardEnd
-from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.embedders import embed
-from kbbench_hf.runners.served_models import ServedEmbedder
+from kbbench_hf.runners.served_models import EmbeddingClient, ServedEmbedder
 from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.embeddings import EmbeddingServer, RerankServer, Rows
 from tests.servers.scripted import ScriptedServer
@@ -43,7 +42,7 @@ def server() -> Any:
 
 
 def embedder(server: EmbeddingServer, **options: Any) -> ServedEmbedder:
-    return ServedEmbedder("m", 2, endpoint=lambda name: Endpoint(server.url, name), **options)
+    return ServedEmbedder("m", 2, endpoint=lambda name: EmbeddingClient(server.url, name), **options)
 
 
 def test_vectors_are_those_of_the_texts_whatever_order_the_server_sends_and_after_faults(server: Any) -> None:
