@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from kbbench_hf.app.board_table import chosen_columns
+from kbbench_hf.app.board_page import chosen_columns
 from kbbench_hf.app.boards import Boards, task_label
 from kbbench_hf.app.html import CSS, PICTURE, PNG, STYLES, public_address, render_html
 from kbbench_hf.app.row_page import why_no_answers

@@ -82,7 +82,7 @@ def command(name: str, out: Path | None, **options: Any) -> None:
 def _build_metrics(folder: Path, with_options: bool) -> None:
     """Build the evaluate modules in a folder."""
     from kbbench_hf.hub.metric_modules import build_metrics
-    from kbbench_hf.reports.publications import evaluate_modules
+    from kbbench_hf.reports.exports import evaluate_modules
 
     if with_options:
         raise UsageError("'build metrics' takes only the option --out. Leave the others out.")

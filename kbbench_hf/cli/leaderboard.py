@@ -14,8 +14,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.repository import check_name, connection
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox, Restored
-from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.options import ReadOptions
 

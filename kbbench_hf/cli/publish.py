@@ -10,8 +10,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
 from kbbench_hf.hub.publish import Publication, difference, publish
 from kbbench_hf.hub.repository import connection
+from kbbench_hf.reports.exports import publications, targets
 from kbbench_hf.reports.model_card import TRAINING
-from kbbench_hf.reports.publications import publications, targets
 from kbbench_hf.retrieval.trained_folder import publication
 
 

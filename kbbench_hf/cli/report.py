@@ -79,7 +79,7 @@ def _write(
         write_text(file, answers_page(what[0], result, read_options))
         return [file]
     if len(what) > 1 or is_published(what[0]) or (logs.flags and not benchmark):
-        from kbbench_hf.reports.side_by_side_page import side_by_side_page
+        from kbbench_hf.reports.run_page import side_by_side_page
         from kbbench_hf.scoring.results_table import results_table
 
         names = (benchmark,) if benchmark else ()

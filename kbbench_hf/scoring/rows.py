@@ -24,9 +24,12 @@ from kbbench_hf.files.rows import (
 )
 from kbbench_hf.files.trec import score_of
 from kbbench_hf.scoring.gold_columns import EqualColumns, is_gold_name, suggested_map
-from kbbench_hf.scoring.item_tables import (
+from kbbench_hf.scoring.lists import (
     LOOKED_AT,
+    AnswerPairs,
     ItemTable,
+    Joiner,
+    ListReader,
     Rankings,
     are_scores,
     column_name,
@@ -34,7 +37,6 @@ from kbbench_hf.scoring.item_tables import (
     hit_fields,
     is_one_candidate,
 )
-from kbbench_hf.scoring.lists import AnswerPairs, Joiner, ListReader
 from kbbench_hf.scoring.options import ReadOptions
 
 Fields = dict[str, object]

@@ -19,7 +19,7 @@ import kbbench_hf.benchmarks
 from kbbench_hf.benchmarks import benchmark, benchmark_names, shipped_dataset
 from kbbench_hf.benchmarks.audits import refuse_without_canary
 from kbbench_hf.files.datasets import DatasetFolder, card_version
-from kbbench_hf.reports.publications import evaluate_modules, publications
+from kbbench_hf.reports.exports import evaluate_modules, publications
 from tests.contract.croissant import MAX_CONFIGS, croissant
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.hub.metric_modules import own_wheel, packed
-from kbbench_hf.reports.publications import publications
+from kbbench_hf.reports.exports import publications
 from tests.servers.board import Space
 
 

@@ -20,9 +20,8 @@ import kbbench_hf
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from kbbench_hf.reports.run_page import answers_page, run_page
+from kbbench_hf.reports.run_page import answers_page, run_page, side_by_side_page
 from kbbench_hf.reports.score_table import write_evaluation
-from kbbench_hf.reports.side_by_side_page import side_by_side_page
 from kbbench_hf.runners.run import finished_run
 from kbbench_hf.scoring.predictions import ReadOptions
 from kbbench_hf.scoring.results_table import results_table

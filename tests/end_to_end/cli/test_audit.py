@@ -10,7 +10,7 @@ from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.building import retrieval_audit
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
-from kbbench_hf.reports.publications import publications
+from kbbench_hf.reports.exports import publications
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.app.board_table import plot_axes, plot_html, summary_html, table_html
+from kbbench_hf.app.board_page import plot_axes, plot_html, summary_html, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import TaskKey, as_task_key, shipped_answers
 from kbbench_hf.leaderboard.index import Index

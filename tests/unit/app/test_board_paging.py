@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kbbench_hf.app.board_table import board_problem, table_html
+from kbbench_hf.app.board_page import board_problem, table_html
 from kbbench_hf.app.boards import Board
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kbbench_hf.app import compare_page
+from kbbench_hf.app import row_page
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -18,25 +18,25 @@ def rows(board: Board) -> list[Row]:
 
 
 def test_figures_stand_side_by_side_under_the_systems_names(board: Board, rows: list[Row]) -> None:
-    drawn, table = parsed(compare_page.score_table(board, rows)).all("table")
+    drawn, table = parsed(row_page.scores_side_by_side(board, rows)).all("table")
     assert [head.text for head in table.all("th", scope="col")] == ["metric", "copy", "pattern"]
     assert table.rows()[0] == ["F1 ↑", "0.4028 0.272–0.545", "0.6264 0.492–0.748"]
     assert [line[0] for line in drawn.rows()] == ["copy", "pattern"] and len(drawn.all("span", class_="bar")) == 2
 
 
 def test_a_figure_that_one_row_lacks_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
-    table = parsed(compare_page.score_table(board, [rows[0], replace(rows[1], figures={})])).all("table")[1]
+    table = parsed(row_page.scores_side_by_side(board, [rows[0], replace(rows[1], figures={})])).all("table")[1]
     assert table.rows()[0] == ["F1 ↑", "0.4028 0.272–0.545", ""]
 
 
 def test_a_figure_of_which_nothing_was_scored_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
     unscored = replace(rows[1], figures={**rows[1].figures, "precision": BoardScore(math.nan)})
-    table = parsed(compare_page.score_table(board, [rows[0], unscored])).all("table")[1]
+    table = parsed(row_page.scores_side_by_side(board, [rows[0], unscored])).all("table")[1]
     assert table.rows()[1][2] == "" != table.rows()[1][1]
 
 
 def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, board: Board, rows: list[Row]) -> None:
-    part = parsed(compare_page.test_table(boards.index.store, board, rows))
+    part = parsed(row_page.test_table(boards.index.store, board, rows))
     ((pair, difference, interval, p, outcomes, _),) = part.rows()
     assert (pair, difference) == ("copy - pattern", "-0.2236")
     assert interval.startswith("-0.") and p == "✓ p 0.0004"
@@ -45,20 +45,20 @@ def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, boa
 
 
 def test_disagreements_come_with_the_widest_first(boards: Boards, board: Board, rows: list[Row]) -> None:
-    table = parsed(compare_page.disagreement_table(boards.index.store, board, rows))
+    table = parsed(row_page.disagreement_table(boards.index.store, board, rows))
     widths = [abs(float(a) - float(b)) for _, a, b in table.rows()]
     assert table.all("caption")[0].text == "Largest differences in F1"
     assert widths == sorted(widths, reverse=True) and widths[-1] > 0
 
 
 def test_rows_that_agree_have_no_table_of_disagreements(boards: Boards, board: Board, rows: list[Row]) -> None:
-    assert compare_page.disagreement_table(boards.index.store, board, [rows[0], rows[0]]) == ""
+    assert row_page.disagreement_table(boards.index.store, board, [rows[0], rows[0]]) == ""
 
 
 def test_every_figure_has_its_paired_difference_on_an_axis_around_zero(
     boards: Boards, board: Board, rows: list[Row]
 ) -> None:
-    part = parsed(compare_page.difference_table(boards.index.store, board, rows))
+    part = parsed(row_page.difference_table(boards.index.store, board, rows))
     lines = {line[0]: line[1:] for line in part.rows()}
     assert lines["F1 ↑"][0] == "-0.2236" and "SH ↓" in lines
     assert all(" to " in line[1] for line in lines.values())
@@ -68,12 +68,12 @@ def test_every_figure_has_its_paired_difference_on_an_axis_around_zero(
 def test_examples_show_both_answers_beside_the_gold(
     boards: Boards, board: Board, place: TaskKey, rows: list[Row]
 ) -> None:
-    page = parsed(compare_page.disagreement_examples(boards, board, place, rows))
+    page = parsed(row_page.disagreement_examples(boards, board, place, rows))
     first = page.all("details")[0]
     assert [each.text for each in first.all("b")] == ["Gold", "copy", "pattern"] and first.all("li", class_="right")
 
 
 def test_less_than_two_rows_are_not_compared(boards: Boards, place: TaskKey, rows: list[Row]) -> None:
     for ids in ([], [rows[0].id], [rows[0].id] * 2, [rows[0].id, "nobody"]):
-        assert parsed(compare_page.compare_html(boards, place, ids)).text.startswith("Choose two to five systems")
-    assert parsed(compare_page.compare_html(boards, place, [row.id for row in rows])).all("section")
+        assert parsed(row_page.compare_html(boards, place, ids)).text.startswith("Choose two to five systems")
+    assert parsed(row_page.compare_html(boards, place, [row.id for row in rows])).all("section")

@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from kbbench_hf.app.board_table import table_html
+from kbbench_hf.app.board_page import table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.first_page import FirstPage, first_html, requested_tab
+from kbbench_hf.app.leaderboard import FirstPage, first_html, requested_tab
 from kbbench_hf.app.row_page import row_html
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.leaderboard.view import View
@@ -26,7 +26,7 @@ EMPTY = f'<html><head>{GRADIOS}<base href="./" /></head><body><gradio-app></grad
 
 @pytest.fixture
 def client(boards: Boards, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    monkeypatch.setattr("kbbench_hf.app.first_page.PATIENCE_S", 60.0)  # of a busy machine
+    monkeypatch.setattr("kbbench_hf.app.leaderboard.PATIENCE_S", 60.0)  # of a busy machine
 
     def page(request: Request) -> Response:
         return HTMLResponse(EMPTY)
@@ -116,7 +116,7 @@ def test_a_link_to_a_page_is_shown_elsewhere_as_what_the_page_is(
 def test_a_page_that_takes_long_or_fails_is_sent_without(
     client: TestClient, boards: Boards, monkeypatch: pytest.MonkeyPatch, place: TaskKey
 ) -> None:
-    monkeypatch.setattr("kbbench_hf.app.first_page.PATIENCE_S", 0.05)
+    monkeypatch.setattr("kbbench_hf.app.leaderboard.PATIENCE_S", 0.05)
     asked_on, finished = Event(), list[bool]()
     monkeypatch.setattr(boards, "board", lambda *_: finished.append(asked_on.wait(60)))
     assert "<table" not in client.get(f"/?place={place}").text and not finished  # nobody waited for the board

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kbbench_hf.app import compare_page, row_page
-from kbbench_hf.app.board_table import board_problem, table_html
+from kbbench_hf.app import row_page
+from kbbench_hf.app.board_page import board_problem, table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Dot, Panel, multiples, render_html, scatter, table
 from kbbench_hf.app.row_page import ShownExample
@@ -68,9 +68,9 @@ def test_a_row_s_head_and_an_error_are_text(board: Board, place: TaskKey, text: 
 def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None:
     for text in HOSTILE:
         rows = [replace(row, system=text) for row in board.rows]
-        inert(compare_page.score_table(board, rows))
-        inert(compare_page.test_table(boards.index.store, board, rows))
-        inert(compare_page.difference_table(boards.index.store, board, rows))
+        inert(row_page.scores_side_by_side(board, rows))
+        inert(row_page.test_table(boards.index.store, board, rows))
+        inert(row_page.difference_table(boards.index.store, board, rows))
         inert(multiples([Panel(text, {text: (BoardScore(0.5, 0.4, 0.6), "?place=x")})], text))
         page = inert(table([text, text], [[text, text]], text, note=text))
         assert page.rows() == [[words(text)] * 2] and page.all("p")[0].text == words(text)

@@ -10,9 +10,8 @@ import pytest
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.annotations import METADATA_KEY, read_annotation
 from kbbench_hf.errors import DataError, UsageError
-from kbbench_hf.leaderboard.seeding import rescore
 from kbbench_hf.leaderboard.store import Store, System
-from kbbench_hf.leaderboard.submissions import checked_annotations, preview, store_preview
+from kbbench_hf.leaderboard.submissions import checked_annotations, preview, rescore, store_preview
 
 HASTY = next(file for file in shipped_answers("mini-genres") if file.stem == "hasty")
 

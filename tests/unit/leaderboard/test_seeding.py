@@ -12,8 +12,8 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import copy_dataset
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.table import board
 from tests.unit.leaderboard.conftest import PATTERN
 

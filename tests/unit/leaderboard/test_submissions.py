@@ -1,5 +1,6 @@
 """Strangers' files are bounded, checked, and stored only when they are whole."""
 
+import gzip
 import json
 import random
 import subprocess
@@ -74,6 +75,12 @@ def test_bombs_are_refused_quickly_and_cheaply_and_the_next_good_file_is_taken(t
     for line in lines:
         _, kilobytes, seconds = line.split()
         assert int(kilobytes) < 200_000 and float(seconds) < 60, line
+
+
+def test_a_good_file_that_unpacks_to_more_than_the_limit_is_refused(upload: Path, tmp_path: Path) -> None:
+    file = tmp_path / "padded.jsonl.gz"
+    file.write_bytes(gzip.compress(upload.read_bytes()) + packed(b" " * 999 + b"\n", 70_000_000))
+    assert "more than 64,000,000 bytes when expanded" in refused(file)
 
 
 def test_mutated_files_are_refused_or_scored_never_a_crash(upload: Path, store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.side_by_side_page import side_by_side_page
+from kbbench_hf.reports.run_page import side_by_side_page
 from kbbench_hf.scoring.results_table import results_table
 from tests.unit.reports.test_run_page import HOSTILE, Page
 

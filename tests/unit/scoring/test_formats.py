@@ -24,7 +24,7 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
-from kbbench_hf.scoring.item_tables import headed
+from kbbench_hf.scoring.lists import headed
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 Answers = dict[Any, list[Any]]

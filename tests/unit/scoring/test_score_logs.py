@@ -22,7 +22,7 @@ from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.metrics.significance import minimum_detectable_effect, paired_test
 from kbbench_hf.reports.results_table import print_comparison
-from kbbench_hf.reports.side_by_side_page import side_by_side_page
+from kbbench_hf.reports.run_page import side_by_side_page
 from kbbench_hf.scoring.comparison import Comparison, compare
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
 from kbbench_hf.scoring.results_table import logged_results, results_table
