@@ -136,7 +136,7 @@ def main() -> None:
         prompted, server = PromptedTask(task, prompt, options), Endpoint(said.url, said.model)
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            _, summary, result = run_language_model(
+            _, summary, result, _ = run_language_model(
                 prompted, server, said.model, run, sampling=sampling, structured=structured, **how
             )
             f1 = pair_f1(task, run / "predictions.jsonl") if genres else result.scores["f1"].value

@@ -3,7 +3,6 @@
 import glob
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -155,12 +154,11 @@ def run_language_model(
     repeats: int = 1,
     structured: bool = False,
     parser: str | None = None,
-    on_stop: Callable[[KBBenchError], object] | None = None,
     **how: Any,
-) -> tuple[Path, RunSummary, Result]:
-    """Ask a model everything, keep every answer, score them; return the run's folder, its summary and its result.
+) -> tuple[Path, RunSummary, Result, KBBenchError | None]:
+    """Ask a model everything, keep every answer, score them; return the run's folder, summary, result, and its end.
 
-    A run that cannot go on is scored as far as it came; then `on_stop` is told why, or else the error is raised.
+    A run that cannot go on is scored as far as it came; then its end is the error that stopped it, and else None.
 
     The result is the first repeat's, with the figures of all repeats in `repeats`. The same call goes on where an
     interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
@@ -211,11 +209,7 @@ def run_language_model(
     if first:
         plain, summary = [warning.to_dict() for warning in warnings], generation.summary.to_json()
         add_to_run(folder, model=generation.summary.model, parser=parser_name, summary=summary, warnings=plain)
-    if generation.stopped is not None:
-        if on_stop is None:
-            raise generation.stopped
-        on_stop(generation.stopped)
-    return folder, generation.summary, result
+    return folder, generation.summary, result, generation.stopped
 
 
 def _is_right(benchmark: Benchmark, result: Result) -> bool:

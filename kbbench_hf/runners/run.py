@@ -232,18 +232,16 @@ def _run_language_model(task: EvalTask, model: str | LanguageModel, options: Run
     question = prompt_task(task, **options)
     name = model if isinstance(model, str) else options.get("name") or name_of(model)
     answering = language_model(name, options) if isinstance(model, str) else model
-    stopped: list[KBBenchError] = []
-    folder, summary, result = run_language_model(
+    folder, summary, result, stopped = run_language_model(
         question,
         answering,
         name,
         options.get("out"),
         sampling=sampling_of(options),
-        on_stop=stopped.append,
         **given_options(options, "repeats", "structured", "parser"),
         **asking_options(name, answering, options),
     )
-    return FinishedRun(task, folder, result, summary, stopped=stopped[0] if stopped else None)
+    return FinishedRun(task, folder, result, summary, stopped=stopped)
 
 
 def _load_annotators(task: EvalTask, options: RunOptions) -> "Annotators | None":

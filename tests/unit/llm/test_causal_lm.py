@@ -68,7 +68,7 @@ def run(model: CausalLM, folder: Path, n: int = 48, **options: Any) -> Generatio
 
 
 def test_what_was_learnt_is_answered_and_scored(model: CausalLM, tmp_path: Path) -> None:
-    _, summary, result = run_language_model(
+    _, summary, result, _ = run_language_model(
         prompt_task(load_examples("mini-text2kg")), model, "tiny", tmp_path / "run", show=False
     )
     # The twelve learnt examples are right, and of the others none: 12 / 48 in the mean over sentences.

@@ -266,9 +266,10 @@ def test_a_budget_that_the_last_canary_would_pass_ends_no_finished_run(tmp_path:
 
 def test_a_prompt_that_cannot_be_rendered_is_its_own_error(tmp_path: Path) -> None:
     class Broken(dict[Any, Prompt]):
-        def items(self) -> Any:
-            yield from list(super().items())[:3]
-            raise UsageError("no such demonstration")
+        def __getitem__(self, example: Any) -> Prompt:
+            if example == list(self)[3]:
+                raise UsageError("no such demonstration")
+            return super().__getitem__(example)
 
     with ScriptedServer() as server, pytest.raises(UsageError, match="no such demonstration"):
         run(server, tmp_path, prompts=Broken(prompts_of(5)))

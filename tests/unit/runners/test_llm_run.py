@@ -77,9 +77,9 @@ def test_other_settings_get_another_folder_and_the_same_ones_the_same(in_tmp):
 def test_another_parser_reads_the_kept_answers_without_asking_again(tmp_path):
     with ScriptedServer(answer=lambda payload: "captain(Petrel, Ines Calder)") as server:
         asked = task(limit=3)
-        _, _, historical = run(server, asked, tmp_path / "run", parser="balanced")
+        _, _, historical, _ = run(server, asked, tmp_path / "run", parser="balanced")
         n_requests = len(server.requests)
-        _, summary, strict = run(server, asked, tmp_path / "run", parser="json")
+        _, summary, strict, _ = run(server, asked, tmp_path / "run", parser="json")
         assert len(server.requests) == n_requests
     assert historical.scores["f1"].value > 0
     assert (strict.scores["f1"].value, summary.n_parse_failures) == (0.0, 3)
@@ -187,7 +187,7 @@ def test_demonstrations_that_show_what_is_asked_are_warned_of_at_once_and_in_the
     row |= {"sentence": first["sentence"], "triples": first["triples"]}
     leaking = prompt_task(asked, demonstrations="similar")
     with ScriptedServer(answer=lambda payload: "[]") as server:
-        folder, _, result = run_language_model(
+        folder, _, result, _ = run_language_model(
             leaking, Endpoint(server.url, MODEL), MODEL, tmp_path / "run", **{**QUICK, "show": True}
         )
     (warning,) = [each for each in result.warnings if each.code == "demonstration_leaks"]
@@ -199,7 +199,7 @@ def test_demonstrations_that_show_what_is_asked_are_warned_of_at_once_and_in_the
 
 def test_a_model_that_repeats_its_demonstration_is_warned_of_in_the_run_and_its_score(tmp_path):
     with ScriptedServer(answer=lambda payload: payload["messages"][-2]["content"]) as server:
-        folder, _, result = run(server, task(limit=6, shots=2), tmp_path / "run")
+        folder, _, result, _ = run(server, task(limit=6, shots=2), tmp_path / "run")
     stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))["warnings"]
     (warning,) = [each.to_dict() for each in result.warnings if each.code == "copied_triples"]
     assert [each for each in stored if each["code"] == "copied_triples"] == [warning]
