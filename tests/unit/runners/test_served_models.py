@@ -131,11 +131,12 @@ def test_runs_with_a_served_and_a_local_model_have_the_same_scores(
     evaluate = partial(run, "mini-stark", limit=10, show=False)
     for number, model in enumerate(("dense:m", "rrf(bm25,dense:m)", "graph:dense:m", "multi:m", "vss:m")):
         local = evaluate(model, out=tmp_path / f"local-{number}")
-        served = evaluate(model, out=tmp_path / f"served-{number}", base_url=server.url)
+        served = evaluate(model, out=tmp_path / f"served-{number}", base_url=server.url, extra_body={"user": "ada"})
         for name, score in local.scores.items():  # many vectors tie but for their last digit
             assert served.scores[name].value == pytest.approx(score.value, abs=1e-3), (model, name)
     made = json.loads((tmp_path / "served-0" / "run.json").read_bytes())
     assert f'"base_url": "{server.url}/v1", "dimension": 64' in made["revisions"]["m"]
+    assert {each["user"] for each in server.payloads} == {"ada"}
     with pytest.raises(UsageError, match="has no embedding model"):
         evaluate("bm25", out=tmp_path / "none", base_url=server.url)
     with pytest.raises(UsageError, match="retriever-base-url is for"):
