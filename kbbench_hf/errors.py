@@ -2,8 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import ClassVar
 
 
@@ -62,6 +63,16 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     close = get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return UsageError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}.")
+
+
+def first_of(values: Iterable[object], most: int = 10, show: Callable[[object], str] = str) -> str:
+    """Return the first of some values, as messages list them.
+
+    >>> first_of(range(12), 3), first_of(["a"], show=repr)
+    ('0, 1, 2 ...', "'a'")
+    """
+    listed = [*islice(values, most + 1)]
+    return ", ".join(map(show, listed[:most])) + (" ..." if len(listed) > most else "")
 
 
 def missing_extra(package: str, extra: str) -> UsageError:

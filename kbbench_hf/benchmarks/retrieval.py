@@ -1,6 +1,6 @@
 """Retrieval benchmarks on knowledge bases: loading, scoring and warnings, for released and users' own ones."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -50,28 +50,8 @@ class Candidates:
 
     ids: Collection[Id]
     types: Mapping[Id, str] | None = None
-
-
-@dataclass(frozen=True)
-class OneType(Mapping[Id, str]):
-    """Types of candidates that all have the same one, without a dictionary of a million entries."""
-
-    ids: range
-    kind: str
-
-    def __getitem__(self, name: Id) -> str:
-        """Return the type of a candidate."""
-        if name not in self.ids:
-            raise KeyError(name)
-        return self.kind
-
-    def __iter__(self) -> Iterator[Id]:
-        """Yield the candidates."""
-        return iter(self.ids)
-
-    def __len__(self) -> int:
-        """Return how many candidates there are."""
-        return len(self.ids)
+    one_type: str = ""
+    """The type of all candidates, where `types` is None and the benchmark ranks nodes of one type."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +87,7 @@ def _candidates(folder: DatasetFolder, known: range | None, candidate_types: fro
     """Return the nodes of the candidate types; `known` where the nodes are not local."""
     if not folder.path.joinpath(NODES).is_file():
         if known is not None and candidate_types is not None and len(candidate_types) == 1:
-            return Candidates(known, OneType(known, *candidate_types))
+            return Candidates(known, None, *candidate_types)
         if "nodes" not in folder.configs():
             if known is None:
                 raise UsageError(
@@ -266,8 +246,8 @@ def _slices(examples: Examples) -> dict[str, list[str]]:
     rows, context = examples.rows, examples.context
     nobody: frozenset[Id] = frozenset()
     slices = {"answer_count": [_bucket(len(set(row["answer_ids"]))) for row in rows]}
-    if context.candidates.types is not None:
-        slices["answer_type"] = [_type(row["answer_ids"], context.candidates.types) for row in rows]
+    if context.candidates.types is not None or context.candidates.one_type:
+        slices["answer_type"] = [_type(row["answer_ids"], context.candidates) for row in rows]
     if context.trained:
         slices["answer_in_training"] = [
             str(any(context.trained.get(name, nobody) - itself for name in row["answer_ids"])).lower()
@@ -291,8 +271,9 @@ def _bucket(n: int) -> str:
     return str(n) if n < 2 else "2-5" if n <= 5 else "6-20" if n <= 20 else "21+"
 
 
-def _type(answers: Sequence[Id], types: Mapping[Id, str]) -> str:
-    found = {types[name] for name in answers if name in types}
+def _type(answers: Sequence[Id], candidates: Candidates) -> str:
+    one, types = candidates.one_type, candidates.types or {}
+    found = {one or types[name] for name in answers if name in candidates.ids}
     return found.pop() if len(found) == 1 else "several" if found else "none"
 
 

@@ -54,8 +54,6 @@ _RELEASE = ("source", "configs", "archive", "private", "revision")
 """Options of datasets that have a release."""
 _TABLES = ("nodes", "edges", "queries", "graph")
 """Options of knowledge bases of one's own, from tables or a graph."""
-_READING = {"qrels": "qrels", "format": "form", "map": "sources", "encoding": "encoding", "graph": "graphs"}
-"""Options on how they are read -> the field in `own_kb.OwnTables`."""
 _NEEDS = {
     "format": ("graph",),
     "qrels": ("queries",),
@@ -64,8 +62,8 @@ _NEEDS = {
     "skip_dangling": ("nodes", "graph"),
 }
 """Option -> those of which it needs one."""
-_CHOICES = {"min_grade": "min_grade", "split_by": "split_by", "seed": "seed", "similar_by": "embedder"}
-"""Options of extraction datasets -> the choice in `own_extraction`."""
+_CHOICES = ("min_grade", "split_by", "seed", "similar_by")
+"""Options of extraction datasets, fields of `own_extraction.dataset.Choices`."""
 _EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
 _FILES = ("source", "archive", "nodes", "edges", "queries", "qrels", "ontology", "triples", "sentences", "pairs")
 
@@ -162,11 +160,11 @@ def _build_knowledge_base(name: str, folder: Path, given: Row) -> None:
             "--source, --configs, --archive, --private and --revision are for releases, not for your own tables. Leave "
             "them out."
         )
-    from kbbench_hf.building.own_kb import build_own_knowledge_base
+    from kbbench_hf.building.own_kb import OwnTables, build_own_knowledge_base
 
-    edges, queries = given.get("edges"), given.get("queries")
-    more = {field: given[option] for option, field in _READING.items() if option in given}
-    build_own_knowledge_base(name, given.get("nodes"), edges, queries, folder, "skip_dangling" in given, **more)
+    nodes, edges, queries = map(given.get, _TABLES[:3])
+    further = {option: given[option] for option in OwnTables._fields[3:] if option in given}
+    build_own_knowledge_base(name, nodes, edges, queries, folder, "skip_dangling" in given, **further)
 
 
 def _build_extraction(name: str, folder: Path, given: Row) -> None:
@@ -179,11 +177,11 @@ def _build_extraction(name: str, folder: Path, given: Row) -> None:
         raise UsageError("--source, --configs, --archive, --private and --revision are for releases. Leave them out.")
     from kbbench_hf.building.own_extraction.dataset import build_own_extraction
 
-    choices = {choice: given[option] for option, choice in _CHOICES.items() if option in given}
-    if "embedder" in choices:
+    choices = {option: given[option] for option in _CHOICES if option in given}
+    if "similar_by" in choices:
         from kbbench_hf.retrieval.embedders import SentenceEmbedder
 
-        choices["embedder"] = SentenceEmbedder(choices["embedder"])
+        choices["similar_by"] = SentenceEmbedder(choices["similar_by"])
     ontology, triples, sentences = given["ontology"], given.get("triples"), given["sentences"]
     build_own_extraction(name, ontology, triples, sentences, given.get("pairs"), folder, **choices)
 

@@ -19,7 +19,7 @@ from kbbench_hf.benchmarks.answers import Id
 from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.building.graph_formats import GraphTables, read_graph
 from kbbench_hf.building.graph_formats.collector import with_judgments
-from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.errors import DataError, UsageError, first_of
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 from kbbench_hf.files.datasets import RELEVANCE, write_dataset
 from kbbench_hf.files.list_text import is_bracketed, parse_list, split_readings, whole_number
@@ -29,7 +29,6 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import (
     EDGE_COLUMNS,
     NODE_COLUMNS,
-    Numbered,
     numbered_schema,
     without_dangling,
     without_zeros,
@@ -49,7 +48,6 @@ _HINTS = {
 }
 """Words of an error -> the option that helps."""
 _SPLITS = {"val": "validation", "dev": "validation"}
-_SHOWN = 10
 _FLOAT = re.compile(r"^(-?\d+)\.0+$")
 """An integer that became a float on its way into csv."""
 
@@ -67,11 +65,11 @@ class OwnTables(NamedTuple):
     such reading gives nodes. Without `split` all queries are `test`."""
     qrels: Path | None = None
     """Judgments of the queries, in place of their column `answer_ids`."""
-    graphs: Sequence[Path] = ()
+    graph: Sequence[Path] = ()
     """Files or folders of a graph in another format, in place of `nodes` and `edges`."""
-    form: str | None = None
-    """The format of `graphs`; None to detect it."""
-    sources: Mapping[str, Mapping[str, str]] = {}
+    format: str | None = None
+    """The format of `graph`; None to detect it."""
+    map: Mapping[str, Mapping[str, str]] = {}
     """Table -> column -> its source, see `table_files.mapped`."""
     encoding: str = ""
     """The encoding of text files that are not Unicode."""
@@ -84,7 +82,7 @@ def build_own_knowledge_base(
     queries: Path | None,
     out: Path,
     skip_dangling: bool = False,
-    **more: Any,
+    **further: Any,
 ) -> list[str]:
     """Build the dataset `name` at `out` from tables (csv, Parquet, JSON Lines), or from a graph in another format.
 
@@ -96,7 +94,7 @@ def build_own_knowledge_base(
         out: the dataset folder to write.
         skip_dangling: leave out edges that lead to no node, gold ids that are no node, and queries without any other
             gold id, in place of refusing them.
-        more: further fields of `OwnTables`.
+        further: the other fields of `OwnTables`.
 
     Returns what was left out, in sentences, which also go onto the card and into the manifest.
 
@@ -105,9 +103,9 @@ def build_own_knowledge_base(
         UsageError: a file is absent, or the name is taken or no name.
     """
     check_own_name(name, "knowledge base")
-    own = OwnTables(nodes, edges, queries, **more)
+    own = OwnTables(nodes, edges, queries, **further)
     try:
-        graph = read_graph(own.graphs, own.form, own.encoding) if own.graphs else _own_graph(own)
+        graph = read_graph(own.graph, own.format, own.encoding) if own.graph else _own_graph(own)
     except DataError as error:
         hint = next((hint for words, hint in _HINTS.items() if words in str(error)), "")
         raise DataError(f"{error}{hint}") from error
@@ -119,7 +117,8 @@ def build_own_knowledge_base(
     if asked is not None:
         tables["queries"] = _questions(*asked, ids, left_out, skip_dangling)
     plain_nodes, plain_edges = _with_ids(graph.nodes, ids, ("id",)), _with_ids(edge_table, ids, ("head", "tail"))
-    schema = numbered_schema(Numbered.of(knowledge_base.graph, knowledge_base.edges))
+    types, relations = knowledge_base.graph.node_types, knowledge_base.graph.relations
+    schema = numbered_schema(types, relations, knowledge_base.graph.type_ids, knowledge_base.edges)
     tables |= {"nodes": {"full": plain_nodes}, "edges": {"full": plain_edges}, "schema": {"full": schema}}
     write_dataset(out, tables, _card(name, tables, graph.origin, left_out), left_out=left_out)
     return left_out
@@ -129,7 +128,7 @@ def _own_graph(own: OwnTables) -> GraphTables:
     """Return the tables of nodes and edges."""
 
     def read(file: Path, name: str, columns: Sequence[str]) -> pa.Table:
-        return read_table(file, columns, [DETAILS], own.sources.get(name), own.encoding)
+        return read_table(file, columns, [DETAILS], own.map.get(name), own.encoding)
 
     assert own.nodes is not None  # noqa: S101 (the command asks for nodes or graphs)
     no_edges = pa.table({column: arrow_array([], pa.string()) for column in EDGE_COLUMNS})
@@ -150,7 +149,7 @@ def _linked(
             raise
         if not skip_dangling or not len(kept):
             raise DataError(
-                f"{own.edges or own.graphs[0]}: {n_dangling:,} of {n_edges:,} edges lead to no node: {shown}. Expected "
+                f"{own.edges or own.graph[0]}: {n_dangling:,} of {n_edges:,} edges lead to no node: {shown}. Expected "
                 f"ids of {own.nodes or 'its nodes'}. {_remedy('nodes', 'edges', len(kept))}"
             ) from None
     left_out.append(f"{n_dangling:,} of {n_edges:,} edges, which lead to no node: {shown}.")
@@ -192,7 +191,7 @@ def _judged_queries(own: OwnTables, left_out: list[str]) -> tuple[pa.Table, str]
     """Return the table of queries and its name in messages; None where there is none."""
     if own.queries is None:
         return None
-    sources = own.sources.get("queries")
+    sources = own.map.get("queries")
     if own.qrels is None:
         known = (QUESTION_COLUMNS, ["split", RELEVANCE])
         return read_table(own.queries, *known, sources, own.encoding), str(own.queries)
@@ -231,7 +230,7 @@ def _questions(
     answered = np.array([row for row, each in enumerate(kept) if each], np.int64)
     n_kept = len(answered)
     if lost:
-        shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
+        shown = first_of(lost)
         if not skip_dangling or not n_kept:
             raise DataError(
                 f"{file}: {len(lost):,} gold ids are not nodes: {shown}. Expected ids of nodes. "

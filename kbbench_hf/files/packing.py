@@ -16,6 +16,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import pyarrow as pa
 
+from kbbench_hf.errors import first_of
 from kbbench_hf.files import STDIN, shown_name
 from kbbench_hf.files.rows import Unreadable
 
@@ -140,7 +141,7 @@ def _open_archive(opened: OpenedFile, source: Path | io.BytesIO) -> OpenedFile:
         return OpenedFile(opened.name, opened.stream, opened.packed, archive)
     files = [name for name in names if not PurePosixPath(name).name.startswith(".")]
     if len(files) != 1:
-        shown = ", ".join(files[:5]) + (" ..." if len(files) > 5 else "")
+        shown = first_of(files, 5)
         raise Unreadable(f"a zip file of {len(files):,} files ({shown})", "Unpack it and name one of them.")
     return OpenedFile(opened.name, buffered(io.BytesIO(read_member(archive, files[0]))), "zip")
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
-from kbbench_hf.errors import BusyError, KBBenchError, UsageError
+from kbbench_hf.errors import BusyError, KBBenchError, UsageError, first_of
 from kbbench_hf.files.heartbeat import PAUSE, Heartbeat, bytes_of, is_alive, read_report
 
 STALE_S = 20.0
@@ -104,7 +104,7 @@ class ShardEnd(KBBenchError):
         missing = [number for number in range(1, shard.count + 1) if not has_ended(folder, Shard(number, shard.count))]
         self.is_last = not missing
         """Whether all others have ended."""
-        others = f"{len(missing)} of {shard.count} shards have not ended: {_list_numbers(missing)}"
+        others = f"{len(missing)} of {shard.count} shards have not ended: {first_of(missing)}"
         super().__init__(f"Shard {shard} of {folder} has ended. {others if missing else 'All shards have ended'}.")
 
 
@@ -114,7 +114,7 @@ class IncompleteError(KBBenchError):
     def __init__(self, folder: Path, n: int, of: int, what: str) -> None:
         claimed = [(int(number), int(count)) for number, count, _ in _claims(folder)]
         open_ones = "; ".join(
-            f"shards {_list_numbers(numbers)} of {count}"
+            f"shards {first_of(numbers)} of {count}"
             for count in sorted({count for _, count in claimed})
             if (numbers := [k for k in range(1, count + 1) if not has_ended(folder, Shard(k, count))])
         )
@@ -287,7 +287,3 @@ def _size_of(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
-
-
-def _list_numbers(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:10])) + (" ..." if len(numbers) > 10 else "")

@@ -319,7 +319,7 @@ class KnowledgeBase:
 
     def tuples(self) -> list[tuple[str, str, str, int]]:
         """Return each (head type, relation, tail type) that occurs, and its number of edges as released."""
-        return tables.tuples(tables.Numbered.of(self.graph, self.edges))
+        return tables.tuples(self.graph.node_types, self.graph.relations, self.graph.type_ids, self.edges)
 
     def named(self, name: str, fold_case: bool = False) -> NDArray[np.int64]:
         """Return the nodes with exactly this name, or with this name but for case; ascending, empty if none has it."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, first_of
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers, numpy_numbers
 from kbbench_hf.files.table_files import require_columns, text_column
 from kbbench_hf.knowledge_base.graph import Graph
@@ -90,39 +90,26 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
 
 def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], relations: Sequence[str]) -> pa.Table:
     """Return the `schema` table of a knowledge base whose types and relations have the given order."""
-    listed = [("node_type", number, name) for number, name in enumerate(node_types)]
-    listed += [("relation", number, name) for number, name in enumerate(relations)]
-    order = _schema_of_rows(dict(zip(SCHEMA_COLUMNS, (pa.string(), pa.int64(), pa.string()), strict=True)), listed)
+    kinds = dict(zip(SCHEMA_COLUMNS, (pa.string(), pa.int64(), pa.string()), strict=True))
+    order = _schema_of_rows(kinds, _numbered_rows(node_types, relations))
     _, numbered, graph = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
-    return numbered_schema(Numbered.of(graph, numbered))
+    return numbered_schema(node_types, relations, graph.type_ids, numbered)
 
 
-class Numbered(NamedTuple):
-    """The names of types and relations in order of their numbers, the type of each node, and the edges."""
-
-    node_types: Sequence[str]
-    relations: Sequence[str]
-    type_ids: NDArray[np.integer]
-    heads: NDArray[np.integer]
-    relation_ids: NDArray[np.integer]
-    tails: NDArray[np.integer]
-
-    @classmethod
-    def of(cls, graph: Graph, edges: pa.Table) -> "Numbered":
-        """Return those of a graph and its numbered edges."""
-        heads, relation_ids, tails = (numpy_numbers(edges[name]) for name in EDGE_COLUMNS)
-        return cls(graph.node_types, graph.relations, graph.type_ids, heads, relation_ids, tails)
+def _numbered_rows(node_types: Sequence[str], relations: Sequence[str]) -> list[tuple[str, int, str]]:
+    listed = (("node_type", node_types), ("relation", relations))
+    return [(kind, number, name) for kind, names in listed for number, name in enumerate(names)]
 
 
-def numbered_schema(known: Numbered) -> pa.Table:
-    """Return the `schema` table of a knowledge base whose nodes and edges are numbers."""
-    node_types, relations = known.node_types, known.relations
-    listed = [("node_type", number, name) for number, name in enumerate(node_types)]
-    listed += [("relation", number, name) for number, name in enumerate(relations)]
-    counts = [*np.bincount(known.type_ids, minlength=len(node_types))]
-    counts += [*np.bincount(known.relation_ids, minlength=len(relations))]
+def numbered_schema(
+    node_types: Sequence[str], relations: Sequence[str], type_ids: NDArray[np.integer], edges: pa.Table
+) -> pa.Table:
+    """Return the `schema` table of a knowledge base whose types of nodes and columns of edges are numbers."""
+    counts = [*np.bincount(type_ids, minlength=len(node_types))]
+    counts += [*np.bincount(numpy_numbers(edges["relation"]), minlength=len(relations))]
+    listed = _numbered_rows(node_types, relations)
     rows: list[tuple[object, ...]] = [(*one, None, None, int(n)) for one, n in zip(listed, counts, strict=True)]
-    for head, relation, tail, n in tuples(known):
+    for head, relation, tail, n in tuples(node_types, relations, type_ids, edges):
         rows.append(("tuple", relations.index(relation), relation, head, tail, n))
     kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
     kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
@@ -139,12 +126,14 @@ def _schema_of_rows(kinds: Mapping[str, pa.DataType], rows: Sequence[Sequence[ob
     return pa.Table.from_arrays(arrays, schema=pa.schema(kinds))
 
 
-def tuples(known: Numbered) -> list[tuple[str, str, str, int]]:
+def tuples(
+    node_types: Sequence[str], relations: Sequence[str], type_ids: NDArray[np.integer], edges: pa.Table
+) -> list[tuple[str, str, str, int]]:
     """Return each (head type, relation, tail type) that occurs, and its number of edges, parallel ones included."""
-    node_types, relations, n_types = known.node_types, known.relations, len(known.node_types)
-    types = known.type_ids.astype(np.int32)
-    codes = known.relation_ids.astype(np.int32) * (n_types * n_types) + types[known.heads] * n_types
-    codes += types[known.tails]
+    heads, relation_ids, tails = (numpy_numbers(edges[name]) for name in EDGE_COLUMNS)
+    types, n_types = type_ids.astype(np.int32), len(node_types)
+    codes = relation_ids.astype(np.int32) * (n_types * n_types) + types[heads] * n_types
+    codes += types[tails]  # in place: the arrays are as long as the edges
     counts = np.bincount(codes)
     found = []
     for code in np.flatnonzero(counts).tolist():
@@ -196,9 +185,8 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
     if len(pc.unique(ids)) < len(ids):
         counts = pc.value_counts(ids)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        raise DataError(
-            f"{len(repeated)} node ids occur more than once: {_first_values(repeated)}. Every node needs its own id."
-        )
+        shown = first_of(repeated.to_pylist(), show=repr)
+        raise DataError(f"{len(repeated)} node ids occur more than once: {shown}. Every node needs its own id.")
     return ids
 
 
@@ -236,9 +224,9 @@ def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
     rows, named = _rows_of_ends(edges[end], ids)
     unknown = np.flatnonzero(rows < 0)
     if len(unknown):
-        strangers = named.take(pa.array(unknown)).unique()
+        strangers = first_of(named.take(pa.array(unknown)).unique().to_pylist(), show=repr)
         raise DataError(
-            f"{len(unknown)} edges have a {end} that is not a node id: {_first_values(strangers)}. "
+            f"{len(unknown)} edges have a {end} that is not a node id: {strangers}. "
             "Add these nodes or remove the edges."
         )
     return rows
@@ -332,8 +320,3 @@ def _name_numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64
     places = {name: number for number, name in enumerate(names)}
     numbers = np.array([places[name] for name in encoded.dictionary.to_pylist()], np.int64)
     return numbers[numpy_numbers(encoded.indices)] if len(numbers) else np.zeros(0, np.int64)
-
-
-def _first_values(values: pa.Array) -> str:
-    shown = ", ".join(repr(value) for value in values[:_SHOWN].to_pylist())
-    return shown + (" ..." if len(values) > _SHOWN else "")

@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.answers import ANSWERS
 from kbbench_hf.benchmarks.base import Benchmark, Data, Facts, Scoring
 from kbbench_hf.benchmarks.warnings import ScoreWarning, Severity
-from kbbench_hf.errors import DataError, UsageError, unknown_name
+from kbbench_hf.errors import DataError, UsageError, first_of, unknown_name
 from kbbench_hf.files.rows import Unreadable, value_or_none
 from kbbench_hf.files.score_rows import ScoredRow, field_of, log_files, number_of, scored_rows, shown_example
 from kbbench_hf.files.trec import Judgments, read_qrels
@@ -185,16 +185,12 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
             of_example.setdefault(metric, {})[scored.repeat] = number
 
 
-def _some(keys: Collection[str]) -> str:
-    return ", ".join([*keys][:3]) + (" ..." if len(keys) > 3 else "")
-
-
 def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
     """Return the ids that all logs have; where the sets differ, only if `shared`."""
     common = [key for key in logs[0].scores if all(key in log.scores for log in logs)]
     counts = ", ".join(f"{log.name} {len(log.scores):,}" for log in logs)
     if not common:
-        ids = "; ".join(f"{log.name}: {_some(log.scores)}" for log in logs[:3])
+        ids = "; ".join(f"{log.name}: {first_of(log.scores, 3)}" for log in logs[:3])
         raise DataError(
             f"No example is in all logs ({ids}). Expected the same ids. Name the column that they share: --id COLUMN.",
             code="ids",
@@ -202,7 +198,7 @@ def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
     n_left_out = len({key for log in logs for key in log.scores}) - len(common)
     if n_left_out and not shared:
         rest = [(log.name, [key for key in log.scores if key not in set(common)]) for log in logs]
-        listed = "; ".join(f"{name} also has {_some(keys)}" for name, keys in rest if keys)
+        listed = "; ".join(f"{name} also has {first_of(keys, 3)}" for name, keys in rest if keys)
         raise UsageError(
             f"The logs have different examples: {counts}; {len(common):,} are in all ({listed}). A paired test needs "
             "the same. To compare on the shared ones: --shared.",

@@ -2,6 +2,7 @@
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -192,9 +193,7 @@ class _TripleCollector:
             local = local_name(iri)
             label = self._texts(self._ids[iri])[0] if iri in self._ids and not _WORD.search(local) else ""
             names[iri] = label or local
-        count: dict[str, int] = {}
-        for name in names.values():
-            count[name] = count.get(name, 0) + 1
+        count = Counter(names.values())
         return {iri: name if count[name] == 1 else iri for iri, name in names.items()}
 
 

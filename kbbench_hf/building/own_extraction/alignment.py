@@ -7,7 +7,6 @@ in a sentence by chance. Every pair is therefore graded.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
@@ -34,6 +33,11 @@ _NO_KEY = SMALL_WORDS | NO_FAMILY_NAMES
 """Words that identify no entity alone: a sentence with "league" is not searched for every league."""
 
 
+Names = Mapping[str, Sequence[str]]
+"""The name of an entity or relation -> its further names."""
+_NO_NAMES: Names = {}
+
+
 class Alignment(NamedTuple):
     """A triple that a sentence may state, by its place in the table of triples."""
 
@@ -41,29 +45,22 @@ class Alignment(NamedTuple):
     grade: Grade
 
 
-@dataclass(frozen=True)
-class Aliases:
-    """Further names of entities and relations, by their own name."""
-
-    of_entities: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    of_relations: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-def align(sentences: Iterable[str], triples: Sequence[Row], aliases: Aliases | None = None) -> list[list[Alignment]]:
+def align(
+    sentences: Iterable[str], triples: Sequence[Row], entity_names: Names = _NO_NAMES, relation_names: Names = _NO_NAMES
+) -> list[list[Alignment]]:
     """Return for each sentence the triples whose subject and object it names, in the order of the table.
 
     `metrics.mention_forms` has the rules for mentions. A name that is only part of another entity's longer name is no
-    mention. Subject and object differ, and equal triples count once.
+    mention. Subject and object differ, and equal triples count once. `entity_names` and `relation_names` are further
+    names by the name in the table.
 
     >>> triples = [{"sub": "Kiki", "rel": "directedBy", "obj": each} for each in ("Hayao Miyazaki", "Isao Takahata")]
     >>> align(["Kiki was directed by Miyazaki.", "Miyazaki wrote."], triples)
     [[Alignment(triple=0, grade='relation_cued')], []]
     """
-    aliases = aliases or Aliases()
     separated = [each | {end: separate_units(each[end]) for end in ("sub", "obj")} for each in triples]
-    others_of = aliases.of_entities.items()
-    of_entities = {separate_units(name): [*map(separate_units, others)] for name, others in others_of}
-    finder = _TripleFinder(separated, Aliases(of_entities, aliases.of_relations))
+    names = {separate_units(name): [*map(separate_units, others)] for name, others in entity_names.items()}
+    finder = _TripleFinder(separated, names, relation_names)
     return [finder.in_sentence(separate_units(sentence)) for sentence in sentences]
 
 
@@ -109,8 +106,8 @@ def _forms(word: str) -> frozenset[str]:
 class _TripleFinder:
     """Index of triples by the words of their names; finds the triples that a sentence may state."""
 
-    def __init__(self, triples: Sequence[Row], aliases: Aliases) -> None:
-        self.triples, self.aliases = triples, aliases
+    def __init__(self, triples: Sequence[Row], entity_names: Names, relation_names: Names) -> None:
+        self.triples, self.entity_names, self.relation_names = triples, entity_names, relation_names
         self.by_subject: dict[str, list[int]] = defaultdict(list)
         seen: set[tuple[str, ...]] = set()
         for position, each in enumerate(triples):
@@ -125,7 +122,7 @@ class _TripleFinder:
                 self.by_key[key].append(entity)
 
     def all_names(self, entity: str) -> tuple[str, ...]:
-        return (entity, *self.aliases.of_entities.get(entity, ()))
+        return (entity, *self.entity_names.get(entity, ()))
 
     def in_sentence(self, sentence: str) -> list[Alignment]:
         possible = {entity for key in _sentence_keys(sentence) for entity in self.by_key.get(key, ())}
@@ -157,7 +154,7 @@ class _TripleFinder:
     def grade(self, sentence: str, place: int, ends: tuple[Mention, Mention]) -> Grade:
         relation = self.triples[place]["rel"]
         words = [end.words for end in ends if end.words]
-        if relation_cue(sentence, relation, self.aliases.of_relations.get(relation, ()), words):
+        if relation_cue(sentence, relation, self.relation_names.get(relation, ()), words):
             return "relation_cued"
         return "both_verbatim" if all(end.form == "verbatim" for end in ends) else "mentioned"
 

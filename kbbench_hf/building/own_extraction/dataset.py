@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.text2kgbench.benchmark import read_careful, score, summarise
 from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, underscored_gold
 from kbbench_hf.benchmarks.text2kgbench.prompts import unit_rows
-from kbbench_hf.building.own_extraction.alignment import GRADES, Aliases, Grade, align
+from kbbench_hf.building.own_extraction.alignment import GRADES, Grade, align
 from kbbench_hf.building.own_extraction.inputs import (
     Relations,
     Sentence,
@@ -71,14 +71,17 @@ class Choices(NamedTuple):
     """The weakest grade of an aligned triple that is kept."""
     split_by: Literal["group", "subject"] = "group"
     seed: int = 0
-    embedder: Embedder | None = None
+    similar_by: Embedder | None = None
     """Finds similar train sentences; token overlap where None."""
 
 
 @dataclass
-class BuildStatistics:
-    """Counts and notes on a build, for the card."""
+class ExtractionDataset:
+    """The ontology, the rows of each split, and the options, counts and notes of the build, for the card."""
 
+    ontology: OwnOntology
+    choices: Choices
+    splits: dict[str, list[Row]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     grades: Counter[str] = field(default_factory=Counter)
@@ -88,17 +91,6 @@ class BuildStatistics:
     selected_by: str = ""
     similar_by: str = ""
     split_by: str = "by groups that share a sentence or a triple"
-    largest_group: float = 0.0
-    """The share of rows in the largest group, all of which are in one split."""
-
-
-@dataclass
-class ExtractionDataset:
-    """The ontology, the rows of each split, and the statistics of the build."""
-
-    ontology: OwnOntology
-    splits: dict[str, list[Row]]
-    statistics: BuildStatistics
 
     def tables(self) -> dict[str, dict[str, pa.Table]]:
         """Return the configs `sentences`, `ontologies` and `prompts`."""
@@ -112,166 +104,147 @@ class ExtractionDataset:
             },
         }
 
+    def fill(self, sentences: Sequence[Sentence], triples: Triples | None, pairs: Mapping[str, list[Row]]) -> None:
+        """Fill the splits with sentences and their given triples, or else those aligned with them.
 
-def make_dataset(
-    ontology: OwnOntology,
-    sentences: Sequence[Sentence],
-    triples: Triples | None,
-    pairs: Mapping[str, list[Row]],
-    choices: Choices,
-) -> ExtractionDataset:
-    """Return the dataset of an ontology: sentences with their given triples, or else those aligned with them.
-
-    Raises:
-        DataError: no sentence has a triple, or some have a split and others have none.
-    """
-    statistics = BuildStatistics()
-    listed = triples.rows if triples else [each for of in pairs.values() for each in of]
-    ontology.fit({each["rel"] for each in (*listed, *(one for each in sentences for one in each.triples or ()))})
-    given, unaligned = _rows_with_given_triples(sentences, pairs, ontology)
-    aligned = _aligned_rows(unaligned, triples, ontology, choices, statistics) if triples and unaligned else []
-    selected, dropped = select_rows(aligned)
-    if dropped:
-        named = ", ".join(f"{relation!r} ({n})" for relation, n in dropped.items())
-        statistics.notes.append(f"Relations of too few sentences were dropped: {named}.")
-    place = {each.id: position for position, each in enumerate(sentences)}
-    rows = sorted([*given, *selected], key=lambda row: place[row["id"]])
-    statistics.counts = {
-        "sentences": len(sentences),
-        "sentences without a triple": len(sentences) - len(given) - len(aligned),
-        "sentences over the limit of their relations": len(aligned) - len(selected),
-        "triples": len(triples.rows) if triples else sum(len(row["triples"]) for row in given),
-    }
-    if not rows:
-        weakest = min(statistics.weaker, key=GRADES.index, default=None)
-        lower = f"lower --min-grade to {weakest}" if weakest else "write the names as the sentences do"
-        raise DataError(
-            f"None of the {len(sentences):,} sentences has a triple: expected some that name the subject and the "
-            f"object of one, at grade {choices.min_grade}. Give the triples of each sentence with --pairs, or {lower}."
+        Raises:
+            DataError: no sentence has a triple, or some have a split and others have none.
+        """
+        listed = triples.rows if triples else [each for of in pairs.values() for each in of]
+        self.ontology.fit(
+            {each["rel"] for each in (*listed, *(one for each in sentences for one in each.triples or ()))}
         )
-    splits = _split(rows, choices, statistics)
-    if "unseen" not in splits and "test" in splits:
-        known = triples.rows if triples else [triple for row in rows for triple in row["triples"]]
-        if unseen := swap_entities(splits["test"], known, choices.seed):
-            splits["unseen"] = unseen
-    _add_similar_ids_and_flags(splits, choices, statistics)
-    _mark_selected(splits.get("test", []), sentences, ontology, statistics)
-    stated = (row for rows in splits.values() for row in rows if row["origin"] != "swapped")
-    statistics.grades = Counter(grade for row in stated for grade in row["grades"])
-    return ExtractionDataset(ontology, splits, statistics)
+        given, unaligned = self._rows_with_given_triples(sentences, pairs)
+        aligned = self._aligned_rows(unaligned, triples) if triples and unaligned else []
+        selected, dropped = select_rows(aligned)
+        if dropped:
+            named = ", ".join(f"{relation!r} ({n})" for relation, n in dropped.items())
+            self.notes.append(f"Relations of too few sentences were dropped: {named}.")
+        place = {each.id: position for position, each in enumerate(sentences)}
+        rows = sorted([*given, *selected], key=lambda row: place[row["id"]])
+        self.counts = {
+            "sentences": len(sentences),
+            "sentences without a triple": len(sentences) - len(given) - len(aligned),
+            "sentences over the limit of their relations": len(aligned) - len(selected),
+            "triples": len(triples.rows) if triples else sum(len(row["triples"]) for row in given),
+        }
+        self._split(rows)
+        if "unseen" not in self.splits and "test" in self.splits:
+            known = triples.rows if triples else [triple for row in rows for triple in row["triples"]]
+            if unseen := swap_entities(self.splits["test"], known, self.choices.seed):
+                self.splits["unseen"] = unseen
+        self._add_similar_ids_and_flags()
+        self._mark_selected(sentences)
+        stated = (row for rows in self.splits.values() for row in rows if row["origin"] != "swapped")
+        self.grades = Counter(grade for row in stated for grade in row["grades"])
 
+    def _rows_with_given_triples(
+        self, sentences: Sequence[Sentence], pairs: Mapping[str, list[Row]]
+    ) -> tuple[list[Row], list[Sentence]]:
+        """Return the rows of sentences whose triples are given, and the sentences that are to be aligned."""
+        rows, unaligned = [], []
+        for each in sentences:
+            stated = distinct([*(each.triples or ()), *pairs.get(each.id, ())])
+            if each.triples is None and each.id not in pairs:
+                unaligned.append(each)
+            elif stated:
+                rows.append(self._new_row(each, stated, ["given"] * len(stated), "given"))
+        return rows, unaligned
 
-def _rows_with_given_triples(
-    sentences: Sequence[Sentence], pairs: Mapping[str, list[Row]], ontology: OwnOntology
-) -> tuple[list[Row], list[Sentence]]:
-    """Return the rows of sentences whose triples are given, and the sentences that are to be aligned."""
-    rows, unaligned = [], []
-    for each in sentences:
-        stated = distinct([*(each.triples or ()), *pairs.get(each.id, ())])
-        if each.triples is None and each.id not in pairs:
-            unaligned.append(each)
-        elif stated:
-            rows.append(_new_row(each, ontology, stated, ["given"] * len(stated), "given"))
-    return rows, unaligned
+    def _aligned_rows(self, sentences: Sequence[Sentence], triples: Triples) -> list[Row]:
+        """Return the rows of sentences that triples align with, each sentence once."""
+        first = {name_key(each.text): each for each in reversed(sentences)}
+        once = [each for each in sentences if first[name_key(each.text)] is each]
+        if len(once) < len(sentences):
+            self.notes.append(f"{len(sentences) - len(once):,} sentences occur twice and are used once.")
+        from rich.console import Console
+        from rich.progress import track
 
+        texts = track([each.text for each in once], "aligning", console=Console(stderr=True), transient=True)
+        alignments_of = align(texts, triples.rows, triples.names, self.ontology.relation_names)
+        least = GRADES.index(self.choices.min_grade)
+        self.weaker = Counter(one.grade for each in alignments_of for one in each if GRADES.index(one.grade) < least)
+        rows = []
+        for each, alignments in zip(once, alignments_of, strict=True):
+            taken = [one for one in alignments if GRADES.index(one.grade) >= least]
+            if taken:
+                stated = [triples.rows[one.triple] for one in taken]
+                rows.append(self._new_row(each, stated, [one.grade for one in taken], "aligned"))
+        return rows
 
-def _aligned_rows(
-    sentences: Sequence[Sentence],
-    triples: Triples,
-    ontology: OwnOntology,
-    choices: Choices,
-    statistics: BuildStatistics,
-) -> list[Row]:
-    """Return the rows of sentences that triples align with, each sentence once."""
-    first = {name_key(each.text): each for each in reversed(sentences)}
-    once = [each for each in sentences if first[name_key(each.text)] is each]
-    if len(once) < len(sentences):
-        statistics.notes.append(f"{len(sentences) - len(once):,} sentences occur twice and are used once.")
-    from rich.console import Console
-    from rich.progress import track
+    def _new_row(self, sentence: Sentence, stated: list[Row], grades: Sequence[str], origin: str) -> Row:
+        return {
+            "id": sentence.id,
+            "ontology_id": self.ontology.row["ontology_id"],
+            "split": sentence.split,
+            "sentence": sentence.text,
+            "triples": stated,
+            "repairs": [],
+            "selected": False,
+            "similar_ids": [],
+            "grades": [*grades],
+            "origin": origin,
+        }
 
-    texts = track([each.text for each in once], "aligning", console=Console(stderr=True), transient=True)
-    alignments_of = align(texts, triples.rows, Aliases(triples.names, ontology.relation_names))
-    least = GRADES.index(choices.min_grade)
-    statistics.weaker = Counter(one.grade for each in alignments_of for one in each if GRADES.index(one.grade) < least)
-    rows = []
-    for each, alignments in zip(once, alignments_of, strict=True):
-        taken = [one for one in alignments if GRADES.index(one.grade) >= least]
-        if taken:
-            stated = [triples.rows[one.triple] for one in taken]
-            rows.append(_new_row(each, ontology, stated, [one.grade for one in taken], "aligned"))
-    return rows
-
-
-def _new_row(sentence: Sentence, ontology: OwnOntology, stated: list[Row], grades: Sequence[str], origin: str) -> Row:
-    return {
-        "id": sentence.id,
-        "ontology_id": ontology.row["ontology_id"],
-        "split": sentence.split,
-        "sentence": sentence.text,
-        "triples": stated,
-        "repairs": [],
-        "selected": False,
-        "similar_ids": [],
-        "grades": [*grades],
-        "origin": origin,
-    }
-
-
-def _split(rows: list[Row], choices: Choices, statistics: BuildStatistics) -> dict[str, list[Row]]:
-    names = [row["split"] for row in rows]
-    if not any(names):
-        statistics.largest_group = max(map(len, connected_groups([row_marks(row) for row in rows]))) / len(rows)
-        if choices.split_by == "subject":
-            statistics.split_by = "by subject, as DBpedia-WebNLG"
-            names = split_by_subject([{triple["sub"] for triple in row["triples"]} for row in rows])
+    def _split(self, rows: list[Row]) -> None:
+        """Put each row into its split: the given one, or one by the options."""
+        if not rows:
+            weakest = min(self.weaker, key=GRADES.index, default=None)
+            lower = f"lower --min-grade to {weakest}" if weakest else "write the names as the sentences do"
+            raise DataError(
+                f"None of the {self.counts['sentences']:,} sentences has a triple: expected some that name the subject "
+                f"and the object of one, at grade {self.choices.min_grade}. Give the triples of each sentence with "
+                f"--pairs, or {lower}."
+            )
+        names = [row["split"] for row in rows]
+        if not any(names):
+            if self.choices.split_by == "subject":
+                self.split_by = "by subject, as DBpedia-WebNLG"
+                names = split_by_subject([{triple["sub"] for triple in row["triples"]} for row in rows])
+            else:
+                names = split_by_group(rows, self.choices.seed)
+                largest = max(map(len, connected_groups([row_marks(row) for row in rows]))) / len(rows)
+                if largest > 0.5:
+                    self.notes.append(
+                        f"{largest:.0%} of the rows hang together by shared sentences and triples, and are in one "
+                        "split: the shares could not be kept."
+                    )
+        elif not all(names) or not {*names} <= {*ORDER}:
+            wrong = next(row for row in rows if row["split"] not in ORDER)
+            raise DataError(
+                f"Sentence {wrong['id']!r} has the split {wrong['split']!r}; expected one of {', '.join(ORDER)} for "
+                "each sentence, or for none."
+            )
         else:
-            names = split_by_group(rows, choices.seed)
-            if statistics.largest_group > 0.5:
-                statistics.notes.append(
-                    f"{statistics.largest_group:.0%} of the rows hang together by shared sentences and triples, and "
-                    "are in one split: the shares could not be kept."
-                )
-    elif not all(names) or not {*names} <= {*ORDER}:
-        wrong = next(row for row in rows if row["split"] not in ORDER)
-        raise DataError(
-            f"Sentence {wrong['id']!r} has the split {wrong['split']!r}; expected one of {', '.join(ORDER)} for each "
-            "sentence, or for none."
-        )
-    else:
-        statistics.split_by = "as given"
-    for row, name in zip(rows, names, strict=True):
-        row["split"] = name
-    return {split: part for split in ORDER if (part := [row for row in rows if row["split"] == split])}
+            self.split_by = "as given"
+        for row, name in zip(rows, names, strict=True):
+            row["split"] = name
+        self.splits = {split: part for split in ORDER if (part := [row for row in rows if row["split"] == split])}
 
+    def _add_similar_ids_and_flags(self) -> None:
+        """Fill in the columns that depend on other rows: `similar_ids`, and flags."""
+        train = self.splits.get("train", [])
+        embedder = self.choices.similar_by or TokenOverlap([row["sentence"] for row in train])
+        self.similar_by = re.sub(r"^/.*/(?=[^/]+/[^/]+$)", "", embedder.name)  # no folder of this machine
+        for split, rows in self.splits.items():
+            for row in rows:
+                row["triples_repaired"] = row["triples"]
+                if (readable := unscramble(row["sentence"])) != row["sentence"]:
+                    row["repairs"].append({"kind": "mojibake", "detail": readable})
+            if split != "train":
+                add_similar_ids(rows, train, embedder)
+        flag_across_rows({"train": [], **self.splits})
 
-def _add_similar_ids_and_flags(splits: dict[str, list[Row]], choices: Choices, statistics: BuildStatistics) -> None:
-    """Fill in the columns that depend on other rows: `similar_ids`, and flags."""
-    train = splits.get("train", [])
-    embedder = choices.embedder or TokenOverlap([row["sentence"] for row in train])
-    statistics.similar_by = re.sub(r"^/.*/(?=[^/]+/[^/]+$)", "", embedder.name)  # no folder of this machine
-    for split, rows in splits.items():
-        for row in rows:
-            row["triples_repaired"] = row["triples"]
-            if (readable := unscramble(row["sentence"])) != row["sentence"]:
-                row["repairs"].append({"kind": "mojibake", "detail": readable})
-        if split != "train":
-            add_similar_ids(rows, train, embedder)
-    flag_across_rows({"train": [], **splits})
-
-
-def _mark_selected(
-    rows: Sequence[Row], sentences: Sequence[Sentence], ontology: OwnOntology, statistics: BuildStatistics
-) -> None:
-    """Mark the rows whose triples are the most certain, or those that a person confirmed."""
-    chosen = {each.id: each.selected for each in sentences if each.selected is not None}
-    statistics.selected_by = "the table of sentences" if chosen else "grades"
-    seen: set[str] = set()
-    for row in rows:
-        sentence = name_key(row["sentence"])
-        is_first = sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS
-        row["selected"] = chosen.get(row["id"], False) if chosen else is_first and _is_sure(row, ontology)
-        seen.add(sentence)
+    def _mark_selected(self, sentences: Sequence[Sentence]) -> None:
+        """Mark the test rows whose triples are the most certain, or those that a person confirmed."""
+        chosen = {each.id: each.selected for each in sentences if each.selected is not None}
+        self.selected_by = "the table of sentences" if chosen else "grades"
+        seen: set[str] = set()
+        for row in self.splits.get("test", []):
+            sentence = name_key(row["sentence"])
+            is_first = sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS
+            row["selected"] = chosen.get(row["id"], False) if chosen else is_first and _is_sure(row, self.ontology)
+            seen.add(sentence)
 
 
 def _is_sure(row: Row, ontology: OwnOntology) -> bool:
@@ -357,26 +330,25 @@ def build_own_extraction(
         UsageError: a file is absent, the name is taken or invalid, or neither triples nor pairs are given.
     """
     check_own_name(name, "dataset")
-    choices = Choices(**chosen)
     own_ontology = read_own_ontology(ontology, name)
     relations = Relations(own_ontology)
     listed = read_sentences(sentences, relations)
     stated = read_pairs(pairs, relations, (each.id for each in listed)) if pairs else {}
     if triples is None and not stated and not any(each.triples for each in listed):
         raise UsageError("Sentences need triples: --triples to align them with, --pairs, or a column triples.")
-    table = read_triples(triples, relations) if triples else None
-    dataset = make_dataset(own_ontology, listed, table, stated, choices)
-    dataset.statistics.notes += own_ontology.notes
+    dataset = ExtractionDataset(own_ontology, Choices(**chosen))
+    dataset.fill(listed, read_triples(triples, relations) if triples else None, stated)
+    dataset.notes += own_ontology.notes
     if relations.unknown:
         named = some([f"{each!r} ({n:,})" for each, n in relations.unknown.most_common()], str)
-        dataset.statistics.notes.append(f"Triples of relations that the ontology lacks were left out: {named}.")
+        dataset.notes.append(f"Triples of relations that the ontology lacks were left out: {named}.")
     tables = dataset.tables()
     if not tables["prompts"]:
         raise DataError(
             f"No sentence of {sentences} is in a test split: too few have a triple; expected at least one to test. Add "
             "sentences, or a column split with 'test' in it."
         )
-    write_dataset(out, tables, write_card(name, dataset, choices))
+    write_dataset(out, tables, write_card(name, dataset))
 
 
 _ORIGINS = {
@@ -392,7 +364,7 @@ _GRADES = {
 }
 
 
-def write_card(name: str, dataset: ExtractionDataset, choices: Choices) -> str:
+def write_card(name: str, dataset: ExtractionDataset) -> str:
     """Return the card, with front matter, of a dataset."""
     front = {
         "pretty_name": name,
@@ -407,7 +379,7 @@ def write_card(name: str, dataset: ExtractionDataset, choices: Choices) -> str:
         f"allows: {len(row['concepts'])} concepts, {len(dataset.ontology.relations)} relations. Built with "
         f"`kbbench build {name} --ontology ...`, in the form of Text2KGBench (arXiv:2308.02357).",
     )
-    parts = (heading, _contents(dataset), _construction(dataset, choices), _baselines(dataset), _notes(dataset))
+    parts = (heading, _contents(dataset), _construction(dataset), _baselines(dataset), _notes(dataset))
     body = "\n".join(line for part in parts for line in (*part, ""))
     return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
 
@@ -428,30 +400,29 @@ def _contents(dataset: ExtractionDataset) -> Iterable[str]:
     yield from ("", f"`origin` of a sentence: {listed}")
 
 
-def _construction(dataset: ExtractionDataset, choices: Choices) -> Iterable[str]:
-    statistics = dataset.statistics
-    counts = "; ".join(f"{n:,} {what}" for what, n in statistics.counts.items())
+def _construction(dataset: ExtractionDataset) -> Iterable[str]:
+    counts = "; ".join(f"{n:,} {what}" for what, n in dataset.counts.items())
     yield from ("## How it was made", "", f"{counts}.", "", "| a triple of a sentence | triples |", "|---|---|")
     for grade, words in _GRADES.items():
-        if statistics.grades[grade]:
-            yield f"| `{grade}`: {words} | {statistics.grades[grade]:,} |"
-    if any(statistics.grades[grade] for grade in _GRADES if grade != "given"):
+        if dataset.grades[grade]:
+            yield f"| `{grade}`: {words} | {dataset.grades[grade]:,} |"
+    if any(dataset.grades[grade] for grade in _GRADES if grade != "given"):
         yield ""
         yield (
             "Alignment is distant supervision, and noisy: a sentence that names both ends of a triple need not "
-            f"state it, and a fact that the triples lack is missing from gold. Taken from `{choices.min_grade}` "
-            f"on; at most {MOST} sentences of a relation, those of crowded entities last."
+            f"state it, and a fact that the triples lack is missing from gold. Taken from "
+            f"`{dataset.choices.min_grade}` on; at most {MOST} sentences of a relation, those of crowded entities last."
         )
-        if statistics.weaker:
-            left = ", ".join(f"{n:,} `{grade}`" for grade, n in statistics.weaker.items())
+        if dataset.weaker:
+            left = ", ".join(f"{n:,} `{grade}`" for grade, n in dataset.weaker.items())
             yield f"Left out as too weak: {left} triples. `--min-grade` takes them in."
     yield ""
     yield (
-        f"Split {statistics.split_by}, seed {choices.seed}. Similar train sentences by {statistics.similar_by}, none "
+        f"Split {dataset.split_by}, seed {dataset.choices.seed}. Similar train sentences by {dataset.similar_by}, none "
         "that shows gold."
     )
     n_selected = sum(row["selected"] for rows in dataset.splits.values() for row in rows)
-    yield f"{n_selected:,} test sentences are `selected`, by {statistics.selected_by}."
+    yield f"{n_selected:,} test sentences are `selected`, by {dataset.selected_by}."
 
 
 def _baselines(dataset: ExtractionDataset) -> Iterable[str]:
@@ -501,5 +472,5 @@ def _notes(dataset: ExtractionDataset) -> Iterable[str]:
         for kind in {each["kind"] for each in row["repairs"]}
     )
     flagged = [f"`{kind}`: {n:,} rows of {split}." for (split, kind), n in sorted(flags.items())]
-    if notes := [*dataset.statistics.notes, *flagged]:
+    if notes := [*dataset.notes, *flagged]:
         yield from ("## To be known", "", *(f"- {each}" for each in notes))

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbbench_hf.errors import DataError
-from kbbench_hf.knowledge_base.tables import Numbered, numbered_schema
+from kbbench_hf.knowledge_base.tables import numbered_schema
 
 MEMBERS = (
     *("node_type_dict.pkl", "edge_type_dict.pkl", "node_types.pt", "edge_types.pt"),
@@ -86,11 +86,11 @@ def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str
         with pa.memory_map(str(out / "nodes.arrow")) as source:
             records = pa.ipc.open_file(source).read_all()
             _check(file, known, len(records), node_types, ends, edge_types)
-            types = (known.node_types, known.relations)
+            edges = pa.table({"head": ends[0], "relation": edge_types, "tail": ends[1]})
             yield {
                 "nodes": _nodes(records, node_types, known),
                 "edges": _edges(ends, edge_types, known),
-                "schema": numbered_schema(Numbered(*types, node_types, ends[0], edge_types, ends[1])),
+                "schema": numbered_schema(known.node_types, known.relations, node_types, edges),
             }
 
 

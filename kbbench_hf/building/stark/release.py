@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -24,7 +24,7 @@ from rich.console import Console
 
 from kbbench_hf.benchmarks.stark.benchmark import METAPATHS
 from kbbench_hf.building.stark.archives import Archive, read_archive
-from kbbench_hf.errors import DataError, KBBenchError, unknown_name
+from kbbench_hf.errors import DataError, KBBenchError, first_of, unknown_name
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.datasets import Row, write_dataset
 from kbbench_hf.knowledge_base.metapaths import Hop, Metapath
@@ -71,8 +71,6 @@ QUESTIONS = pa.schema(
 """Columns of `queries`. `answer_ids_source`: of human-written questions, the answers their writer had in mind; null
 where the release has none. `flags`: what is known to be wrong with a question. `template`: the metapath that it was
 made from, where `recovered` finds it; null here, for the release has none."""
-
-_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def _read_index(file: Path, synthesized: Collection[int]) -> list[int]:
     strangers = [each for each in ids if each not in synthesized]
     if strangers or len(set(ids)) < len(ids):
         raise DataError(
-            f"{file}: {len(strangers)} ids have no question ({_some(strangers)}), {len(ids) - len(set(ids))} occur "
+            f"{file}: {len(strangers)} ids have no question ({first_of(strangers)}), {len(ids) - len(set(ids))} occur "
             f"twice; expected ids of {SYNTHESIZED}, each once. Take both files from one copy of the release."
         )
     return ids
@@ -205,7 +203,7 @@ def _check_answers(folder: Path, splits: Mapping[str, Sequence[Row]], n_nodes: i
     ]
     if lost:
         raise DataError(
-            f"{folder}: {len(lost)} answers are not nodes of the knowledge base: {_some(lost)}. Expected node ids "
+            f"{folder}: {len(lost)} answers are not nodes of the knowledge base: {first_of(lost)}. Expected node ids "
             f"from 0 to {n_nodes - 1:,}. Take questions and knowledge base from one release."
         )
 
@@ -228,11 +226,6 @@ def _check_counts(folder: Path, splits: Mapping[str, Sequence[Row]], expected: M
             f"{folder}: the counts are not the release's: {', '.join(wrong)}. Expected its files, unchanged. Fetch "
             "them again, or leave --source out to download them."
         )
-
-
-def _some(values: Iterable[object]) -> str:
-    listed = list(values)
-    return ", ".join(map(str, listed[:_SHOWN])) + (" ..." if len(listed) > _SHOWN else "")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kbbench_hf.building.text2kgbench.columns import (
     sentence_tables,
 )
 from kbbench_hf.errors import DataError, KBBenchError, unknown_name
-from kbbench_hf.files.datasets import Answers, Row, write_dataset
+from kbbench_hf.files.datasets import Answers, Row, read_json, write_dataset
 from kbbench_hf.files.download import PinnedFile, cache_folder, fetch
 
 _CARDS = Path(__file__).with_name("cards")
@@ -174,11 +174,11 @@ def _read_sentences(
         name = ontology["ontology_id"]
         relations = {each["label"] for each in ontology["relations"] if each["source"] == "json"}
         similarity = folder / "baselines/test_train_sent_similarity"
-        similar = _read_json(similarity / release.similar.format(name))
+        similar = read_json(similarity / release.similar.format(name))
         original: dict[str, Triple] = {}
         selected: set[str] = set()
         if "unseen" in release.splits:
-            similar |= _read_json(similarity / f"unseen/{name}_unseen_test_train_similarity.json")
+            similar |= read_json(similarity / f"unseen/{name}_unseen_test_train_similarity.json")
             original = _read_original_gold(folder, name)
             verified = folder / f"manually_verified_sentences/selected_ont_{name}.txt"
             selected = set(verified.read_text(encoding="utf-8").split())
@@ -271,11 +271,6 @@ def fold(splits: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
         name: [row | {"similar_ids": list(dict.fromkeys(home[each] for each in row["similar_ids"]))} for row in rows]
         for name, rows in folded_splits.items()
     }
-
-
-def _read_json(file: Path) -> Row:
-    similar: Row = json.loads(file.read_text(encoding="utf-8"))
-    return similar
 
 
 def _read_rows(file: Path) -> dict[str, Row]:

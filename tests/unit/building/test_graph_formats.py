@@ -417,7 +417,7 @@ def write(folder, files):
 
 
 def build(in_tmp, *paths, **more):
-    left_out = build_own_knowledge_base("mine", None, None, None, in_tmp / "kbbench/mine", graphs=paths, **more)
+    left_out = build_own_knowledge_base("mine", None, None, None, in_tmp / "kbbench/mine", graph=paths, **more)
     return DatasetFolder(in_tmp / "kbbench/mine"), left_out
 
 
@@ -570,7 +570,7 @@ def test_columns_with_other_names_are_mapped(in_tmp):
         "queries": {"id": "qid", "query": "text", "answer_ids": "gold"},
     }
     build_own_knowledge_base(
-        "mine", *(in_tmp / name for name in ("n.jsonl", "e.csv", "q.tsv")), in_tmp / "kbbench/mine", sources=sources
+        "mine", *(in_tmp / name for name in ("n.jsonl", "e.csv", "q.tsv")), in_tmp / "kbbench/mine", map=sources
     )
     folder = DatasetFolder(in_tmp / "kbbench/mine")
     assert folder.rows("nodes", "full")[0] == {"id": "a", "type": "city", "name": "Rome", "text": "Rome\nOld."}
@@ -584,7 +584,7 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(in_tmp):
     write(in_tmp / "output", {"entities.parquet": [ada], "graph.graphml": graphml})
     with pytest.raises(DataError, match=r"formats graphml, graphrag, which may be one graph twice; .*--format graphml"):
         build(in_tmp, in_tmp / "output")
-    folder, left_out = build(in_tmp, in_tmp / "output", form="graphrag")
+    folder, left_out = build(in_tmp, in_tmp / "output", format="graphrag")
     assert [row["id"] for row in folder.rows("nodes", "full")] == ["a"]
     assert left_out == ["Files of no known format: 1 (graph.graphml)."]
 

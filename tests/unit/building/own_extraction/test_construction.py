@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbbench_hf.building.own_extraction.alignment import Aliases, align, relation_cue
+from kbbench_hf.building.own_extraction.alignment import align, relation_cue
 from kbbench_hf.building.own_extraction.dataset import build_own_extraction
 from kbbench_hf.building.own_extraction.inputs import (
     Relations,
@@ -296,7 +296,7 @@ def test_triples_in_rdf_bring_the_other_names_of_their_entities(tmp_path):
     said = {(each["sub"], each["rel"], each["obj"]) for each in found.rows}
     assert said == {("The Long Night", "directed by", "Ann Court"), ("The Long Night", "length", "93.5")}
     assert relations.unknown["http://example.org/a#old"] == 1  # deprecated
-    (aligned,) = align(["Longa Nokto was directed by Ann Court."], found.rows, Aliases(found.names))
+    (aligned,) = align(["Longa Nokto was directed by Ann Court."], found.rows, found.names)
     assert [found.rows[each.triple]["rel"] for each in aligned] == ["directed by"]
 
 
