@@ -247,7 +247,7 @@ def keep_alike(outbox: Outbox, looked: threading.Event) -> None:
 
 
 def _tried(outbox: Outbox, work: Callable[[], object]) -> bool:
-    """Do something with the Hub; False where it does not let it, which is said."""
+    """Run a piece of work with the Hub; False where it fails, which is logged."""
     try:
         work()
     except Exception as error:  # nothing is lost: what was not sent stays here, and pending

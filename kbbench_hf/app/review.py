@@ -51,10 +51,9 @@ class ReviewServer(ThreadingHTTPServer):
         )
 
     def shown(self) -> list[dict[str, Any]]:
-        """Return what the page shows, in order, with what this reviewer has said before."""
-        said = {item: self.judgements.of(each) for item, each in self.items.items()}
-        answers = {item: judged.answers if judged else None for item, judged in said.items()}
-        return [{**vars(each), "answers": answers[item]} for item, each in self.items.items()]
+        """Return what the page shows, in order, with the earlier answers of this reviewer."""
+        judged = ((item, self.judgements.of(item)) for item in self.items.values())
+        return [{**vars(item), "answers": own.answers if own else None} for item, own in judged]
 
 
 class _Handler(BaseHTTPRequestHandler):

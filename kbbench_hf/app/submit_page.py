@@ -39,7 +39,7 @@ LOCAL = (
 
 
 class Login:
-    """Knows whether visitors can sign in: on a Space by OAuth, elsewhere as the owner of this machine's token."""
+    """Sign-in of visitors: by OAuth on a Space, elsewhere as the owner of this machine's token."""
 
     def __init__(self) -> None:
         from huggingface_hub import get_token

@@ -21,7 +21,7 @@ from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 
 SECONDS_BETWEEN_WORDS = 3.0
-"""So often is said how far an index is that is made again."""
+"""Interval between progress messages while an index is built again."""
 SETTLED_NS = 2_000_000_000
 """A folder changed longer ago than this has got another time of change if it was changed since, on any file system."""
 SEEN = ("answer_in_training", "seen")

@@ -216,7 +216,7 @@ class Outbox:
         """Send everything that is pending; return how many files were sent.
 
         An error that stays after several attempts is raised; what was sent until then is remembered. What the Hub
-        refuses by itself is left out, and said.
+        refuses by itself is left out and logged.
         """
         sent = attempt = 0
         while True:

@@ -48,7 +48,7 @@ LONG = 512
 RANKED = 10
 """So many candidates of a ranking are compared; what stands below them is easily made up."""
 ENOUGH = 20
-"""So many examples must have a gold before anything is said of answers that are all right."""
+"""Minimum number of examples with a gold; below it, answers that are all right get no flag."""
 ENOUGH_SHORT = 100
 """The same where answers are short and stand in what was given: a good system may have every one."""
 N_LETTERS = 10_000
@@ -308,7 +308,7 @@ class Store:
             if not (place / name).is_file() or _sha256((place / name).read_bytes()) != sha256
         ]
 
-    def said(self, submission: str) -> System:
+    def latest_system(self, submission: str) -> System:
         """Return what the owner of a submission says of the system, as last edited."""
         edits = [event.said for event in self.events if event.submission == submission and event.said]
         return System(**edits[-1]) if edits else self.record(submission).system
@@ -347,7 +347,7 @@ class Store:
         self._append("returned" if undo else "withdrawn", submission, actor)
 
     def edit(self, submission: str, system: System, actor: str) -> None:
-        """Change what one said of one's own system; its name stays, and so does what was said before.
+        """Change the description of one's own system; its name and its earlier descriptions stay.
 
         Raises:
             UsageError: it is somebody else's, or the system has another name.

@@ -163,7 +163,7 @@ def store_preview(
     organisations: Sequence[str] = (),
     figures_only: bool = False,
 ) -> Receipt:
-    """Store a scored submission under a submitter's name; sent again, what is said of the system anew replaces the old.
+    """Store a scored submission under a submitter's name; a new description of the system replaces the old one.
 
     With `figures_only` neither predictions nor annotations are kept.
 
@@ -184,7 +184,7 @@ def store_preview(
     vouched = vouched_by(checked.name, submitter, organisations)
     kept, annotations = (None, {}) if figures_only else (rows, read.annotations)
     receipt = store.add(read.result, kept, checked, submitter, origin, annotations, vouched, read.gold)
-    if receipt.existed and store.said(receipt.id) != checked:
+    if receipt.existed and store.latest_system(receipt.id) != checked:
         store.edit(receipt.id, checked, submitter)
         return replace(receipt, edited=True)
     return receipt
@@ -437,7 +437,7 @@ def shipped_seeds() -> Iterator[Seed]:
 
 
 def model_seeds() -> Iterator[Seed]:
-    """Yield the runs of small language models that packages carry, on the datasets at hand."""
+    """Yield the runs of small language models that packages carry, on the installed datasets."""
     for dataset in filter(at_hand, importable_names()):
         for folder in shipped_runs(dataset):
             yield run_seed(folder, folder.name)

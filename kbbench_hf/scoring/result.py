@@ -185,7 +185,7 @@ class Result:
     answered: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """Whether each example has a prediction."""
     digests: list[int] = field(default_factory=list)
-    """A number for each answer (`Predictions.digests`); empty where the answers are not at hand."""
+    """A number for each answer (`Predictions.digests`); empty where the answers are not available."""
     made_on: str = ""
     """The data's revision on which the answers were made, where their run says it."""
     texts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class Block:
     metrics: Sequence[str]
     systems: Sequence[SystemScore]
     tests: Sequence[HeadToHead]
-    """Of the first metric; every two systems whose answers are at hand."""
+    """Tests of the first metric, for every two systems whose answers are available."""
     groups: Mapping[str, int]
     """Name -> rank group: systems of one group cannot be told from its first one."""
     warnings: Sequence[ScoreWarning]
@@ -287,7 +287,7 @@ def _metrics(of: Benchmark, systems: Sequence[SystemScore], wanted: Sequence[str
 
 
 def _tests(systems: Sequence[SystemScore], metric: str) -> Iterable[HeadToHead]:
-    """Test every two systems whose answers are at hand, with Holm's correction over all of these tests."""
+    """Test every two systems whose answers are available, with Holm's correction over all of these tests."""
     columns = {each.name: each.result.compared[metric] for each in systems if each.result is not None}
     first = next((each.result for each in systems if each.result is not None), None)
     groups = first.example_slices.get(first.group_by) if first and first.group_by else None

@@ -72,9 +72,9 @@ class _Run(NamedTuple):
 def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -> StoredRuns:
     """Return the scored runs below a folder, of one benchmark, by system and config.
 
-    Runs on other data than those at hand, or else than the latest run's, on another split or in another mode are not
-    mixed with them: they are counted in `left_out`, as are runs without a result, and all but the largest and latest of
-    those that differ in nothing else. Models of one name with other settings are systems of their own.
+    Runs on other data than the installed ones, or else than the latest run's, on another split or in another mode are
+    not mixed with them: they are counted in `left_out`, as are runs without a result, and all but the largest and
+    latest of those that differ in nothing else. Models of one name with other settings are systems of their own.
 
     Args:
         folder: `kbbench-runs/NAME`, or any folder of run folders.
