@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +11,7 @@ import click
 from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.cli.options import ALL_METRICS, BENCHMARK, JSON, NOTES, option
-from kbbench_hf.cli.run_options import SLURM, RunCommand, without_slurm
+from kbbench_hf.cli.run_options import RunCommand, submit_shards, take_slurm, without_slurm
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.model_specs import is_retriever
@@ -65,10 +64,13 @@ def command(
             f"{found.dataset} needs a retriever; {model} can re-rank its results (--model bm25 --rerank "
             f"llm:{model}) or search as an agent (--model bm25 --agent llm:{model})."
         )
+    slurm = take_slurm(options)
     dry, testbed, subset = (options.pop(name, None) for name in ("dry_run", "testbed", "subset"))
-    slurm = {str(each.name): options.pop(str(each.name)) for each in SLURM.options if each.name in options}
     if slurm:
-        _submit_shards({**options, "testbed": testbed}, slurm, dry=bool(dry), json_output=json_output)
+        if not (out := options.get("out")):
+            raise UsageError("--slurm needs --out FOLDER, a folder on the disk that the machines share. Add it.")
+        arguments = ["run", *without_slurm(click.get_current_context().meta["arguments"])]
+        submit_shards(slurm, arguments, out, "result.json", dry=bool(dry), json_output=json_output)
         return
     if subset and not testbed:
         raise UsageError("--subset needs --testbed NAME. Add it, or leave --subset out.")
@@ -103,41 +105,6 @@ def command(
     if done.stopped is not None:
         raise done.stopped
     check_failures(done.summary)
-
-
-def _submit_shards(options: dict[str, Any], slurm: dict[str, Any], *, dry: bool, json_output: bool) -> None:
-    """Submit the jobs of a run in shards to Slurm, or print their scripts."""
-    from kbbench_hf.runners.slurm import SlurmRun
-
-    if "slurm" not in slurm:
-        raise UsageError(f"--{next(iter(slurm)).replace('_', '-')} is for --slurm. Add --slurm, or leave it out.")
-    for name in ("shard", "collect", "processes", "testbed", "annotate"):
-        if options.get(name):
-            later = "; annotate in the same command without --slurm when the run is collected" * (name == "annotate")
-            raise UsageError(f"--{name} is not for --slurm, which runs shards and collects them. Leave it out{later}.")
-    if not (out := options.get("out")):
-        raise UsageError("--slurm needs --out FOLDER, a folder on the disk that the machines share. Add it.")
-    given = "".join(f"--{name}={shlex.quote(slurm[name])} " for name in ("partition", "time") if name in slurm)
-    arguments = without_slurm(click.get_current_context().meta["arguments"])
-    run = SlurmRun(
-        [sys.executable, "-m", "kbbench_hf.cli", "run", *arguments],
-        out,
-        slurm.get("array", "1"),
-        given + slurm.get("slurm_args", ""),
-    )
-    shards = run.open_shards()
-    if dry:
-        click.echo("\n".join([*([run.array_script()] if shards else []), run.collecting_script()]), nl=False)
-        return
-    jobs = run.submit() if shards or not (out / "result.json").is_file() else []
-    if json_output:
-        print_json({"jobs": jobs, "shards": shards, "run": str(out)})
-    elif jobs:
-        first = f"job {jobs[0]} for {len(shards)} of {run.n_shards} shards, and " if shards else ""
-        echo(f"Submitted {first}job {jobs[-1]}, which collects {out}. Logs: {run.logs}")
-        echo("If shards do not end, the same command submits these again.")
-    else:
-        echo(f"All shards of {out} have ended, and are collected. Nothing is submitted.")
 
 
 def _served_model(options: "RunOptions") -> str:

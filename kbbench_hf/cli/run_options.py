@@ -1,6 +1,8 @@
-"""The options of `kbbench run`, generated from `RunOptions`, and the command class that selects them by benchmark."""
+"""The options of `kbbench run`, generated from `RunOptions`, its command class, and how shards go to Slurm."""
 
 import json
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -12,6 +14,7 @@ from kbbench_hf.benchmarks import benchmark as benchmark_of
 from kbbench_hf.benchmarks.base import Benchmark
 from kbbench_hf.cli.options import NAME, FilePath, Number, of_benchmark
 from kbbench_hf.errors import UsageError
+from kbbench_hf.reports.terminal import echo, print_json
 from kbbench_hf.runners.run_options import OPTIONS, Group, Option, RunOptions
 
 
@@ -103,9 +106,7 @@ DRY_RUN = _flag(
 SLURM = Options(
     "Slurm",
     [
-        _flag(
-            "--slurm", "Submit shards that have not ended as an array job, and a job that collects them. Needs --out."
-        ),
+        _flag("--slurm", "Submit shards that have not ended as an array job, and a job that collects them."),
         _value("--array", "Number of shards; N%M runs M at once.  [default: 1]", "N"),
         _value("--partition", "Partition of the jobs."),
         _value("--time", "Time limit of a task, such as 4:00:00; then it starts again."),
@@ -189,6 +190,47 @@ def without_slurm(args: Iterable[str]) -> list[str]:
         elif not flags[name] and not equals:
             next(rest, None)
     return kept
+
+
+def submit_shards(
+    slurm: Mapping[str, Any], arguments: Sequence[str], out: Path, result: str, *, dry: bool, json_output: bool = False
+) -> None:
+    """Submit the jobs of a verb in shards to Slurm, or print their scripts; `result` is what collecting leaves."""
+    from kbbench_hf.runners.slurm import SlurmRun
+
+    given = "".join(f"--{name}={shlex.quote(slurm[name])} " for name in ("partition", "time") if name in slurm)
+    command = [sys.executable, "-m", "kbbench_hf.cli", *arguments]
+    run = SlurmRun(command, out, slurm.get("array", "1"), given + slurm.get("slurm_args", ""), result)
+    shards = run.open_shards()
+    if dry:
+        click.echo("\n".join([*([run.array_script()] if shards else []), run.collecting_script()]), nl=False)
+        return
+    jobs = [] if run.is_collected and not shards else run.submit()
+    if json_output:
+        print_json({"jobs": jobs, "shards": shards, "run": str(out)})
+    elif jobs:
+        first = f"job {jobs[0]} for {len(shards)} of {run.n_shards} shards, and " if shards else ""
+        echo(f"Submitted {first}job {jobs[-1]}, which collects {out}. Logs: {run.logs}")
+        echo("If shards do not end, the same command submits these again.")
+    else:
+        echo(f"All shards of {out} have ended, and are collected. Nothing is submitted.")
+
+
+def take_slurm(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of Slurm out of those of a verb, and return the given ones.
+
+    Raises:
+        UsageError: they lack --slurm, or are with options that jobs set or cannot have.
+    """
+    names = [str(each.name) for each in SLURM.options]
+    slurm = {name: value for name in names if (value := options.pop(name, None)) is not None}
+    if slurm and "slurm" not in slurm:
+        raise UsageError(f"--{next(iter(slurm)).replace('_', '-')} is for --slurm. Add --slurm, or leave it out.")
+    for name in ("shard", "collect", "processes", "testbed", "annotate") if slurm else ():
+        if options.get(name):
+            later = "; annotate in the same command without --slurm when the run is collected" * (name == "annotate")
+            raise UsageError(f"--{name} is not for --slurm, which runs shards and collects them. Leave it out{later}.")
+    return slurm
 
 
 def _named(args: Sequence[str]) -> Benchmark | None:

@@ -2,11 +2,13 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from kbbench_hf.cli.options import BENCHMARK, CONCURRENCY, NAME, FilePath, flag, option
-from kbbench_hf.errors import UsageError
+from kbbench_hf.cli.options import BENCHMARK, CONCURRENCY, FilePath, flag, option
+from kbbench_hf.cli.run_options import SLURM, submit_shards, take_slurm
+from kbbench_hf.files.shards import ShardEnd
 from kbbench_hf.reports.terminal import echo
 
 
@@ -16,14 +18,6 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 
         echo(EXAMPLE.read_text(encoding="utf-8").rstrip("\n"))
         context.exit()
-
-
-def _refuse_shard(_context: click.Context, _option: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise UsageError(
-            f"--shard {value} is not for synthesize: later steps need the responses to other prompts of earlier ones, "
-            "which another process would have. Leave it out, and raise --concurrency."
-        )
 
 
 @click.command()
@@ -37,12 +31,13 @@ def _refuse_shard(_context: click.Context, _option: click.Parameter, value: str 
 )
 @option("--out", "Name of the new dataset; NAME-questions by default.", metavar="NAME2")
 @flag("--spec-example", "Print an example spec and exit.", is_eager=True, expose_value=False, callback=_print_example)
-@click.option("--shard", type=NAME, hidden=True, expose_value=False, callback=_refuse_shard)
-@flag("--dry-run", "Print the number of prompts and their cost; send nothing.")
+@flag("--dry-run", "Print the number of prompts and their cost; send nothing. With --slurm, print the scripts.")
 @option(
     "--prices", "Your price file, with a date (YAML or JSON), for --dry-run.", FilePath(exists=True, dir_okay=False)
 )
 @CONCURRENCY
+@option("--shard", "Send only the requests of shard K of N; 'slurm' is K/N of a job array.", metavar="K/N")
+@flag("--collect", "Send nothing, and write the questions of what the shards have journaled.")
 def command(
     name: str,
     count: int,
@@ -52,27 +47,42 @@ def command(
     dry_run: bool,
     prices: Path | None,
     concurrency: int,
+    **shards: Any,
 ) -> None:
     """Generate questions for the knowledge base NAME, without a model, and write them to ./kbbench/NAME2.
 
     If the spec names models, they write and judge the questions. Their responses are kept in
-    ./kbbench-runs/synthesize, and the same command resumes.
+    ./kbbench-runs/synthesize, and the same command resumes. Machines that share this folder divide the requests:
+    start the same command on each with --shard 1/N to N/N. The last one to end writes the questions.
 
     Examples:
       kbbench synthesize mini-stark --count 120
       kbbench run mini-stark-questions --model bm25
     """
-    from kbbench_hf.building.synthesis.synthesize import synthesis_costs, synthesize
+    from kbbench_hf.building.synthesis.synthesize import COLLECTED, responses_folder, synthesis_costs, synthesize
 
+    if slurm := take_slurm(shards):
+        given = {"count": count, "seed": seed, "spec": spec, "out": out, "concurrency": concurrency}
+        arguments = [f"--{option}={value}" for option, value in given.items() if value is not None]
+        folder = responses_folder(name, spec, out)
+        submit_shards(slurm, ["synthesize", name, *arguments], folder, COLLECTED, dry=dry_run)
+        return
     if dry_run:
         for model, cost in synthesis_costs(name, count, seed, spec, out, concurrency, prices).items():
             money = "" if cost.cost is None else f", {cost.cost:.2f} {cost.currency} at most"
             echo(f"{model}: {cost.n_prompts:,} prompts, {cost.prompt_tokens:,} tokens{money} ({cost.assumes})")
         return
     started = time.monotonic()
-    folder = synthesize(name, count, seed=seed, spec=spec, out=out, concurrency=concurrency)
-    numbers = {split: folder.n_rows(split)["queries"] for split in folder.configs()["queries"]}
+    try:
+        made = synthesize(name, count, seed=seed, spec=spec, out=out, concurrency=concurrency, **shards)
+    except ShardEnd as end:
+        echo(str(end))
+        return
+    numbers = {split: made.n_rows(split)["queries"] for split in made.configs()["queries"]}
     for split, n in numbers.items():
         echo(f"  {split}: {n:,} questions")
-    took = f"{time.monotonic() - started:.1f} s, revision {folder.revision}"
-    echo(f"{folder.path}: {sum(numbers.values()):,} questions in {took}")
+    took = f"{time.monotonic() - started:.1f} s, revision {made.revision}"
+    echo(f"{made.path}: {sum(numbers.values()):,} questions in {took}")
+
+
+command.params.extend(SLURM.options)

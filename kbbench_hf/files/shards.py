@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
@@ -42,6 +42,8 @@ class Shard:
 
     number: int
     count: int
+    is_divided: bool = field(default=False, compare=False)
+    """Whether the caller has divided the examples: all that it passes on are in this shard."""
 
     @classmethod
     def parse(cls, text: str, environment: Mapping[str, str]) -> Self:
@@ -81,7 +83,7 @@ class Shard:
         place = (
             example if isinstance(example, int) else int(sha256(text.encode("utf-8", "replace")).hexdigest()[:15], 16)
         )
-        return self.number > 0 and place % self.count == self.number - 1
+        return self.number > 0 and (self.is_divided or place % self.count == self.number - 1)
 
     def file_name(self) -> str:
         """Return the name of a new journal that no other process writes, without `journal.`."""
@@ -112,6 +114,7 @@ class IncompleteError(KBBenchError):
     """What is to be collected is not all there."""
 
     def __init__(self, folder: Path, n: int, of: int, what: str) -> None:
+        self.counts = n, of, what
         claimed = [(int(number), int(count)) for number, count, _ in _claims(folder)]
         open_ones = "; ".join(
             f"shards {first_of(numbers)} of {count}"

@@ -131,7 +131,7 @@ class StatusReader:
             prices += filter(None, [(holder.get("report") or {}).get("price")])
         # an end of a process alone leaves no report; a claim remains
         killed = [each for each in status.processes if each.state == "killed" and each.name.startswith("process")]
-        finished = result.is_file() and not killed
+        finished = (result.is_file() or has_ended(self.folder / "collect", Shard(1, 1))) and not killed
         status.n_total = _n_examples(settings) or sum(each.n_total or 0 for each in status.processes) or None
         self._count(status, settings, finished=finished)
         alive = [each for each in status.processes if each.state in ALIVE]
@@ -180,7 +180,10 @@ class StatusReader:
         status.note = f"{n_damaged:,} damaged lines" if n_damaged else ""
         if finished and n_damaged:  # all is scored, and the journal does not tell how much that is
             status.n_done = None
-        if not counts and not status.processes:  # predictions that were copied
+        if not counts and status.processes and status.n_total is None:  # the steps of a synthesis have the journals
+            for each in (status, *status.processes):
+                each.n_done = None
+        elif not counts and not status.processes:  # predictions that were copied
             status.n_done, status.note = None, "the folder has no journal"
 
     def _files(self) -> Iterator[tuple[str, Path | None, bool]]:

@@ -37,7 +37,7 @@ exit
 
 @dataclass(frozen=True)
 class SlurmRun:
-    """A run of `kbbench run` in shards under Slurm: the command of each task without `--shard`, and sbatch's options.
+    """A run in shards under Slurm: the command of each task without `--shard`, and sbatch's options.
 
     >>> run = SlurmRun(["kbbench", "run", "mini-stark", "--out", "shared"], Path("shared"), "8%2", "--time=1")
     >>> run.n_shards, run.open_shards(), [line for line in run.array_script().splitlines() if "--array" in line]
@@ -50,6 +50,8 @@ class SlurmRun:
     """How many shards there are, and after % how many run at once."""
     options: str = ""
     """Options of sbatch for both jobs, quoted as in a shell."""
+    result: str = "result.json"
+    """The file in `out` that the collecting job leaves."""
 
     def __post_init__(self) -> None:
         if not _ARRAY.fullmatch(self.array):
@@ -80,9 +82,14 @@ class SlurmRun:
         """The folder of the jobs' output."""
         return self.out.absolute() / "slurm"
 
+    @property
+    def is_collected(self) -> bool:
+        """Whether there is a result."""
+        return (self.out / self.result).is_file()
+
     def open_shards(self) -> list[int]:
         """Return the numbers of the shards that have not ended; none of a collected run, whatever its shards were."""
-        if (self.out / "result.json").is_file():
+        if self.is_collected:
             counts = {shard.count for shard in newest_claims(self.out)}
             if not all(self._open_shards(n) for n in counts):
                 return []

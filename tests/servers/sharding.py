@@ -9,7 +9,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import chdir, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,16 +18,19 @@ from typing import Any, NamedTuple
 import kbbench_hf
 from kbbench_hf.errors import BusyError
 from kbbench_hf.files import heartbeat, shards
+from kbbench_hf.files.datasets import CARD, DatasetFolder
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.shards import COLLECT, ShardEnd
 from tests.servers.late_disk import LateDisk
 from tests.servers.scripted import MODEL, ScriptedServer
+from tests.servers.writers import answer
 
 CONCURRENCY = 2
 BENCHMARK = "mini-text2kg"
 PRELOAD = [
     "aiohttp", "kbbench_hf.benchmarks.text2kgbench.benchmark", "kbbench_hf.llm.endpoint", "kbbench_hf.parsing.triples",
-    "kbbench_hf.runners.chat_requests", "kbbench_hf.runners.run", "kbbench_hf.runners.llm_run", __name__,
+    "kbbench_hf.runners.chat_requests", "kbbench_hf.runners.run", "kbbench_hf.runners.llm_run",
+    "kbbench_hf.building.synthesis.synthesize", "kbbench_hf.building.synthesis.llm_questions", __name__,
 ]  # fmt: skip
 """What each process of a run imports."""
 SCORED = ("predictions.jsonl", "scores.jsonl", "result.json")
@@ -60,46 +64,102 @@ def run_shard(url: str, folder: Path, shard: str, options: dict[str, Any]) -> No
 
 def kill_shards(place: Path, n_shards: int, n_kills: int, latency_s: float, seed: int = 0, **options: Any) -> Outcome:
     """Run all shards at once, one of them started twice; kill `n_kills` at random, and start these again."""
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(PRELOAD)
-    rng = random.Random(seed)
     with ScriptedServer(latency_s=latency_s, answer=lambda payload: '{"triples": []}') as server:
 
-        def start(number: int) -> BaseProcess:
-            arguments = (server.url, place / "shards", f"{number}/{n_shards}", options)
-            child = processes.Process(target=run_shard, args=arguments)
-            child.start()
-            return child
+        def arguments(shard: str) -> tuple[Any, ...]:
+            return server.url, place / "shards", shard, options
 
-        def wait_for(n: int) -> None:
-            until = time.monotonic() + 60
-            while len(server.times) < n and time.monotonic() < until:
-                time.sleep(0.002)
-
-        server.hold_from = 0  # so that no shard ends before the second start of one
-        shards = {number: start(number) for number in range(1, n_shards + 1)}
-        wait_for(n_shards * CONCURRENCY)
-        second = start(1)
-        second.join()
-        server.release()
-        refused, kills = int(second.exitcode == BusyError.exit_code), 0
-        while kills < n_kills and (living := [number for number, each in shards.items() if each.is_alive()]):
-            wait_for(len(server.times) + 1)
-            number = rng.choice(living)
-            pid = shards[number].pid
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            shards[number].join()
-            kills += shards[number].exitcode == -signal.SIGKILL
-            shards[number] = start(number)
-        for each in shards.values():
-            each.join()
-        if any(each.exitcode for each in shards.values()):
-            raise RuntimeError(f"shards ended with {[each.exitcode for each in shards.values()]}")
+        refused, kills = _kill_at_random(server, run_shard, arguments, n_shards, n_kills, random.Random(seed))
         n_sent, n_prompts = len(server.times), len(server.attempts) * options.get("repeats", 1)
         run(server.url, place / "whole", **options, concurrency=64)
     same = [(place / "shards" / name).read_bytes() == (place / "whole" / name).read_bytes() for name in SCORED]
     return Outcome(kills, refused, n_sent - n_prompts, same)
+
+
+def _kill_at_random(
+    server: ScriptedServer,
+    target: Callable[..., None],
+    arguments: Callable[[str], tuple[Any, ...]],
+    n_shards: int,
+    n_kills: int,
+    rng: random.Random,
+    *,
+    n_first: int = CONCURRENCY,
+    most_between: int = 1,
+) -> tuple[int, int]:
+    """Run all shards, each in a process; return how many starts were refused, and how many kills there were.
+
+    `n_first` is the number of requests that a shard has under way first, `most_between` that between two kills.
+    """
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(PRELOAD)
+
+    def start(number: int) -> BaseProcess:
+        child = processes.Process(target=target, args=arguments(f"{number}/{n_shards}"))
+        child.start()
+        return child
+
+    def wait_for(n: int) -> None:
+        until = time.monotonic() + 60
+        while len(server.times) < n and time.monotonic() < until and any(each.is_alive() for each in shards.values()):
+            time.sleep(0.002)
+
+    n_before = server.hold_from = len(server.times)  # so that no shard ends before the second start of one
+    shards = {number: start(number) for number in range(1, n_shards + 1)}
+    wait_for(n_before + n_shards * n_first)
+    second = start(1)
+    second.join()
+    server.release()
+    refused, kills = int(second.exitcode == BusyError.exit_code), 0
+    while kills < n_kills and (living := [number for number, each in shards.items() if each.is_alive()]):
+        wait_for(len(server.times) + rng.randint(1, most_between))
+        number = rng.choice(living)
+        shards[number].kill()
+        shards[number].join()
+        kills += shards[number].exitcode == -signal.SIGKILL
+        shards[number] = start(number)
+    for each in shards.values():
+        each.join()
+    if any(each.exitcode for each in shards.values()):
+        raise RuntimeError(f"shards ended with {[each.exitcode for each in shards.values()]}")
+    return refused, kills
+
+
+def synthesize_shard(folder: Path, how: dict[str, Any], shard: str | None = None) -> None:
+    """Synthesize questions in a folder, or a shard of them, in a process of its own."""
+    folder.mkdir(exist_ok=True)
+    with chdir(folder), suppress(ShardEnd):
+        try:
+            kbbench_hf.synthesize("mini-stark", shard=shard, concurrency=CONCURRENCY, show=False, **how)
+        except BusyError as error:
+            sys.exit(error.exit_code)
+
+
+def kill_synthesis(place: Path, n_shards: int, n_kills: int, count: int, seed: int = 0) -> Outcome:
+    """Synthesize questions in shards, one of them started twice; kill `n_kills` at random, and start these again."""
+    spec = place / "spec.yaml"
+    with ScriptedServer(latency_s=0.02, answer=answer) as server:
+        models = {name: {"model": name, "base_url": server.url} for name in ("writer", "truthful", "always")}
+        steps: dict[str, Any] = dict.fromkeys(("extract", "fuse", "rewrite"), models["writer"])
+        steps["judges"] = [models["truthful"], models["always"]]
+        spec.write_text(json.dumps({"max_hops": 1, "max_templates": 6, "models": steps}), encoding="utf-8")
+        how = {"count": count, "spec": spec, "out": "made"}
+        synthesize_shard(place / "whole", how)
+        whole, server.payloads = _count_prompts(server), []
+        n_between = 2 * whole.total() // (3 * n_kills)
+        refused, kills = _kill_at_random(
+            server, synthesize_shard, lambda shard: (place / "shards", how, shard), n_shards, n_kills,
+            random.Random(seed), n_first=1, most_between=n_between,
+        )  # fmt: skip
+        twice = _count_prompts(server) - whole
+    made = [DatasetFolder(place / name / "kbbench/made") for name in ("shards", "whole")]
+    same = [made[0].revision == made[1].revision, *((each.path / CARD).read_bytes() for each in made)]
+    return Outcome(kills, refused, twice.total(), [same[0], same[1] == same[2]])
+
+
+def _count_prompts(server: ScriptedServer) -> Counter[str]:
+    """Count how often each prompt was sent, canaries aside."""
+    return Counter(json.dumps(each, sort_keys=True) for each in server.payloads if len(each["messages"]) == 2)
 
 
 class LateOutcome(NamedTuple):

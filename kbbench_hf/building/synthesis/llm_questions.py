@@ -6,7 +6,7 @@ response is journaled: the dataset is the same after an interruption and in any 
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -28,6 +28,8 @@ from kbbench_hf.building.synthesis.requirements import is_named
 from kbbench_hf.building.synthesis.spec import Models, SynthesisSpec
 from kbbench_hf.building.synthesis.wording import is_filled
 from kbbench_hf.errors import DataError, KBBenchError
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, end_shard
 from kbbench_hf.judges.llm_judges import SUPPORTED, chat_prompt
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.parsing.lenient_json import extract_json
@@ -268,16 +270,14 @@ def costs(
     }
 
 
-def write_questions(
-    planned: QuestionSet, spec: SynthesisSpec, models: Models, count: int, ask: Ask
-) -> tuple[QuestionSet, list[str]]:
-    """Return at most `count` questions of a plan, written and judged by models, and the card's section on them.
+def _ask_all(
+    kb: KnowledgeBase, questions: Iterable[SyntheticQuestion], models: Models, ask: Ask
+) -> tuple[list[_Draft], dict[str, list[bool | None]]]:
+    """Return the drafts of planned questions after all steps, and the judges' votes by candidate: see `_vote_key`.
 
-    Raises:
-        DataError: none is left; the message has the step at which each was lost, and the faults of judges.
+    No prompt depends on the responses to another question, so that shards divide the questions.
     """
-    kb, seed = planned.kb, planned.account.seed
-    drafts = [_Draft(each, kb.names(list(each.topics)), kb.names(list(each.answers))) for each in planned.questions]
+    drafts = [_Draft(each, kb.names(list(each.topics)), kb.names(list(each.answers))) for each in questions]
     for draft in drafts:
         if not kb.texts([draft.plan.gold])[0].strip():
             draft.dropped = "the gold node has no text"
@@ -287,8 +287,21 @@ def write_questions(
     _complete(
         drafts, "rewrite", lambda each, wrong: rewriting_prompt(each.text, each.names, wrong), _take_question, ask
     )
+    return drafts, _judge(kb, drafts, models, ask)
+
+
+def write_questions(
+    planned: QuestionSet, spec: SynthesisSpec, models: Models, count: int, ask: Ask
+) -> tuple[QuestionSet, list[str]]:
+    """Return at most `count` questions of a plan, written and judged by models, and the card's section on them.
+
+    Raises:
+        DataError: none is left; the message has the step at which each was lost, and the faults of judges.
+    """
+    kb, seed = planned.kb, planned.account.seed
+    drafts, votes_by_key = _ask_all(kb, planned.questions, models, ask)
     votes = JudgeVotes(tuple(f"{n}. {each.model}" for n, each in enumerate(models.judges, start=1)))
-    judged = _judge(kb, drafts, spec, models, votes, ask)[:count]
+    judged = _select(kb, drafts, spec, models, votes_by_key, votes)[:count]
     lost = Counter(draft.dropped for draft in drafts if draft.dropped)
     if not judged:
         reasons = "; ".join(f"{reason} ({n:,})" for reason, n in lost.most_common())
@@ -348,28 +361,37 @@ def _take_question(draft: _Draft, reply: str) -> str:
     return fault
 
 
-def _judge(
-    kb: KnowledgeBase, drafts: Sequence[_Draft], spec: SynthesisSpec, models: Models, all_votes: JudgeVotes, ask: Ask
-) -> list[SyntheticQuestion]:
-    """Get every judge's vote on every candidate of every question, and return the questions with answers left."""
-    written = [draft for draft in drafts if not draft.dropped]
+def _vote_key(kb: KnowledgeBase, draft: _Draft, row: int) -> str:
+    return f"{draft.plan.attempt}/{kb.ids([row])[0]}"
+
+
+def _judge(kb: KnowledgeBase, drafts: Sequence[_Draft], models: Models, ask: Ask) -> dict[str, list[bool | None]]:
+    """Return every judge's vote on every candidate of every question that was written."""
 
     def prompt(draft: _Draft, row: int) -> Prompt:
         wanted = [stated for stated, _ in draft.properties]
         return verdict_prompt(wanted, kb.names([row])[0], kb.texts([row])[0])
 
-    def key_of(draft: _Draft, row: int) -> str:
-        return f"{draft.plan.attempt}/{kb.ids([row])[0]}"
-
-    keys = {key_of(draft, row): (draft, row) for draft in written for row in draft.plan.answers}
-    prompts = Prompts({key: partial(prompt, *pair) for key, pair in keys.items()})
+    pairs = [(draft, row) for draft in drafts if not draft.dropped for row in draft.plan.answers]
+    prompts = Prompts({_vote_key(kb, *pair): partial(prompt, *pair) for pair in pairs})
     replies = [ask(f"judge {n}", prompts) for n in range(1, len(models.judges) + 1)]
-    votes = {key: [parse_vote(reply[key]) for reply in replies] for key in keys}
+    return {key: [parse_vote(reply[key]) for reply in replies] for key in prompts}
+
+
+def _select(
+    kb: KnowledgeBase,
+    drafts: Sequence[_Draft],
+    spec: SynthesisSpec,
+    models: Models,
+    votes: Mapping[str, Sequence[bool | None]],
+    all_votes: JudgeVotes,
+) -> list[SyntheticQuestion]:
+    """Return the questions with answers left, each once; `all_votes` gets the votes."""
     all_votes.votes += votes.values()
     judged: list[SyntheticQuestion] = []
     met: set[object] = set()
-    for draft in written:
-        of_rows = {row: votes[key_of(draft, row)] for row in draft.plan.answers}
+    for draft in (each for each in drafts if not each.dropped):
+        of_rows = {row: votes[_vote_key(kb, draft, row)] for row in draft.plan.answers}
         answers = tuple(row for row, each in of_rows.items() if keeps(each, models.agreement))
         all_votes.of_gold.append(of_rows[draft.plan.gold])
         twice = (frozenset(draft.plan.topics), answers)
@@ -425,20 +447,29 @@ def _card_section(
     return [*lines, *votes.in_markdown(), ""]
 
 
-def _request_function(models: Mapping[str, LanguageModel], folder: Path, **options: Any) -> Ask:
+def _request_function(models: Mapping[str, LanguageModel], folder: Path, shard: Shard | None, **options: Any) -> Ask:
     """Return the function that sends a step's prompts to its model, journaled in `folder`.
 
     `models` has a key for each step: its first word, or `judge N`. The function raises KBBenchError where a request
-    failed for good; called again, it resumes.
+    failed for good; called again, it resumes. All its prompts are those of the `shard`; with `COLLECT`, it sends none,
+    and raises IncompleteError where a response is missing.
     """
+    options["shard"] = shard and replace(shard, is_divided=True)
+    names = {step: name_of(model) for step, model in models.items()}  # before a server tells what it is
 
     def ask(step: str, prompts: Mapping[str, Prompt]) -> Mapping[str, str | None]:
         if not prompts:
             return {}
-        model = models[step if step.startswith("judge") else step.partition(" ")[0]]
-        place = sha256(f"{step}/{name_of(model)}".encode()).hexdigest()[:12]
-        run = generate(prompts, model, folder / f"{step.replace(' ', '-')}-{place}", title=step, **options)
-        failed = [each for each in run.records() if each["error"] is not None and not each["settled"]]
+        role = step if step.startswith("judge") else step.partition(" ")[0]
+        place = sha256(f"{step}/{names[role]}".encode()).hexdigest()[:12]
+        try:
+            run = generate(prompts, models[role], folder / f"{step.replace(' ', '-')}-{place}", title=step, **options)
+            failed = [each for each in run.records() if each["error"] is not None and not each["settled"]]
+            if failed and shard == COLLECT:
+                raise IncompleteError(folder, len(failed), len(prompts), "prompts")
+        except IncompleteError as error:  # the claims and markers of shards are in `folder`
+            n, of, what = error.counts
+            raise IncompleteError(folder, n, of, f"{what} of the step {step!r}") from None
         if failed:
             raise KBBenchError(
                 f"{step}: {len(failed):,} of {len(prompts):,} requests failed, the first with {failed[0]['error']}; "
@@ -450,15 +481,35 @@ def _request_function(models: Mapping[str, LanguageModel], folder: Path, **optio
 
 
 def questions_by_models(
-    spec: SynthesisSpec, models: Models, count: int, seed: str, folder: Path, concurrency: int
+    spec: SynthesisSpec,
+    models: Models,
+    count: int,
+    seed: str,
+    folder: Path,
+    *,
+    shard: Shard | None = None,
+    **options: Any,
 ) -> Callable[[KnowledgeBase], tuple[QuestionSet, list[str]]]:
-    """Return the function that makes questions of a knowledge base with a spec's models, journaled in `folder`."""
+    """Return the function that makes questions of a knowledge base with a spec's models, journaled in `folder`.
+
+    With a `shard`, it sends the requests for the planned questions of the shard, and raises ShardEnd; with `COLLECT`,
+    it sends nothing, and makes the questions of what the shards have journaled. `options` go to `generate`.
+    """
     steps = {"extract": models.extract, "fuse": models.fuse, "rewrite": models.rewrite}
     steps |= {f"judge {n}": each for n, each in enumerate(models.judges, start=1)}
     loaded = {
         step: language_model(each.model, {"base_url": each.base_url, "api_key_env": each.api_key_env or None})
         for step, each in steps.items()
     }
-    sampling = Sampling(max_tokens=models.max_tokens)
-    ask = _request_function(loaded, folder, concurrency=concurrency, structured=models.structured, sampling=sampling)
-    return lambda kb: write_questions(plan(kb, spec, count, seed), spec, models, count, ask)
+    how = {"sampling": Sampling(max_tokens=models.max_tokens), "structured": models.structured, **options}
+    ask = _request_function(loaded, folder, shard, **how)
+
+    def make(kb: KnowledgeBase) -> tuple[QuestionSet, list[str]]:
+        planned = plan(kb, spec, count, seed)
+        if shard is not None and shard.number:
+            with Journal(folder, shard, abilities=()):  # one process of a shard, in all steps
+                _ask_all(kb, (each for each in planned.questions if shard.owns(str(each.attempt))), models, ask)
+            end_shard(shard, folder)
+        return write_questions(planned, spec, models, count, ask)
+
+    return make

@@ -3,7 +3,9 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +18,25 @@ import yaml
 from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
 from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, QuestionSet, SyntheticQuestion, make_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
-from kbbench_hf.errors import UsageError, unknown_name
+from kbbench_hf.errors import BusyError, UsageError, unknown_name
 from kbbench_hf.files.datasets import CARD, NAMESPACE, DatasetFolder, Row, built, check_replaceable, write_dataset
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import COLLECT, Shard, ShardEnd, end_shard
 from kbbench_hf.knowledge_base.plans import AttributeTest, Plan
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import schema_table
 from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.runners.progress import progress, say
+from kbbench_hf.runners.run_folder import open_run
+from kbbench_hf.runners.run_options import shard_of
 from kbbench_hf.text.words import list_words
 
 if TYPE_CHECKING:
     from kbbench_hf.runners.cost import CostEstimate
+
+
+RESPONSES = Path("kbbench-runs/synthesize")
+"""Where responses of models are kept, below the working folder."""
 
 
 def synthesize(
@@ -37,6 +47,8 @@ def synthesize(
     spec: Path | str | None = None,
     out: str | None = None,
     concurrency: int = 32,
+    shard: str | None = None,
+    collect: bool = False,
     show: bool = True,
 ) -> DatasetFolder:
     """Generate questions for a knowledge base as `kbbench synthesize` does, and return the folder of the new dataset.
@@ -49,11 +61,14 @@ def synthesize(
             knowledge base by default. If it names models, they write and judge the questions.
         out: name of the new dataset, written to `kbbench/OUT` in the current folder; `NAME-questions` by default.
         concurrency: maximum concurrent requests to models.
+        shard: `K/N` to send only the requests for this part of the questions; the last shard to end collects them.
+        collect: send nothing, and write the questions of what the shards have journaled.
         show: whether to show a bar, and lines on standard error.
 
     Raises:
         UsageError: a name that does not exist or is taken, or a knowledge base that is not built.
         DataError: the spec is malformed, or no question can be made.
+        ShardEnd: with `shard`, it has ended, and others have not: no dataset is written yet.
 
     >>> from contextlib import chdir
     >>> from tempfile import mkdtemp
@@ -65,20 +80,60 @@ def synthesize(
     name = name.removeprefix(f"{NAMESPACE}/")
     place = _new_folder(name, out)
     chosen, source = _read_spec(name, spec), _knowledge_base(name)
-    by_models = None
+    by_models, work, part = None, RESPONSES / place.name, shard_of({"shard": shard, "collect": collect})
+    if part is not None:
+        settings = {"benchmark": name, "revision": source.revision, "count": count, "seed": seed, **asdict(chosen)}
+        open_run(responses_folder(name, spec, out), settings, {}, shard=part)
     if chosen.models is not None:
         from kbbench_hf.building.synthesis.llm_questions import questions_by_models
 
-        work = Path("kbbench-runs") / "synthesize" / place.name
-        by_models = questions_by_models(chosen, chosen.models, count, seed, work, concurrency)
-    with progress("Generating questions", count, show=show and by_models is None) as advance:
-        called = Path(spec).name if spec else ""
-        made = build_questions(
-            source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=called
-        )
+        how: Row = {"shard": part, "concurrency": concurrency, "show": show}
+        by_models = questions_by_models(chosen, chosen.models, count, seed, work, **how)
+    called, show_bar = Path(spec).name if spec else "", show and by_models is None
+    try:
+        with _collecting(work / "collect", part), progress("Generating questions", count, show=show_bar) as advance:
+            made = build_questions(
+                source, name, place, chosen, count, seed, lambda: advance(1), by_models, spec_name=called
+            )
+    except ShardEnd as end:
+        if not end.is_last:
+            raise
+        with suppress(BusyError):  # another shard has ended at the same moment, and collects
+            return synthesize(name, count, seed=seed, spec=spec, out=out, collect=True, show=show)
+        raise
     if (n := len(made.questions)) < count:
         say([f"{n:,} of {count:,} questions: {'. '.join(why_fewer(made, name))} See {place / CARD}."], show=show)
     return DatasetFolder(place)
+
+
+COLLECTED = "collect/shard.1-of-1.done"
+"""The marker that the process which collects the shards leaves in the folder of the responses."""
+
+
+@contextmanager
+def _collecting(folder: Path, shard: Shard | None) -> Iterator[None]:
+    """With `COLLECT`, let one process at a time run the block, and leave a marker in this folder at its end."""
+    if shard != COLLECT:
+        yield
+        return
+    with Journal(folder, Shard(1, 1)):
+        yield
+    with suppress(ShardEnd):
+        end_shard(Shard(1, 1), folder)
+
+
+def responses_folder(name: str, spec: Path | str | None, out: str | None) -> Path:
+    """Return the folder of the models' responses, which shards share.
+
+    Raises:
+        UsageError: as for `synthesize`, and a spec without models.
+    """
+    if _read_spec(name, spec).models is None:
+        raise UsageError(
+            "--shard, --collect and --slurm divide the requests to models, and this spec names none: one process is "
+            "fast. Leave them out, or add models to the spec."
+        )
+    return RESPONSES / _new_folder(name, out).name
 
 
 def synthesis_costs(

@@ -12,6 +12,7 @@ from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from tests.servers.scripted import ScriptedServer
+from tests.servers.sharding import CONCURRENCY, kill_synthesis
 from tests.servers.writers import answer, is_met
 
 COUNT = 8
@@ -117,3 +118,12 @@ def test_the_price_is_known_beforehand_by_model(kb: KnowledgeBase) -> None:
         "writer": 3 * len(planned.questions),
         **dict.fromkeys("abc", n_candidates),
     }
+
+
+def test_killed_shards_make_the_questions_of_one_process_and_send_nothing_twice_but_what_was_under_way(
+    tmp_path: Path,
+) -> None:
+    found = kill_synthesis(tmp_path, n_shards=4, n_kills=3, count=COUNT)
+    assert found.results == [True, True]
+    assert (found.kills, found.refused) == (3, 1)
+    assert found.twice <= 3 * CONCURRENCY
