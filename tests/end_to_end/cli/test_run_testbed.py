@@ -76,6 +76,9 @@ def test_a_testbed_in_shards_makes_the_files_of_one_process(in_tmp: Path) -> Non
         last = run(server, *options, "mine", "--shard", "2/2")
         assert last.splitlines()[-3:] == [line.replace("whole", "mine") for line in whole.splitlines()[-3:]]
         assert run(server, *options, "mine", "--collect").splitlines()[-3:] == last.splitlines()[-3:]
+        Path("mine/noise_kg_4k/shard.2-of-2.done").unlink()
+        partial = run(server, *options, "mine", "--shard", "1/2")
+    assert "1 of 2 shards have not ended: 2" in partial and "noise.png" in last and "noise.png" not in partial
     for config in ("noise_kg_1k", "noise_kg_4k"):
         for name in SCORED:
             assert Path("mine", config, name).read_bytes() == Path("whole", config, name).read_bytes()

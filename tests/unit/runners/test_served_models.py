@@ -181,7 +181,9 @@ def test_a_served_cross_encoder_orders_the_best_by_its_scores(address: str, form
         assert after["scores"] == sorted(after["scores"], reverse=True)
         assert all(any(abs(each - known) < 1e-9 for known in score.values()) for each in after["scores"][:7])
     assert found != [line["ids"] for line in base]
-    settings = json.loads((tmp_path / "a" / "run.json").read_bytes())["settings"]
+    stored = json.loads((tmp_path / "a" / "run.json").read_bytes())
+    settings = stored["settings"]
+    assert stored["summary"]["prompt_tokens"] == (12 * 7 if form == "documents" else 0)
     assert settings["rerank"] == "cross:m@batch=3" and settings["weight"] == 0
 
 
