@@ -14,6 +14,7 @@ import pytest
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import COLLECT, Shard, ShardEnd
 from kbbench_hf.protocols import Ranking
 from kbbench_hf.retrieval.top_k import pad
 from kbbench_hf.runners import ranking as runner
@@ -148,3 +149,25 @@ def test_the_number_of_processes_is_checked_not_assumed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"1 process\(es\) are running, but --processes is 2"):
         _retrieve(tmp_path, processes=2)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_collected_is_collected_again_without_the_model(tmp_path: Path) -> None:
+    built: list[runner.Site] = []
+
+    class First:
+        def search(self, queries: Sequence[str], top_k: int) -> list[list[int]]:
+            return [list(range(top_k)) for _ in queries]
+
+    def build(site: runner.Site) -> First:
+        built.append(site)
+        site.revisions["org/model"] = "1"
+        return First()
+
+    def collect(shard: Shard) -> bytes:
+        runner.retrieve(examples(6), build, tmp_path, {"model": "first"}, top_k=5, batch=2, shard=shard, show=False)
+        return (tmp_path / "predictions.jsonl").read_bytes()
+
+    with pytest.raises(ShardEnd):
+        collect(Shard(1, 1))
+    first, n_built = collect(COLLECT), len(built)
+    assert collect(COLLECT) == first and len(built) == n_built
