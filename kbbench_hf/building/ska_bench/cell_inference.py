@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells
-from kbbench_hf.building.ska_bench.hybridqa_graph import LISTED
 from kbbench_hf.building.ska_bench.name_matching import content_words, normalize_cell
 
 CHANCE = 0.5
@@ -74,19 +73,6 @@ def order_follows(rows: Sequence[Cells], column: int) -> bool:
     own, *steps = (np.sign(np.subtract.outer(each, each)[above]) for each in (grid[:, column], *others))
     agree = [each[~np.isnan(each) & (each != 0)] for each in (own * step for step in steps)]
     return any(len(each) > 1 and abs(each.mean()) >= 2 * AGREE - 1 for each in agree)
-
-
-def facts_as_table(triples: Sequence[Cells], number: int) -> tuple[list[Cells], int, list[int]]:
-    """Return the triples of all heads with the relations of one's head as rows, its row's place, and its column."""
-    of_head: dict[str, dict[str, str]] = {}
-    for head, relation, tail in triples:
-        of_head.setdefault(head, {})[relation] = tail
-    name, wanted, _ = triples[number]
-    header = list(of_head[name])
-    listed = of_head[name].get(LISTED)
-    alike = [head for head, facts in of_head.items() if set(header) <= facts.keys() and facts.get(LISTED) == listed]
-    rows = [(head, *(of_head[head][relation] for relation in header)) for head in alike]
-    return rows, alike.index(name), [1 + header.index(wanted)]
 
 
 def _is_named(rows: Sequence[Cells], place: int, column: int) -> bool:

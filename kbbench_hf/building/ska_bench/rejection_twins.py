@@ -7,16 +7,16 @@ cell emptied takes its place, the cell of the column that the answer is read fro
 the answer. So the question cannot be answered although all its words are there.
 
 From revision 2 on, the unanswerable twin is proven to be so as a generous reader would try it. Where there are texts,
-it loses every unit that states an answer: the positives that name one, and all other units that name it beside an
-entity or most words of the question. A cell is emptied only if its value does not follow from others
-(`cell_inference`). Neither twin shows noise from which a reader learns what one of them lost (`leaks`).
+it loses texts alone: all that name an answer, or the thing that is asked about. No row or triple may name an answer,
+and nothing that stays may let a reader guess one. A cell of a `table` is emptied only if its value does not follow
+from others (`cell_inference`). Neither twin shows noise from which a reader learns what one of them lost (`leaks`).
 Questions for which this is not possible have no twins.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -26,24 +26,11 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
-from kbbench_hf.building.ska_bench.cell_inference import DASHES, cell_follows, facts_as_table, order_follows
+from kbbench_hf.building.ska_bench.cell_inference import DASHES, cell_follows, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
-from kbbench_hf.building.ska_bench.hybridqa_graph import LISTED
-from kbbench_hf.building.ska_bench.leaks import (
-    EmptiedRow,
-    abbreviates,
-    has_name,
-    is_next_day,
-    leaks_triple,
-    mentions_rival,
-)
-from kbbench_hf.building.ska_bench.name_matching import (
-    WordWeights,
-    content_words,
-    mentions,
-    normal_name,
-)
+from kbbench_hf.building.ska_bench.leaks import EmptiedRow, has_name, leaks_triple
+from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name
 from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
 from kbbench_hf.building.ska_bench.programs import COMPARISONS
 from kbbench_hf.building.ska_bench.unit_orders import Units
@@ -53,18 +40,18 @@ FEWEST_OF_TOPIC = 3
 """How many units of noise about a topic stay in both twins."""
 WORLD = 24 * 1024
 """A pool whose noise has fewer tokens is an example with few facts about each topic; there the rule above is waived."""
-MOST_REMOVED = 6
-"""The most units that a twin loses."""
-MOST_NAMING = 8
-"""A name in more units of a context is too common to connect a unit with the question."""
-MOST_WORDS = 0.5
-"""The share of the weight of a question's words from which on a unit is about the question."""
+MOST_REMOVED = 8
+"""The most units that a twin loses: what more texts name is known to every reader."""
+LONGEST_TITLE = 2
+"""A title of more different words describes what it names: "Texas Wesleyan University"."""
 _WORD = re.compile(r"\w+")
-_YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 _TITLE_END = re.compile(r" \(|, ")
 _RATIO = re.compile(r"percent|proportion|densit|\bper capita\b|\b(?:rate|ratio) of\b", re.IGNORECASE)
 _BORN = re.compile(r"^.{0,200}\bborn\b")
-_NAME = re.compile(r"(?<!^)\b[A-Z]\w{4,}")
+_NUMBER = re.compile(r"\d\d")
+_ARTICLES = frozenset({"the", "a", "an"})
+_WHO = re.compile(r"(?:^|, )who(?:se)?\b", re.IGNORECASE)
+_PLACE = re.compile(r"^where\b|\bwhere\b.*\blocated\b|\b(?:in|of|from) (?:which|what) \w+\?", re.IGNORECASE)
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
@@ -186,7 +173,7 @@ class TwinMaker:
         if self._revision > 1 and instance.id.startswith("tatqa-"):
             return []  # the other statements of a company have the same amounts as shares of totals
         if self._revision > 1 and instance.subset.endswith("_text"):
-            return self._removable(self.stating_units())
+            return self._texts_on_answer()
         if self._units.derivations:
             derived = smallest_cuts(self._units.derivations, positive_units(instance))
             cuts: list[list[Place]] = [list(cut) for cut in derived]
@@ -213,80 +200,54 @@ class TwinMaker:
         return sum(len(self._question & _words(self._text(unit))) for unit in cut)
 
     def _follows(self, unit: Place) -> bool:
-        """Return whether what a row loses with its emptied cell, or a graph with a triple, follows from others."""
+        """Return whether what a row loses with its emptied cell follows from other cells."""
         rows, number = self._pool.sk[self._instance.group], unit[1]
-        if not self._instance.is_table:
-            rows, number, lost = facts_as_table(rows, number)
-        else:
-            lost = self._emptied_columns(number)
         is_compared = (self._instance.program or {}).get("type") == "compare"
         return any(
-            cell_follows(rows, number, column) or (is_compared and order_follows(rows, column)) for column in lost
+            cell_follows(rows, number, column) or (is_compared and order_follows(rows, column))
+            for column in self._emptied_columns(number)
         )
 
     def stating_units(self) -> list[Place]:
-        """Return the units of the context that state an answer; none of a subset without texts.
-
-        These are the positives that name an answer, the texts about one, and others that name it beside the question:
-        rows that name what the question names, other units that name an entity of the evidence, any that hold most
-        words of the question.
-        """
+        """Return the units that have all words of a name of an answer; none of a subset without texts."""
         if not self._instance.subset.endswith("_text"):
             return []
-        shown = [*self._positives, *self._noise]
-        text = {place: f" {_join_initials(normal_name(self._text(place)))} " for place in shown}
-        answers = {*map(_join_initials, self._answer_names())}
-        naming = {place for place in shown if any(mentions(text[place], name) for name in answers)}
-        naming |= {place for place in shown if any(abbreviates(name, text[place]) for name in self._instance.answers)}
-        words = {place: content_words(text[place]) for place in shown}
-        weights = WordWeights(text.values())
-        asked = content_words(self._instance.question) - content_words(" ".join(answers))
-        entities = [
-            name
-            for name in map(_join_initials, self._evidence_names())
-            if not any(mentions(name, answer) or mentions(answer, name) for answer in answers)
-            and sum(mentions(each, name) for each in text.values()) <= MOST_NAMING
-        ]
-        question = f" {normal_name(self._instance.question)} "
+        names = [words for words in map(content_words, self._answer_names()) if words]
+        words = {place: content_words(self._normal_text(place)) for place in (*self._positives, *self._noise)}
+        return sorted(place for place, found in words.items() if any(name <= found for name in names))
 
-        def is_about(place: Place) -> bool:
-            near = [name for name in entities if mentions(text[place], name)]
-            if self._instance.is_table and not place[0]:
-                near = [name for name in near if mentions(question, name)]
-            if place[0] and _join_initials(normal_name(_TITLE_END.split(self._unit(place)[0])[0])) in answers:
-                return True
-            return bool(near) or weights.sum(words[place] & asked) >= MOST_WORDS * weights.sum(asked)
+    def _texts_on_answer(self) -> list[Place]:
+        """Return the texts without which nothing tells an answer; none where a row or a triple, or a guess, does.
 
-        return sorted(place for place in naming if place in self._positives or is_about(place))
+        These are the texts that state it, those that name the thing which a needed one of these is about, and those
+        about a person with the last name of that thing.
+        """
+        stating = self.stating_units()
+        titles = {self._title(place) for place in stating if place[0] and place in self._positives} - {""}
+        last_names = {title.rpartition(" ")[2] for title in titles}
 
-    def _removable(self, cut: list[Place]) -> list[Place]:
-        """Return a cut, or none of it where rows that lose a cell still name an answer, or anything else gives one."""
-        answers = self._answer_names()
-        rows = [place for place in cut if self._instance.is_table and not place[0]]
-        left_units = {*self._positives, *self._noise} - set(cut)
-        left = [normal_name(" ".join(self._cells[self._stand_ins[n]])) for _, n in rows if n in self._stand_ins]
-        stay = [normal_name(self._text(place)) for place in self._positives if place not in cut]
-        if (
-            len(left) < len(rows)
-            or any(mentions(f" {text} ", word) for text in (*left, *stay) for word in self._telling_words())
-            or any(mentions(f" {row} ", name) for row in left for name in answers)
-            or any(self._follows(place) for place in cut if not place[0])
-            or len(cut) > MOST_REMOVED
-            or self._leaks(cut)
-            or self._suggests_another(cut)
-            or self._counts_emptied(cut)
-            or self._is_only_one_without(cut)
-            or self._is_dated()
-            or self._has_other_name()
-            or self._states_one_condition(cut)
-            or self._has_list_of_kind(cut)
-            or self._has_namesake(cut)
-            or any(self._resembles_answer(self._text(place)) for place in left_units)
-            or any(is_next_day(answer, self._text(place)) for answer in self._instance.answers for place in left_units)
-            or not set(cut) & set(self._positives)
-        ):
-            return []
-        return cut
+        def is_near(place: Place) -> bool:
+            is_namesake = _BORN.search(self._text(place)) and self._title(place).rpartition(" ")[2] in last_names
+            return bool(is_namesake) or any(mentions(self._normal_text(place), title) for title in titles)
+
+        cut = {*stating, *(place for place in (*self._positives, *self._noise) if place[0] and is_near(place))}
+        is_stated = len(cut) > MOST_REMOVED or not all(in_text for in_text, _ in cut)
+        return [] if not titles or is_stated or self._is_guessed(titles, cut) else sorted(cut)
+
+    def _is_guessed(self, titles: Collection[str], cut: Collection[Place]) -> bool:
+        """Return whether a reader may guess an answer without the texts of a cut, which are about these titles.
+
+        A number of a needed row or triple is taken for a number or a date. A word of the question or of a needed unit
+        is completed to a name, a place that is named is taken for another one, and "Texas Wesleyan University" says
+        what it is. Who did something is not guessed from a title.
+        """
+        question, answers = self._instance.question, self._instance.answers
+        if self._instance.answer_type != "entity" or any(map(str.isdigit, "".join(answers))):
+            return any(_NUMBER.search(self._text(place)) for place in self._positives if not place[0])
+        left = [normal_name(question), *(self._normal_text(place) for place in self._positives if place not in cut)]
+        describes = any(len({*title.split()} - _ARTICLES) > LONGEST_TITLE for title in titles)
+        is_begun = not _beginnings(self._answer_names()).isdisjoint(_beginnings(left))
+        return is_begun or bool(_PLACE.search(question)) or (describes and not _WHO.search(question))
 
     def _answer_names(self) -> set[str]:
         """Return what a unit may call an answer, in normal form: its names, and the numbers in them."""
@@ -295,132 +256,7 @@ class TwinMaker:
         names += [number for name in names for number in _QUANTITY.findall(name)]
         if instance.answer_type == "number":
             names += [word for word, number in ORDINALS.items() if str(number) in names]
-        return {normal_name(re.sub(r"^(?:the|an?) ", "", name, flags=re.IGNORECASE)) for name in names} - {""}
-
-    def _resembles_answer(self, text: str) -> bool:
-        """Return whether a text has an answer of several words, but for endings or a blank between its first two.
-
-        Such as "Public Ivy" for "Public Ivies", or "TVCine" for "TV Cine HD".
-        """
-        names = self._answer_names() if self._instance.answer_type == "entity" else ()
-        several = [words for words in map(str.split, names) if len(words) > 1]
-        forms = [" ".join(rf"\b{re.escape(word[: max(2, len(word) - 3)])}\w*" for word in words) for words in several]
-        forms += [rf"\b{re.escape(first + second)}\b" for first, second, *_ in several if len(first + second) > 5]
-        return any(re.search(form, normal_name(text)) for form in forms)
-
-    def _has_list_of_kind(self, cut: Sequence[Place]) -> bool:
-        """Return whether a list that stays is about one thing of a kind in the question.
-
-        A reader answers "Preseli transmitting station" where the station of one of its rows is asked for.
-        """
-        left = [self._unit(place) for place in self._positives if not place[0] and place not in cut]
-        titles = [unit[2].partition(":")[0] for unit in left if len(unit) == 3 and unit[1] == LISTED]
-        kinds = {title.rpartition(" ")[2] for title in titles}
-        return any(kind.islower() and kind in self._question for kind in kinds)
-
-    def _states_one_condition(self, cut: Sequence[Place]) -> bool:
-        """Return whether what stays says one of two conditions, which leads a reader to whom it says it of."""
-        topics = [name for name in map(normal_name, self._instance.topics) if len(self._instance.topics) > 1]
-        left = [normal_name(self._text(place)) for place in (*self._positives, *self._noise) if place not in cut]
-        lost = [name for name in topics if any(mentions(f" {normal_name(self._text(u))} ", name) for u in cut if u[0])]
-        return any(mentions(f" {text} ", name) for text in left for name in lost)
-
-    def _telling_words(self) -> set[str]:
-        """Return the words of names that are answers without those of the question: a reader guesses the rest."""
-        asked, kind = normal_name(self._instance.question).split(), self._instance.answer_type
-        names = self._answer_names() if kind == "entity" else ()
-        return {word for name in names for word in name.split() if len(word) > 3 and word not in asked}
-
-    def _evidence_names(self) -> set[str]:
-        """Return the names in the evidence, in normal form: topics, cells of rows, ends of triples, titles of texts."""
-        names = list(self._instance.topics)
-        for place in self._positives:
-            cells = self._unit(place)
-            names += cells[:1] if place[0] else cells if self._instance.is_table else cells[::2]
-        names += [name.partition(" (")[0] for name in names]
-        return {name for name in map(normal_name, names) if len(name) > 2 or not name.isdigit()} - {""}
-
-    def _is_dated(self) -> bool:
-        """Return whether two rows are compared and one has a year, which may tell who was born earlier."""
-        rows = [self._text(place) for place in self._positives if self._instance.is_table and not place[0]]
-        return len(rows) > 1 and any(map(_YEAR.search, rows))
-
-    def _has_other_name(self) -> bool:
-        """Return whether the question or a topic has a form of an answer: "Gran Canaria" of the Canary Islands.
-
-        The symbol "D", whose name is asked for, begins the answer "Deuterium".
-        """
-        short = [name for name in (normal_name(topic.partition(" (")[0]) for topic in self._instance.topics) if name]
-        asked = {word[:5].casefold() for word in _NAME.findall(self._instance.question)}
-        return any(
-            name.startswith(tuple(short)) or any(word[:5] in asked for word in name.split() if len(word) > 4)
-            for name in self._answer_names()
-        )
-
-    def _has_namesake(self, cut: Sequence[Place]) -> bool:
-        """Return whether a text that stays is about a person with the last name of one whose text is lost."""
-        texts = [place for place in {*self._positives, *self._noise} if place[0] and _BORN.search(self._text(place))]
-        names = {place: _TITLE_END.split(self._unit(place)[0])[0].rpartition(" ")[2] for place in texts}
-        lost = {name for place, name in names.items() if place in cut} - {""}  # sentences have no title
-        return any(name in lost for place, name in names.items() if place not in cut)
-
-    def _suggests_another(self, cut: Sequence[Place]) -> bool:
-        """Return whether a text that stays may name another answer: it speaks of what a removed cell or triple states.
-
-        Without "(Heat, director, Ann)", the text "Ann is the director of ..." may list another film that fits.
-        """
-        if self._instance.answer_type != "entity":
-            return False
-        labels = set[str]()
-        for place in cut:
-            if self._instance.is_table and not place[0]:
-                header = self._pool.headers[self._instance.group]
-                labels |= content_words(" ".join(header[n] for n in self._emptied_columns(place[1])))
-            elif not place[0] and any(
-                mentions(normal_name(self._unit(place)[0]), name) for name in self._answer_names()
-            ):
-                labels |= content_words(self._unit(place)[1])
-        left = [place for place in self._positives if place[0] and place not in cut]
-        if any(labels & content_words(self._text(place)) for place in left):
-            return True
-        answers, evidence = self._answer_names(), self._evidence_names()
-        left += [place for place in self._noise if place[0] and place not in cut and self._is_on(place, evidence)]
-        return any(mentions_rival(self._text(place), self._instance.question, answers) for place in left)
-
-    def _counts_emptied(self, cut: Sequence[Place]) -> bool:
-        """Return whether a positive that stays counts what an emptied cell did: "22 appearances" for Apps."""
-        emptied = [n for in_text, n in cut if not in_text] if self._instance.is_table else []
-        header = self._pool.headers.get(self._instance.group, ())
-        stems = {
-            re.escape(word.removesuffix("s"))
-            for number in emptied
-            for column in self._emptied_columns(number)
-            for word in normal_name(header[column]).split()
-            if len(word) > 3
-        }
-        counted = re.compile(rf" \d+ (?:\w+ )?(?:{'|'.join(stems)})")
-        left = [place for place in self._positives if place not in cut] if stems else []
-        return any(counted.search(f" {normal_name(self._text(place))}") for place in left)
-
-    def _is_only_one_without(self, cut: Sequence[Place]) -> bool:
-        """Return whether of the shown members of a list only the one that lost a relation is without it.
-
-        A reader concludes that this is the one that is asked for.
-        """
-        if self._instance.subset != "kg_text":
-            return False
-        shown = [self._unit(place) for place in (*self._positives, *self._noise) if not place[0] and place not in cut]
-        for head, relation, _ in (self._unit(place) for place in cut if not place[0]):
-            lists = {tail for other, label, tail in shown if (other, label) == (head, LISTED)}
-            members = {other for other, label, tail in shown if label == LISTED and tail in lists} - {head}
-            if members and members <= {other for other, label, _ in shown if label == relation}:
-                return True
-        return False
-
-    def _is_on(self, place: Place, evidence: Iterable[str]) -> bool:
-        """Return whether the title of a text is in the evidence."""
-        title = normal_name(_TITLE_END.split(self._unit(place)[0])[0])
-        return len(title) > 3 and any(mentions(name, title) for name in evidence)
+        return {_join_initials(normal_name(re.sub(r"^(?:the|an?) ", "", each, flags=re.IGNORECASE))) for each in names}
 
     def _emptied_columns(self, number: int) -> list[int]:
         rows = self._pool.sk[self._instance.group]
@@ -481,10 +317,22 @@ class TwinMaker:
     def _text(self, place: Place) -> str:
         return " ".join(self._unit(place))
 
+    def _normal_text(self, place: Place) -> str:
+        return _join_initials(normal_name(self._text(place)))
+
+    def _title(self, place: Place) -> str:
+        """Return what a text is about, in normal form; sentences have no title."""
+        return _join_initials(normal_name(_TITLE_END.split(self._unit(place)[0])[0])) if place[0] else ""
+
 
 def _join_initials(name: str) -> str:
     """Return a name in normal form with initials as one word: "csd municipal" for "c s d municipal"."""
     return re.sub(r"\b([^\W\d]) (?=[^\W\d]\b)", r"\1", name)
+
+
+def _beginnings(texts: Iterable[str]) -> set[str]:
+    """Return the first five letters of the words of four letters or more of texts in normal form."""
+    return {word[:5] for text in texts for word in text.split() if len(word) > 3}
 
 
 def _words(text: str) -> set[str]:
