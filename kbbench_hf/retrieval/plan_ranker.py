@@ -31,8 +31,6 @@ from kbbench_hf.retrieval.trained_folder import PLAN, trained_folder
 
 PLAN_WEIGHT = 1.0
 """The answers of a plan that is sure gain as much as the best text."""
-LEAST_SURE = 0.25
-"""Plans that together are less sure of every node are ignored."""
 RELAXED = 0.5
 """What is left of a plan's score after each relaxation."""
 MOST_RELAXATIONS = 4
@@ -198,6 +196,6 @@ class PlanRanker(GraphRanker):
         scores = np.repeat([each.score for each in plans], [len(each.execution.rows) for each in plans])
         answers, places = np.unique(rows, return_inverse=True)
         totals = np.bincount(places, scores, len(answers))
-        if totals.max(initial=0.0) < LEAST_SURE:
+        if totals.max(initial=0.0) < self._planner.least_sure:
             answers, totals = answers[:0], totals[:0]
         return SparseScores(answers, PLAN_WEIGHT * totals.astype(np.float64, copy=False))

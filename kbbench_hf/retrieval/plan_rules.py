@@ -24,7 +24,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.graph_ranker.entity_linking import LinkedEntities
 from kbbench_hf.retrieval.graph_ranker.propagation import Rows
 from kbbench_hf.retrieval.graph_ranker.query_words import FUNCTION, SchemaLabels, words
-from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
+from kbbench_hf.retrieval.planner import LEAST_SURE, PlanCandidate, PlanQuery
 from kbbench_hf.text.words import WORD
 
 MOST_NAMES, MOST_TYPES, MOST_WALKS, MOST_CANDIDATES = 3, 8, 5, 10
@@ -91,6 +91,8 @@ class _Mentions:
 
 class RulePlanner:
     """Plans queries to one knowledge base by rules."""
+
+    least_sure = LEAST_SURE
 
     def __init__(self, kb: KnowledgeBase) -> None:
         schema = PlanSchema.of(kb)

@@ -18,6 +18,8 @@ from kbbench_hf.retrieval.context import Complete
 from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery
 from kbbench_hf.retrieval.graph_ranker.propagation import Vector
 
+LEAST_SURE = 0.25
+"""`Planner.least_sure` of rules and of the shares of samples."""
 MOST_TOKENS = 400
 MOST_HOPS_SHOWN = 60
 INSTRUCTION = """\
@@ -63,6 +65,9 @@ class PlanCandidate(NamedTuple):
 class Planner(Protocol):
     """Makes plans of queries."""
 
+    least_sure: float
+    """Plans that together are less sure of every node are ignored."""
+
     def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
         """Return the plans of each query, best first; none where it has no plan."""
         ...
@@ -70,6 +75,8 @@ class Planner(Protocol):
 
 class LLMPlanner:
     """Plans queries to one knowledge base with a language model."""
+
+    least_sure = LEAST_SURE
 
     def __init__(self, kb: KnowledgeBase, complete: Complete, samples: int) -> None:
         self._schema, self._complete, self._samples = PlanSchema.of(kb), complete, samples

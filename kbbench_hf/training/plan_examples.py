@@ -28,13 +28,18 @@ from kbbench_hf.retrieval.plan_generator import (
     spell_plan,
 )
 
-COMPOSED, N_COMPOSED, JOINED, IN_SENTENCES, MOST_TRIED = 0.6, (0, 1, 1, 2), 0.4, 0.15, 20
-"""The share of examples that are parts, composed so many times; of these compositions, the share that is joined, and
-that has two sentences; how many parts are tried until one fits."""
+COMPOSED, FROM_ONE_HOP, N_COMPOSED = 0.7, 0.6, (0, 1, 1, 1, 2, 2)
+"""The share of examples that are parts, composed so many times; the share of these that begins with one hop.
+
+There are few compositions of two hops, and very many of more: without it, a pair of relations has an example or two."""
+JOINED, IN_SENTENCES, MOST_TRIED = 0.4, 0.3, 20
+"""The shares of compositions that are joined, and in two sentences; how many parts are tried until one fits."""
 WITH_NOISE, MISSING = 0.3, 0.15
 """The share of the examples in which words are missing, and the share of these words."""
 RELATIVE, ARTICLES, OPENINGS = ("that", "who", "whose", "which"), ("a", "an", "the"), ("consider", "take")
 OF_THESE = ("any", "of", "these")
+PLURAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
+SINGULAR = {plural: singular for singular, plural in PLURAL.items()}
 
 
 class PlanExample(NamedTuple):
@@ -121,15 +126,24 @@ def chain_examples(one: PlanExample, number: int, simple: PlanExample, rng: Rand
     if not stop or not is_start or [each.topic for each in one.plan.walks].count(slot) > 1:
         return None
     other = simple.rename_slots({inner_slot: slot})
-    head, rest = other.tokens[start:stop], _without_mark(other.tokens[stop:])
-    phrase = (*head, *["that"] * (rest[0] not in RELATIVE and rng.random() < 0.5), *rest)
-    entity = one.tokens.index(slot)
-    before, after = one.tokens[:entity], one.tokens[entity + 1 :]
+    head, (inner,) = other.tokens[start:stop], other.plan.walks
+    rest = _without_type(_without_mark(other.tokens[stop:]), slot, inner.start_type)
+    if rest[1:2] == (slot,) and {rest[0]} & {*PLURAL, *SINGULAR}:
+        # "which inns is <e1> served at?", but "an inn that <e1> is served at"
+        rest = ("that", slot, rest[0], *rest[2:])
+    elif rest[0] in SINGULAR or (rest[0] not in RELATIVE and rng.random() < 0.5):
+        rest = ("that", *rest)
+    tokens = _without_type(one.tokens, slot, walk.start_type)
+    before, after = tokens[: tokens.index(slot)], tokens[tokens.index(slot) + 1 :]
+    article = rng.choice(ARTICLES)
     if len(one.types) == 1 and rng.random() < IN_SENTENCES:
-        tokens = (rng.choice(OPENINGS), "the", *phrase, ".", *before, *OF_THESE, *head, *after)
+        before, after = _agree(before, len(before) - 1, PLURAL), _agree(after, 0, PLURAL)
+        tokens = (rng.choice(OPENINGS), "the", *head, *rest, ".", *before, *OF_THESE, *head, *after)
     else:
-        tokens = (*before, rng.choice(ARTICLES), *phrase, *after)
-    (inner,) = other.plan.walks
+        if article != "the":
+            head, rest = _label_words(walk.start_type), _agree(rest, rest[0] in RELATIVE, SINGULAR)
+            article = "an" if head[0][0] in "aeiou" else "a"
+        tokens = (*before, article, *head, *rest, *after)
     walks = (*one.plan.walks[:number], replace(inner, hops=inner.hops + walk.hops), *one.plan.walks[number + 1 :])
     return PlanExample(tokens, one.types | other.types, replace(one.plan, walks=walks))
 
@@ -207,16 +221,18 @@ def shuffle_plans(examples: Sequence[PlanExample], seed: int) -> list[PlanExampl
 
 def augment_examples(examples: Sequence[PlanExample], epochs: int, seed: int, most_hops: int) -> Iterator[PlanExample]:
     """Yield the examples of all epochs, in the order of training."""
-    rng, simple, shapes = Random(seed), defaultdict(list), defaultdict(list)
+    rng, shapes = Random(seed), defaultdict[str, list[PlanExample]](list)
+    simple: dict[str, dict[str, list[PlanExample]]] = defaultdict(dict)  # answer type -> shape -> examples
     for example in split_examples(examples):
-        shapes[plan_shape(example.plan)].append(example)  # rare shapes are composed as often as others
-        if example.is_simple:
-            simple[example.plan.answer_type].append(example)
-    names = [*shapes]
+        shape = plan_shape(example.plan)
+        shapes[shape].append(example)  # rare shapes are composed as often as others
+        if example.is_simple and len(example.plan.walks[0].hops) == 1:
+            simple[example.plan.answer_type].setdefault(shape, []).append(example)
+    one_hop = [shape for by_shape in simple.values() for shape in by_shape]
     for own in chain.from_iterable(rng.sample(examples, len(examples)) for _ in range(epochs)):
         example = own
         if rng.random() < COMPOSED:
-            example = rng.choice(shapes[rng.choice(names)])
+            example = rng.choice(shapes[rng.choice(one_hop if rng.random() < FROM_ONE_HOP else [*shapes])])
             for _ in range(rng.choice(N_COMPOSED)):
                 example = _compose(example, simple, most_hops, rng)
         if rng.random() < WITH_NOISE:
@@ -225,13 +241,15 @@ def augment_examples(examples: Sequence[PlanExample], epochs: int, seed: int, mo
         yield example
 
 
-def _compose(one: PlanExample, simple: Mapping[str, Sequence[PlanExample]], most_hops: int, rng: Random) -> PlanExample:
+def _compose(
+    one: PlanExample, simple: Mapping[str, Mapping[str, Sequence[PlanExample]]], most_hops: int, rng: Random
+) -> PlanExample:
     """Return an example made of this one and a simple one; itself where no other fits."""
     number = rng.randrange(len(one.plan.walks))
     walk, made = one.plan.walks[number], None
     is_joined = rng.random() < JOINED and len(one.plan.walks) < MOST_WALKS and len(one.types) < MOST_SLOTS
-    own = simple.get(one.plan.answer_type if is_joined else walk.start_type, ())
-    for other in rng.sample(own, min(MOST_TRIED, len(own))):
+    own = [*simple.get(one.plan.answer_type if is_joined else walk.start_type, {}).values()]
+    for other in map(rng.choice, rng.sample(own, min(MOST_TRIED, len(own)))):
         if is_joined:
             made = join_examples(one, other)
         elif len(walk.hops) + len(other.plan.walks[0].hops) <= most_hops:
@@ -271,7 +289,7 @@ def held_out_shapes(plans: Sequence[Plan], share: float, seed: int) -> set[str]:
 
 def _type_spans(tokens: Sequence[str], node_type: str) -> Iterator[tuple[int, int]]:
     """Yield where a question mentions a type, in the singular or the plural: the place, and the one after it."""
-    wanted = [stem(word) for word in node_type.lower().replace("_", " ").split()]
+    wanted = [*map(stem, _label_words(node_type))]
     stems = [stem(token.rstrip("?.,")) for token in tokens]
     for start in range(len(tokens) - len(wanted) + 1):
         if stems[start : start + len(wanted)] == wanted:
@@ -280,3 +298,18 @@ def _type_spans(tokens: Sequence[str], node_type: str) -> Iterator[tuple[int, in
 
 def _without_mark(tokens: tuple[str, ...]) -> tuple[str, ...]:
     return (*tokens[:-1], *filter(None, [tokens[-1].rstrip("?.")]))
+
+
+def _label_words(node_type: str) -> tuple[str, ...]:
+    return tuple(node_type.lower().replace("_", " ").split())
+
+
+def _without_type(tokens: tuple[str, ...], slot: str, kind: str) -> tuple[str, ...]:
+    """Return the tokens without the type before a slot: "the dish <e1>"."""
+    place, label = tokens.index(slot), ("the", *_label_words(kind))
+    return tokens[: place - len(label)] + tokens[place:] if tokens[:place][-len(label) :] == label else tokens
+
+
+def _agree(tokens: tuple[str, ...], place: int, forms: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tokens with another form of the verb at a place."""
+    return tuple(forms.get(token, token) if n == place else token for n, token in enumerate(tokens))

@@ -33,7 +33,7 @@ from kbbench_hf.retrieval.embedders import unloadable
 from kbbench_hf.retrieval.graph_ranker.ranker import build as build_graph
 from kbbench_hf.retrieval.plan_generator import PlanGenerator, Rows, SlotFinder
 from kbbench_hf.retrieval.plan_ranker import PlanRanker
-from kbbench_hf.retrieval.planner import PlanCandidate, Planner, PlanQuery
+from kbbench_hf.retrieval.planner import LEAST_SURE, PlanCandidate, Planner, PlanQuery
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.runners.process_group import group
@@ -186,16 +186,21 @@ def exact_match(generator: PlanGenerator, questions: SplitQuestions, held_out: C
     return {part: sum(each) / len(each) for part, each in right.items()}
 
 
-class GoldPlans:
-    """A planner that knows the plan of each question: a control."""
+class KnownPlans:
+    """A planner whose plans are written in advance: a control."""
 
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
-        self.plan_of = plans
+    def __init__(self, plans: Mapping[str, list[PlanCandidate]], least_sure: float = LEAST_SURE) -> None:
+        self.plans_of, self.least_sure = plans, least_sure
 
     def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
-        """Return the plan of each query."""
-        plans = (self.plan_of.get(query.text) for query in queries)
-        return [[PlanCandidate(plan, 1.0)] if plan else [] for plan in plans]
+        """Return the plans of each query."""
+        return [self.plans_of.get(query.text, []) for query in queries]
+
+
+def plans_of_others(generator: PlanGenerator, texts: Sequence[str]) -> dict[str, list[PlanCandidate]]:
+    """Return the plans that a planner writes for another question, by question; their entities are the other's."""
+    plans, half = generator.plans_of([generator.finder.find(text) for text in texts]), len(texts) // 2
+    return dict(zip(texts, [*plans[half:], *plans[:half]], strict=True))  # far apart: neighbors may be alike
 
 
 class GoldSlots(SlotFinder):
@@ -217,16 +222,18 @@ class GoldSlots(SlotFinder):
 
 
 def rank_oracles(folder: Path, data: TrainingData) -> dict[str, Scores]:
-    """Return the MRR of each validation question, of rankings by gold plans and by plans for gold entities."""
+    """Return the MRR of each validation question: by gold plans, by plans for gold entities, by those of others."""
     questions = data.validation
     known = {text: Plan.parse(plan) for text, plan in zip(questions.texts, questions.plans, strict=True) if plan}
     plans = {text: known.get(text, Plan("")) for text in questions.texts}
     context = RetrieverContext(
         data.kb, default_cache(), candidates=data.candidates, forms=data.forms, build=retriever, model=UNPLANNED
     )
+    generator = grammar.build(folder, data.kb)
     oracles: dict[str, Planner] = {
-        "oracle plans": GoldPlans(known),
+        "oracle plans": KnownPlans({text: [PlanCandidate(plan, 1.0)] for text, plan in known.items()}),
         "oracle entities": grammar.build(folder, data.kb, GoldSlots(data.kb, plans)),
+        "plans of other questions": KnownPlans(plans_of_others(generator, questions.texts), generator.least_sure),
     }
     results = {}
     for name, planner in oracles.items():

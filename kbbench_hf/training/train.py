@@ -269,8 +269,9 @@ def controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> list[Con
     """Train and rank the controls of a retriever on the validation questions; the table is written in its folder.
 
     They are the encoder before training (for QA-GNN the first stage and the network of 0 layers; for a planner the
-    ranking without plans, plans by rules, gold plans, and its plans with gold entities), BM25, `knn` of the training
-    questions, other seeds, and the same training with shuffled answers (and plans) and without masking.
+    ranking without plans, plans by rules, gold plans, its plans with gold entities and its plans of other questions),
+    BM25, `knn` of the training questions, other seeds, and the same training with shuffled answers and without masking.
+    A planner is also trained on plans of other questions from the same types: what the types of entities tell alone.
     Trained controls are in folders next to the retriever's, with their name added; the same call resumes and trains
     nothing twice.
 
@@ -314,7 +315,7 @@ def train_controls(trained: Trained, *, seeds: int = 3, show: bool = True) -> di
     variants = VARIANTS
     if spec["method"] == "plan":
         untrained = {"without plans": [UNPLANNED], "plans by rules": ["plan:rules"]}
-        variants = {"shuffled plans": {"shuffle": True}}
+        variants = {"plans from types alone": {"shuffle": True}}
     elif control := CONTROL.get(spec["method"]):
         untrained = {
             f"control{control}": [f"{model}{control}" for model in models],

@@ -33,8 +33,8 @@ PUBLIC_WORKS = Path(__file__).parent / "graph_ranker/knowledge_bases/public_work
 class Written:
     """A planner that has one plan for every query, and keeps what it was asked."""
 
-    def __init__(self, line: str, score: float = 1.0) -> None:
-        self.line, self.score, self.queries = line, score, list[PlanQuery]()
+    def __init__(self, line: str, score: float = 1.0, least_sure: float = 0.25) -> None:
+        self.line, self.score, self.least_sure, self.queries = line, score, least_sure, list[PlanQuery]()
 
     def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
         self.queries += queries
@@ -81,7 +81,7 @@ def test_plans_that_are_not_sure_change_nothing() -> None:
     kb, query = small_kb(), ["Which workshop grinds ochre?"]
     base, lines = BM25(render(kb, "text")), '"Iron":metal -[^yields]-> raw_ore'
     graph = retriever("graph:bm25", RetrieverContext(kb, Path())).search(query, 9)
-    unsure, sure = (PlanRanker(kb, base, planner=Written(lines, score)).search(query, 9) for score in (0.2, 0.9))
+    unsure, sure = (PlanRanker(kb, base, planner=Written(lines, 0.5, least)).search(query, 9) for least in (0.6, 0.4))
     assert unsure.ids.tolist() == graph.ids.tolist()
     assert unsure.scores == pytest.approx(graph.scores)
     assert sure.scores[0].max() != pytest.approx(graph.scores[0].max()) or sure.ids.tolist() != graph.ids.tolist()
