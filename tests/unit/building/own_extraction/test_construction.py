@@ -300,6 +300,12 @@ def test_triples_in_rdf_bring_the_other_names_of_their_entities(tmp_path):
     assert [found.rows[each.triple]["rel"] for each in aligned] == ["directed by"]
 
 
+def test_further_names_of_a_relation_are_cues_for_it():
+    triples, text = [triple("Ann Court", "zq", "Rome")], ["Ann Court painted Rome."]
+    assert [each.grade for each in align(text, triples)[0]] == ["both_verbatim"]
+    assert [each.grade for each in align(text, triples, {}, {"zq": ["painted"]})[0]] == ["relation_cued"]
+
+
 def test_triples_in_a_column_of_the_sentences_are_taken_as_they_are(tmp_path):
     (tmp_path / "o.ttl").write_text(TURTLE)
     listed = json.dumps([["A", "directedBy", "B"], ["A", "sold by", "C"]])
