@@ -101,6 +101,10 @@ EDGE = [{"source": "n1", "target": "n2", "type": "captain"}]
         '"tail": {"id": "Ines Calder", "label": "Person"}}]',
         '{"relationships": [{"startNode": "Petrel", "endNode": "Ines Calder", "name": "captain"}]}',
         '[{"subject": {"type": "SHIP", "name": "Petrel"}, "relation": {"type": "captain"}, "object": "Ines Calder"}]',
+        graph([{"name": "Petrel"}, {"name": "Ines Calder"}], [{"source": 0, "target": 1, "type": "captain"}]),
+        graph([["e1", "Petrel"], ["e2", "Ines Calder"]], [["e1", "captain", "e2"]], "entities", "triples"),
+        json.dumps({"entities": {"e1": "Petrel", "e2": "Ines Calder"}, "properties": [{"id": "P1", "label": "captain"}],
+                    "triples": [["e1", "P1", "e2"]]}),
         "CREATE (p:Ship {id: 's1', name: 'Petrel', built: 1904}), (i:Person {born: 'Fenn', name: \"Ines Calder\"})\n"
         "CREATE (p)-[:CAPTAIN {since: 1999}]->(i)",
         "MERGE (i:Person {id: 'p1', name: 'Ines Calder'})<-[:CAPTAIN]-(p:Ship {id: 's1', name: 'Petrel'})",
