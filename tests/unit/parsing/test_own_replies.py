@@ -58,6 +58,15 @@ def test_every_reply_is_read_as_it_says(task: str) -> None:
     assert not unlike
 
 
+@pytest.mark.parametrize(
+    "item", ["The Petrel sailed with twelve men under Ines Calder that spring of 1904", "Assistant"]
+)
+def test_a_list_with_a_sentence_or_a_word_of_the_template_is_no_answer(item: str) -> None:
+    assert parse_answers("- Petrel\n- Ines Calder").answer == ["Petrel", "Ines Calder"]
+    with pytest.raises(ParseError, match="no answer"):
+        parse_answers(f"- Petrel\n- {item}")
+
+
 def test_types_behind_names_are_cut_at_the_last_colon() -> None:
     assert without_types([("Bleach: Hell Verse:WORK", "r", "A: B")]) == [("Bleach: Hell Verse", "r", "A")]
     assert without_types([("at 10:30", "r", "Anna:PERSON")]) == [("at 10:30", "r", "Anna")]
