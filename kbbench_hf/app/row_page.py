@@ -477,7 +477,8 @@ def disagreements(store: Store, board: Board, rows: Sequence[Row], n: int) -> di
 
 
 def _paired(store: Store, board: Board, metric: str, a: Row, b: Row, level: float = ALPHA) -> PairedTest:
-    return paired_test(store.values(a.id, metric), store.values(b.id, metric), _groups(store, board, a), level=level)
+    tested = paired_test(store.values(a.id, metric), store.values(b.id, metric), _groups(store, board, a), level=level)
+    return tested.with_better(lower=metric in board.benchmark.scoring.lower_is_better)
 
 
 def _groups(store: Store, board: Board, row: Row) -> Sequence[str] | None:

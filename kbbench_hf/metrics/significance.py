@@ -33,15 +33,19 @@ class PairedTest(NamedTuple):
     p_value: float
     """Two-sided, not corrected for multiple tests: see `holm`."""
     wins: int
-    """Pairs in which a is greater; in a comparison, better."""
+    """Pairs in which a is greater; better, where systems are compared (`with_better`)."""
     ties: int
     losses: int
-    """Pairs in which a is less; in a comparison, worse."""
+    """Pairs in which a is less; worse, where systems are compared."""
 
     @property
     def small(self) -> bool:
         """Whether fewer than `FEWEST_PAIRS` pairs differ, so that the test cannot be significant."""
         return self.wins + self.losses < FEWEST_PAIRS
+
+    def with_better(self, *, lower: bool) -> "PairedTest":
+        """Return the test with the better value of a pair as the win, the lower one if `lower`."""
+        return self._replace(wins=self.losses, losses=self.wins) if lower else self
 
 
 def paired_test(

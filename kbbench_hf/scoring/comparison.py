@@ -362,8 +362,7 @@ def _test(
     clusters = None if a.clusters is None else np.asarray(a.clusters)[chosen].tolist()
     first, second = (each.compared[metric][..., chosen] for each in (a, b))
     test = paired_test(first, second, groups, level=level, clusters=clusters)
-    lower = metric in a.definition.scoring.lower_is_better
-    return test._replace(wins=test.losses, losses=test.wins) if lower else test
+    return test.with_better(lower=metric in a.definition.scoring.lower_is_better)
 
 
 def _plain_system(result: Result) -> dict[str, object]:

@@ -295,7 +295,8 @@ def _tests(systems: Sequence[SystemScore], metric: str) -> Iterable[HeadToHead]:
 
     def test(pair: str, level: float) -> PairedTest:
         a, b = pairs[pair]
-        return paired_test(columns[a], columns[b], groups, level=level, clusters=first.clusters if first else None)
+        tested = paired_test(columns[a], columns[b], groups, level=level, clusters=first.clusters if first else None)
+        return tested.with_better(lower=first is not None and metric in first.definition.scoring.lower_is_better)
 
     for pair, shown in adjusted_tests(test, list(pairs)).items():
         yield HeadToHead(*pairs[pair], shown.test, shown.p)

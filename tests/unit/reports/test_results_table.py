@@ -49,6 +49,13 @@ def test_the_best_is_the_least_where_less_is_better(own) -> None:
     )
 
 
+def test_a_win_is_the_lower_value_where_less_is_better() -> None:
+    (block,) = results_table([COPY, PATTERN], ["mini-text2kg"], metrics=["subject_hallucination"])
+    ((a, b, test, _),) = block.tests
+    scores = {each.name: each.figure("subject_hallucination").value for each in block.systems}
+    assert scores[a] != scores[b] and (test.difference < 0) == (test.wins > test.losses)
+
+
 def test_every_format_has_the_same_figures(own) -> None:
     lines = list(csv.DictReader(io.StringIO(as_csv(own))))
     metrics = ("f1", "subject_hallucination")
