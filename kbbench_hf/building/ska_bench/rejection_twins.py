@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
-from kbbench_hf.building.ska_bench.cell_inference import DASHES, cell_follows, order_follows
+from kbbench_hf.building.ska_bench.cell_inference import cell_follows, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
 from kbbench_hf.building.ska_bench.leaks import EmptiedRow, has_name, leaks_triple
@@ -53,6 +53,8 @@ _ARTICLES = frozenset({"the", "a", "an"})
 _WHO = re.compile(r"(?:^|, )who(?:se)?\b", re.IGNORECASE)
 _PLACE = re.compile(r"^where\b|\bwhere\b.*\blocated\b|\b(?:in|of|from) (?:which|what) \w+\?", re.IGNORECASE)
 _QUANTITY = re.compile(r"\d[\d,.]{2,}")
+_YEAR = re.compile(r"(?:1\d|20)\d\d")
+_MEASURE = re.compile(r"(\d[\d,]*(?:\.\d+)?)[- ]([a-z]+)")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
 Removed = dict[Place, int | None]
@@ -143,12 +145,6 @@ class TwinMaker:
         is_single = program.get("type") == "lookup" and len(program["where"]) == 1
         return is_single and looks_like_evidence(program, row)
 
-    def _shows_dashes(self, program: Program) -> bool:
-        """Return whether noise has a dash for a number that a lookup compares: a reader computes it from the row."""
-        compared = [column for column, *test in program.get("where", ()) if test[0] in COMPARISONS]
-        rows = [self._cells[n] for in_text, n in self._noise if not in_text]
-        return any(row[column].strip() in DASHES for row in rows for column in compared if column < len(row))
-
     def _is_told(self, lost: Place, row: Cells, made: bool = False) -> bool:
         """Return whether a row or a triple says what a context without a unit lacks."""
         if self._instance.subset == "kg":
@@ -188,7 +184,9 @@ class TwinMaker:
             elif self._revision > 1:
                 own = enumerate(self._pool.sk[instance.group])
                 rivals = [self._is_rival(row) for n, row in own if n not in instance.positive_sk]
-                if any(rivals) or self._shows_dashes(program) or any(map(self._follows, self._positives)):
+                # a row that a comparison finds is described by its other cells
+                is_compared = any(test[0] in COMPARISONS for _, *test in program.get("where", ()))
+                if any(rivals) or is_compared or any(map(self._follows, self._positives)):
                     cuts = []
         if self._revision > 1:
             cuts = [cut for cut in cuts if not self._leaks(cut)]
@@ -239,9 +237,13 @@ class TwinMaker:
 
         A number of a needed row or triple is taken for a number or a date. A word of the question or of a needed unit
         is completed to a name, a place that is named is taken for another one, and "Texas Wesleyan University" says
-        what it is. Who did something is not guessed from a title.
+        what it is. Who did something is not guessed from a title. Of another thing with the same "3.0 billion", a
+        reader tells what is asked for.
         """
         question, answers = self._instance.question, self._instance.answers
+        others = {each for place in self._noise if place not in cut for each in _quantities(self._text(place))}
+        if not others.isdisjoint(_quantities(question)):
+            return True
         if self._instance.answer_type != "entity" or any(map(str.isdigit, "".join(answers))):
             return any(_NUMBER.search(self._text(place)) for place in self._positives if not place[0])
         left = [normal_name(question), *(self._normal_text(place) for place in self._positives if place not in cut)]
@@ -333,6 +335,17 @@ def _join_initials(name: str) -> str:
 def _beginnings(texts: Iterable[str]) -> set[str]:
     """Return the first five letters of the words of four letters or more of texts in normal form."""
     return {word[:5] for text in texts for word in text.split() if len(word) > 3}
+
+
+def _quantities(text: str) -> set[tuple[float, str]]:
+    """Return the numbers of a text, but for years, with the word after each.
+
+    >>> _quantities("worth $3.0 billion in 1997 to him")
+    {(3.0, 'billion')}
+    """
+    return {
+        (float(number.replace(",", "")), unit) for number, unit in _MEASURE.findall(text) if not _YEAR.fullmatch(number)
+    }
 
 
 def _words(text: str) -> set[str]:

@@ -136,11 +136,11 @@ def test_neither_twin_shows_a_row_that_tells_an_emptied_cell(row: tuple, made: b
     assert [len(TERMS) in twin["sk_units"] for twin in (lost, kept)] == [is_shown] * 2
 
 
-@pytest.mark.parametrize(("gold", "n_lost"), [("-", 0), ("0", 1)])
-def test_a_lookup_has_no_twins_if_noise_has_a_dash_for_a_number_that_it_compares(gold: str, n_lost: int) -> None:
-    rows = [("Peru", "9", "4"), ("Chad", gold, "7"), ("Mali", "2", "8")]
-    program = {"type": "lookup", "where": [[1, ">=", "5"]], "select": 0}
-    asked = replace(LOOKUP, question="Which has 5 wins?", answers=("Peru",), noise_groups=(), program=program)
+@pytest.mark.parametrize(("test", "n_lost"), [([1, ">=", "5"], 0), ([1, "9"], 1)])
+def test_a_lookup_that_compares_numbers_has_no_twins(test: list, n_lost: int) -> None:
+    rows = [("Peru", "9", "4"), ("Chad", "0", "7"), ("Mali", "2", "8")]
+    program = {"type": "lookup", "where": [test], "select": 0}
+    asked = replace(LOOKUP, question="Which has wins?", answers=("Peru",), noise_groups=(), program=program)
     pool = UnitPool(sk={"t": rows}, headers={"t": ("Name", "Wins", "Losses")})
     release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
     [asked], pool = release.instances, release.pools["table"]
@@ -291,6 +291,20 @@ WESLEYAN = {"question": "What is its creed?", "answers": ("Methodist",), "positi
             (("Oz", "It was their fifth trophy."),),
             {"answers": ("5",), "answer_type": "number", "positive_sk": (0,), "positive_text": (1,)},
             [1],
+        ),
+        (
+            "nothing, if another text has the quantity that is asked about",
+            (),
+            (("Rocks", "Rainwater is worth $3 billion."),),
+            {"question": "What is it, worth $3.0 billion?"},
+            [],
+        ),
+        (
+            "the text that states it, if another has the number of another unit, or the year",
+            (),
+            (("Rocks", "Rainwater paid $3 million in 2001 films."),),
+            {"question": "What is it, worth $3.0 billion in 2001 films?"},
+            [0],
         ),
         (
             "a text about a person of the same last name",
