@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parent
 DATA = Path(os.environ.get("KBBENCH_SHARED", FOLDER.parents[2] / "shared")).resolve() / "data"
 ARGUMENTS = {
     "genres_minilm": [DATA / "genres"],
+    "logical_forms": [DATA / "ska_open_v1"],
     "private_split": [DATA / "ska_open_v1"],
     "published_space": [DATA / "text2kgbench"],
     "ska_rebuild": [DATA / "ska_open_v1", sys.executable],

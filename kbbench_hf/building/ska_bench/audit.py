@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from itertools import chain
 from math import isnan, log, nan
 
 import numpy as np
@@ -36,7 +37,7 @@ from kbbench_hf.building.ska_bench.noise import contradicts_needed_row, key_colu
 from kbbench_hf.building.ska_bench.testbeds import sample
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.errors import DataError, UsageError, unknown_name
-from kbbench_hf.files.datasets import DatasetFolder, Row
+from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.answers import answer_scores, wtq_normal
 from kbbench_hf.text.words import WORD
 
@@ -88,21 +89,6 @@ class AuditContext:
     header: Cells
     units: list[ContextUnit]
     answerable: bool = True
-
-    @classmethod
-    def from_row(cls, row: Row, instance: Instance, pool: UnitPool, count: Callable[[str], int]) -> "AuditContext":
-        """Return what a row of a testbed shows; `count` gives the tokens of a line."""
-        cells, write = ContextRenderer(instance, pool).units, write_row if instance.is_table else write_triple
-        sections = (
-            (False, cells, write, row["sk_units"], set(instance.positive_sk)),
-            (True, pool.text, write_passage, row["text_units"], set(instance.positive_text)),
-        )
-        units = [
-            ContextUnit(some[n], in_text, n in positive, line := writer(some[n]), count(line))
-            for in_text, some, writer, numbers, positive in sections
-            for n in numbers
-        ]
-        return cls(instance, pool.headers[instance.group] if instance.is_table else (), units, bool(row["answerable"]))
 
     @cached_property
     def question(self) -> str:
@@ -165,17 +151,14 @@ class AuditContext:
         best = max(columns, key=lambda n: len(split_words(self.header[n]) & self.question_words), default=0)
         return unit.cells[best]
 
-    def options(self) -> Iterator[tuple[int, str]]:
-        """Yield the cells that the question offers to choose from, each with its place in the question."""
+    def options(self) -> list[str]:
+        """Return the two cells that the question offers to choose from; none where it offers no choice."""
         middle = self.question.find(" or ")
-        if middle < 0:
-            return
         places = [(self.question.find(cell), cell) for cell in self.quoted]
         # the longest of those that begin at one place: "new york city" and not "new york"
         before = max((e for e in places if e[0] < middle), key=lambda e: (e[0] + len(e[1]), -e[0]), default=None)
         after = min((e for e in places if e[0] > middle), key=lambda e: (e[0], -len(e[1])), default=None)
-        if before and after:
-            yield from (before, after)
+        return [before[1], after[1]] if before and after else []
 
 
 def overlap_features(context: AuditContext) -> list[float]:
@@ -279,33 +262,16 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
         UsageError: the dataset has no subset whole: instances, pool and standard config.
         DataError: the model's answers are about no instance of the dataset.
     """
-    configs, findings, known = folder.configs(), list[Finding](), set[str]()
-    count = lru_cache(maxsize=None)(lambda line: tokenizer().count(f"{line}\n"))  # contexts share most lines
-    for subset in SUBSETS:
-        standard, control = f"noise_{subset}_{STANDARD[subset]}", f"rejection_control_{subset}"
-        if not {f"instances_{subset}", f"pool_{subset}", standard} <= configs.keys():
-            continue
+    findings, known = list[Finding](), set[str]()
+    for subset in filter(partial(_is_whole, folder), SUBSETS):
         instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
-        pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
         known |= instances.keys()
-        chosen = {each.id: each for each in sample(instances.values(), size)}
-        contexts, long, twins = (
-            read_contexts(folder, config, "test", chosen, pool, count) if config in configs else []
-            for config in (standard, f"noise_{subset}_12k", control)
-        )
-        findings += _guesses(subset, contexts)
-        findings += _places(subset, contexts, long)
-        findings += _lengths(subset, contexts)
-        findings += _rejection(subset, twins)
-        if subset == "table":
-            title = "contexts with a made row that keeps a needed row's key with another value"
-            shares = [_is_contradicted(each, pool) for each in contexts]
-            findings.append(Finding(subset, "contradictions", title, _mean(shares), 0.0, len(shares)))
+        findings += _audit_subset(folder, subset, {each.id: each for each in sample(instances.values(), size)})
         if closed_book is not None:
             unseen = [AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
-            values = [f1(each, closed_book[each.instance.id]) for each in unseen]
+            value = _mean(f1(each, closed_book[each.instance.id]) for each in unseen)
             title = "a model that sees the question alone: F1"
-            findings.append(Finding(subset, "closed_book", title, _mean(values), 0.25, len(values)))
+            findings.append(Finding(subset, "closed_book", title, value, 0.25, len(unseen)))
     if not findings:
         raise UsageError(
             f"{folder.path} holds no subset with its instances, pool and standard config. Build it whole, without "
@@ -319,37 +285,67 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
     return findings
 
 
+def _standard(subset: str) -> str:
+    return f"noise_{subset}_{STANDARD[subset]}"
+
+
+def _is_whole(folder: DatasetFolder, subset: str) -> bool:
+    return {f"instances_{subset}", f"pool_{subset}", _standard(subset)} <= folder.configs().keys()
+
+
+def _audit_subset(folder: DatasetFolder, subset: str, instances: Mapping[str, Instance]) -> Iterator[Finding]:
+    pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
+    configs = (_standard(subset), f"noise_{subset}_12k", f"rejection_control_{subset}")
+    contexts, long, twins = (read_contexts(folder, each, instances, pool) for each in configs)
+    yield from _guesses(subset, contexts)
+    yield from _places(subset, contexts, long)
+    yield from _lengths(subset, contexts)
+    yield from _rejection(subset, twins)
+    if subset == "table":
+        title = "contexts with a made row that keeps a needed row's key with another value"
+        share = _mean(_is_contradicted(each, pool) for each in contexts)
+        yield Finding(subset, "contradictions", title, share, 0.0, len(contexts))
+
+
+@lru_cache(maxsize=1 << 20)  # contexts share most lines
+def _count_tokens(line: str) -> int:
+    return tokenizer().count(f"{line}\n")
+
+
 def read_contexts(
-    folder: DatasetFolder,
-    config: str,
-    split: str,
-    instances: Mapping[str, Instance],
-    pool: UnitPool,
-    count: Callable[[str], int],
+    folder: DatasetFolder, config: str, instances: Mapping[str, Instance], pool: UnitPool
 ) -> list[AuditContext]:
-    """Return the contexts of a config that some instances have, in the order of the config."""
-    return [
-        AuditContext.from_row(row, instances[row["instance_id"]], pool, count)
-        for row in folder.rows(config, split)
-        if row["instance_id"] in instances and row["status"] in SHOWN
-    ]
+    """Return the test contexts of a config that some instances have, in its order; none without the config."""
+    contexts = []
+    for row in folder.rows(config, "test") if config in folder.configs() else ():
+        if row["instance_id"] in instances and row["status"] in SHOWN:
+            instance = instances[row["instance_id"]]
+            cells, write = ContextRenderer(instance, pool).units, write_row if instance.is_table else write_triple
+            sections = (
+                (False, cells, write, row["sk_units"], set(instance.positive_sk)),
+                (True, pool.text, write_passage, row["text_units"], set(instance.positive_text)),
+            )
+            units = [
+                ContextUnit(some[n], in_text, n in positive, line := writer(some[n]), _count_tokens(line))
+                for in_text, some, writer, numbers, positive in sections
+                for n in numbers
+            ]
+            header = pool.headers[instance.group] if instance.is_table else ()
+            contexts.append(AuditContext(instance, header, units, bool(row["answerable"])))
+    return contexts
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else nan
+def _mean(values: Iterable[float]) -> float:
+    known = [value for value in values if not isnan(value)]
+    return float(np.mean(known)) if known else nan
 
 
 def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
-    findings = []
-    for name, (title, limit, guess) in GUESSES.items():
-        values = [guess(each) for each in contexts]
-        scored = [value for value in values if not isnan(value)]
-        findings.append(Finding(subset, name, title, _mean(scored), limit, len(values)))
-    constant, (option, n) = best_constant(contexts), option_guess(contexts)
-    findings.append(Finding(subset, "best_constant", "the best constant answer: F1", constant, 0.10, len(contexts)))
+    n, (option, n_options) = len(contexts), option_guess(contexts)
     return [
-        *findings,
-        Finding(subset, "option_guess", "always the first, or the last, of two options", option, 0.60, n),
+        *(Finding(subset, name, of[0], _mean(map(of[2], contexts)), of[1], n) for name, of in GUESSES.items()),
+        Finding(subset, "best_constant", "the best constant answer: F1", best_constant(contexts), 0.10, n),
+        Finding(subset, "option_guess", "always the first, or the last, of two options", option, 0.60, n_options),
     ]
 
 
@@ -361,7 +357,7 @@ def _places(subset: str, contexts: Sequence[AuditContext], long: Sequence[AuditC
         (long, "in_first_4k", "all positives in the first 4k tokens at 12k", 4 << 10, 0.40),
     ):
         if some or some is contexts:
-            share = _mean([_tokens_to_last_positive(each) <= tokens for each in some])
+            share = _mean(_tokens_to_last_positive(each) <= tokens for each in some)
             findings.append(Finding(subset, name, title, share, limit, len(some)))
     places = [place for each in contexts for place in _places_in_sections(each)]
     title = "places of positives: Kolmogorov-Smirnov distance from even"
@@ -398,14 +394,12 @@ def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
         of_each = [[unit for unit in each.units if unit.in_text == in_text] for each in contexts]
         n = sum(unit.is_positive for units in of_each for unit in units)
         if n:
-            title = f"length tells positive {what} from noise: area under the ROC curve"
-            area = _length_area(unit for units in of_each for unit in units)
-            findings.append(Finding(subset, f"length_{section}", title, max(area, 1 - area), 0.60, n))
-            areas = [area for units in of_each if not isnan(area := _length_area(units))]
+            area, areas = _length_area(chain(*of_each)), [*map(_length_area, of_each)]
+            within, n_within = _mean(areas), len(areas) - sum(map(isnan, areas))
+            name, title = f"length_{section}", f"length tells positive {what} from noise: area under the ROC curve"
+            findings.append(Finding(subset, name, title, max(area, 1 - area), 0.60, n))
             title = f"the same within each context: {what}"
-            area = _mean(areas)
-            area = max(area, 1 - area)
-            findings.append(Finding(subset, f"length_{section}_within", title, area, 0.60, len(areas)))
+            findings.append(Finding(subset, f"{name}_within", title, max(within, 1 - within), 0.60, n_within))
     return findings
 
 
@@ -443,16 +437,10 @@ def _rejection(subset: str, twins: Sequence[AuditContext]) -> list[Finding]:
 
 def _is_contradicted(context: AuditContext, pool: UnitPool) -> bool:
     """Return whether a made row of a table context contradicts one of the needed rows."""
-    group = context.instance.group
-    groups = [
-        group,
-        *(
-            each
-            for each in context.instance.noise_groups
-            if each in pool.sk and not pool.origins.get(each, UNKNOWN).made
-        ),
-    ]
-    real, keys = {row for each in groups for row in pool.sk[each]}, key_columns(pool.sk[group])
+    instance = context.instance
+    real_groups = (each for each in instance.noise_groups if not pool.origins.get(each, UNKNOWN).made)
+    real = {row for each in (instance.group, *real_groups) for row in pool.sk.get(each, ())}
+    keys = key_columns(pool.sk[instance.group])
     made = [unit.cells for unit in context.structured if unit.cells not in real]
     needed = [unit.cells for unit in context.structured if unit.is_positive]
     return any(contradicts_needed_row(row, other, keys) for row in made for other in needed)
@@ -520,15 +508,14 @@ def gold_in_question(context: AuditContext) -> float:
 def best_constant(contexts: Sequence[AuditContext]) -> float:
     """Return the F1 of the one answer that is right most often."""
     often = Counter(answer for each in contexts for answer in set(each.instance.answers)).most_common(20)
-    return max((_mean([f1(each, [answer]) for each in contexts]) for answer, _ in often), default=nan)
+    return max((_mean(f1(each, [answer]) for each in contexts) for answer, _ in often), default=nan)
 
 
 def option_guess(contexts: Sequence[AuditContext]) -> tuple[float, int]:
     """Return the F1 of always taking the first, or always the last, of two options, and on how many questions."""
-    offered = [(each, options) for each in contexts if len(options := [cell for _, cell in each.options()]) == 2]
-    scores = [[f1(each, [option]) for option in options] for each, options in offered]
+    scores = [[f1(each, [option]) for option in each.options()] for each in contexts]
     scores = [both for both in scores if any(both)]
-    return max((_mean([both[n] for both in scores]) for n in (0, 1)) if scores else [nan]), len(scores)
+    return max(_mean(both[n] for both in scores) for n in (0, 1)), len(scores)
 
 
 GUESSES: dict[str, tuple[str, float, Callable[[AuditContext], float]]] = {
@@ -553,20 +540,17 @@ def review_items(folder: DatasetFolder, subset: str, size: int) -> list[ReviewIt
     """
     if subset not in SUBSETS:
         raise unknown_name("subset", subset, SUBSETS)
-    configs = folder.configs()
-    waiting, standard = f"unreviewed_{subset}", f"noise_{subset}_{STANDARD[subset]}"
-    if not {f"instances_{subset}", f"pool_{subset}", standard} <= configs.keys():
+    configs, standard = folder.configs(), _standard(subset)
+    if not _is_whole(folder, subset):
         raise UsageError(f"{folder.path} has no {subset} with instances, pool and {standard}. Build it whole.")
     pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
     items: list[ReviewItem] = []
-    for config, split in ((waiting, "unreviewed"), (standard, "test")):
-        if config not in configs or split not in configs[f"instances_{subset}"]:
-            continue
-        instances = [Instance.from_row(row) for row in folder.rows(f"instances_{subset}", split)]
-        chosen = {each.id: each for each in (instances if split != "test" else sample(instances, size))}
-        contexts = read_contexts(folder, config, configs[config][0] if split != "test" else "test", chosen, pool, len)
-        by_id = {each.instance.id: each for each in contexts}
-        items += [_review_item(by_id[name]) for name in chosen if name in by_id]
+    for config, split in ((f"unreviewed_{subset}", "unreviewed"), (standard, "test")):
+        if config in configs and split in configs[f"instances_{subset}"]:
+            instances = [Instance.from_row(row) for row in folder.rows(f"instances_{subset}", split)]
+            chosen = {each.id: each for each in (instances if split != "test" else sample(instances, size))}
+            by_id = {each.instance.id: each for each in read_contexts(folder, config, chosen, pool)}
+            items += [_review_item(by_id[name]) for name in chosen if name in by_id]
     return items
 
 

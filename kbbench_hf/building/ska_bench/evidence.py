@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Program, UnitPool
 from kbbench_hf.building.ska_bench import graph_programs as graphs
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
-from kbbench_hf.building.ska_bench.programs import execute, same_answers
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W_a-z])")
 
@@ -51,11 +50,7 @@ class Evidence:
         self._index = cache(lambda group: FactIndex(pool.sk[group], pool.text))
 
     def problems(self, instance: Instance) -> list[str]:
-        """Return what is wrong with the evidence of an instance that has a program; an empty list if nothing is."""
-        if instance.program is None:
-            return []
-        if instance.is_table:
-            return self._table_problems(instance, instance.program)
+        """Return what is wrong with the evidence of an instance on a graph; an empty list if nothing is."""
         gold, found = {normal_name(answer) for answer in instance.answers}, self.derivations(instance)
         positives = positive_units(instance)
         others = sorted({derivation.answer for derivation in found} - gold)
@@ -66,19 +61,6 @@ class Evidence:
             if answers_from(found, positives - {unit}) == gold:
                 units: Sequence[Cells] = self._pool.text if unit.in_text else self._pool.sk[instance.group]
                 problems.append(f"not necessary: {tuple(units[unit.number])} can be left out")
-        return problems
-
-    def _table_problems(self, instance: Instance, program: Program) -> list[str]:
-        rows = self._pool.sk[instance.group]
-        positives = [rows[number] for number in instance.positive_sk]
-        problems = []
-        if not same_answers(execute(program, positives), instance.answers):
-            problems.append("not sufficient: the positive rows do not give the gold answers")
-        if not same_answers(execute(program, self._pool.structured(instance)), instance.answers):
-            problems.append("not unique: with the other rows the program gives another answer")
-        for number, row in enumerate(positives):
-            if same_answers(execute(program, positives[:number] + positives[number + 1 :]), instance.answers):
-                problems.append(f"not necessary: {row} can be left out")
         return problems
 
     def derivations(self, instance: Instance) -> list[Derivation]:

@@ -1,7 +1,4 @@
-"""WikiTableQuestions (CC BY-SA 4.0): questions and answers by people; their programs are induced.
-
-Where people also wrote the question's logical form, the program must read the rows that the form reads.
-"""
+"""WikiTableQuestions (CC BY-SA 4.0): questions and answers by people; their programs are induced."""
 
 import re
 from collections import defaultdict
@@ -13,8 +10,8 @@ from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
 from kbbench_hf.building.ska_bench import source_files
 from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name, normalize_cell
 from kbbench_hf.building.ska_bench.program_induction import STOP_WORDS, induce_program
-from kbbench_hf.building.ska_bench.programs import COMPARISONS, parse_number
 from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.answers import answer_type, wtq_number
 
 TABLES, QUESTIONS = "wtq_tables.jsonl.gz", "wtq_questions.jsonl.gz"
@@ -40,29 +37,36 @@ def read_tables(folder: Path, revision: int = NEWEST) -> source_files.TableSourc
     stored = source_files.read_json_lines(folder / TABLES, {"table": str, "header": list, "rows": list})
     tables = {row["table"]: _table(row["header"], row["rows"]) for row in sorted(stored, key=lambda row: row["table"])}
     fields = {"id": str, "question": str, "table": str, "answers": list}
-    questions = []
     records = sorted(source_files.read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
     known = usual_words(tables.values(), records) if revision > 1 else frozenset()
+    questions = []
     for row in records:
         if row["table"] not in tables:
             raise DataError(f"{row['id']} needs {row['table']!r}, which {TABLES} does not have. Get both files again.")
-        table = tables[row["table"]]
-        if len(table.header) < FEWEST_COLUMNS or len(table.rows) < FEWEST_ROWS:
-            continue
-        found = induce_program(row["question"], table.header, table.rows, row["answers"], revision)
-        if found and not contradicts(row.get("logical_form") or "", table, found.positive):
-            answers = tuple(map(clean, row["answers"]))
-            is_number = all(wtq_number(answer) is not None for answer in answers)
-            kind, aliases = "number" if is_number else "entity", tuple[Cells, ...]()
-            if revision > 1:
-                shown = [table.header, *(table.rows[n] for n in found.positive), [str(found.program)]]
-                if unshown_words(row["question"], shown, known):
-                    continue
-                kind = kind if is_number else min(map(answer_type, answers), key=["entity", "date", "number"].index)
-                aliases = option_names(row["question"], found.program, table.header, answers)
-            fields_of = (f"wtq-{row['id']}", clean(row["question"]), answers, kind, aliases)
-            questions.append(source_files.TableQuestion(*fields_of, row["table"], found.program, found.positive))
+        if question := _question(row, tables[row["table"]], known, revision):
+            questions.append(question)
     return source_files.TableSource(SOURCE, tables, questions, len(records))
+
+
+def _question(
+    row: Row, table: source_files.SourceTable, known: Collection[str], revision: int
+) -> source_files.TableQuestion | None:
+    """Return a question with its program, or None where none is settled, or the table is too small."""
+    is_large = len(table.header) >= FEWEST_COLUMNS and len(table.rows) >= FEWEST_ROWS
+    found = is_large and induce_program(row["question"], table.header, table.rows, row["answers"], revision)
+    if not found:
+        return None
+    answers, aliases = tuple(map(clean, row["answers"])), tuple[Cells, ...]()
+    kind = "number" if all(wtq_number(answer) is not None for answer in answers) else "entity"
+    if revision > 1:
+        shown = [table.header, *(table.rows[n] for n in found.positive), [str(found.program)]]
+        if unshown_words(row["question"], shown, known):
+            return None
+        if kind == "entity":
+            kind = min(map(answer_type, answers), key=["entity", "date", "number"].index)
+        aliases = option_names(row["question"], found.program, table.header, answers)
+    text = clean(row["question"])
+    return source_files.TableQuestion(f"wtq-{row['id']}", text, answers, kind, aliases, row["table"], *found)
 
 
 def usual_words(tables: Iterable[source_files.SourceTable], questions: Iterable[Mapping[str, str]]) -> frozenset[str]:
@@ -125,88 +129,3 @@ def option_names(question: str, program: Program, header: Cells, answers: Cells)
     names = [f"{value} {normalize_cell(header[program['key']])}" for value in options]
     names = [value for value in options if value != normalize_cell(answer)] + [n for n in names if mentions(text, n)]
     return (tuple(names),) if names else ()
-
-
-Form = str | list["Form"]
-
-
-def contradicts(form: str, table: source_files.SourceTable, positive: Sequence[int]) -> bool:
-    """Return whether a logical form reads other rows than these; False where it is absent or has other operators.
-
-    >>> table = source_files.SourceTable(("Name", "City"), [("Ann", "Oslo"), ("Bo", "Lund")])
-    >>> contradicts("(count (r.city c.oslo))", table, [0]), contradicts("(count (r.city c.oslo))", table, [1])
-    (False, True)
-    """
-    if not form:
-        return False
-    try:
-        return set().union(*_joins(_parse(form), table)) != set(positive)
-    except (LookupError, ValueError):
-        return False
-
-
-def _parse(form: str) -> Form:
-    stack: list[list[Form]] = [[]]
-    for part in re.findall(r"[()]|[^\s()]+", form):
-        if part == "(":
-            stack.append([])
-        elif part == ")":
-            closed = stack.pop()
-            stack[-1].append(closed)
-        else:
-            stack[-1].append(part)
-    if len(stack) != 1 or len(stack[0]) != 1:
-        raise ValueError(f"{form!r} is not one expression")
-    return stack[0][0]
-
-
-def _joins(form: Form, table: source_files.SourceTable) -> list[set[int]]:
-    """Return the sets of rows that the outermost joins of a form select.
-
-    Raises:
-        ValueError: the form has an operator that is not supported.
-    """
-    match form:
-        case str():
-            return []
-        case [str(head), *_] if head.startswith("r.") or head in ("and", "or"):
-            return [_rows(form, table)]
-        case [str(head), *parts] if head.startswith(("!r.", "@!p.")) or head in ("count", "sum", "-", "max", "min"):
-            return [rows for part in parts for rows in _joins(part, table)]
-    raise ValueError(f"{form!r} is not supported")
-
-
-def _rows(form: Form, table: source_files.SourceTable) -> set[int]:
-    match form:
-        case ["and", one, other]:
-            return _rows(one, table) & _rows(other, table)
-        case ["or", one, other]:
-            return _rows(one, table) | _rows(other, table)
-        case [str(relation), value] if relation.startswith("r."):
-            column = [_identifier(name) for name in table.header].index(relation.removeprefix("r."))
-            return {n for n, row in enumerate(table.rows) if _holds(row[column], value)}
-    raise ValueError(f"{form!r} is not supported")
-
-
-def _holds(cell: str, value: Form) -> bool:
-    match value:
-        case str(name) if name.startswith("c."):
-            return _identifier(cell) == name.removeprefix("c.")
-        case ["or", one, other]:
-            return _holds(cell, one) or _holds(cell, other)
-        case ["@p.num", [str(test), str(limit)]] if test in COMPARISONS:
-            return COMPARISONS[test](cell, limit)
-        case ["@p.num", str(wanted)]:
-            return parse_number(cell) == float(wanted)
-        case ["@p.part", str(part)] if part.startswith("q."):
-            return f"_{part.removeprefix('q.')}_" in f"_{_identifier(cell)}_"
-    raise ValueError(f"{value!r} is not supported")
-
-
-def _identifier(text: str) -> str:
-    """Return the name that a header or cell has in a form.
-
-    >>> _identifier("Ukraine (UKR)"), _identifier("1st")
-    ('ukraine_ukr', '1st')
-    """
-    return re.sub(r"[^a-z0-9]+", "_", normalize_cell(f"{text}|").strip("|")).strip("_")

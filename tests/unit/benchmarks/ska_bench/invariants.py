@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -10,7 +10,7 @@ from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import STANDARD, Config, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import ContextRenderer, Instance, RenderedContext, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import Cells, ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.programs import TABLE_TYPES, execute, reads, same_answers
 from kbbench_hf.files.datasets import DatasetFolder
@@ -205,11 +205,30 @@ def kolmogorov(values: list[float]) -> float:
     return max(max((k + 1) / n - value, value - k / n) for k, value in enumerate(ordered))
 
 
+def row_problems(instance: Instance, pool: UnitPool) -> list[str]:
+    """Return what is wrong with the evidence of an instance on table rows."""
+
+    def gives_gold(rows: Sequence[Cells]) -> bool:
+        return same_answers(execute(instance.program or {}, rows), instance.answers)
+
+    positives = [pool.sk[instance.group][number] for number in instance.positive_sk]
+    problems = [] if gives_gold(positives) else ["not sufficient: the positive rows do not give the gold answers"]
+    if not gives_gold(pool.structured(instance)):
+        problems.append("not unique: with the other rows the program gives another answer")
+    return problems + [
+        f"not necessary: {row} can be left out"
+        for number, row in enumerate(positives)
+        if gives_gold(positives[:number] + positives[number + 1 :])
+    ]
+
+
 def programs_give_the_gold(s: Subset) -> None:
     evidence = Evidence(s.pool)
     for instance in s.instances.values():
         shown = tuple(group for group in instance.noise_groups if not group.endswith("#emptied"))
-        for problem in evidence.problems(replace(instance, noise_groups=shown)):
+        instance = replace(instance, noise_groups=shown)
+        problems = row_problems(instance, s.pool) if instance.is_table else evidence.problems(instance)
+        for problem in problems if instance.program else ():
             s.expect(False, f"{instance.id}: {problem}")
     for config, instance, row in s.each():
         program = instance.program

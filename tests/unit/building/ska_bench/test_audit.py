@@ -84,7 +84,7 @@ def test_gold_in_the_question_counts_only_where_nothing_is_offered() -> None:
 
 def test_options_are_the_quoted_cells_on_both_sides_of_or() -> None:
     asked = [on_table("which was earlier, Dag or Eli?", (gold,), {0, 1}) for gold in ("Dag", "Eli", "Eli")]
-    assert [cell for _, cell in asked[0].options()] == ["dag", "eli"]
+    assert asked[0].options() == ["dag", "eli"]
     assert guesses.option_guess(asked) == (pytest.approx(2 / 3), 3)  # the last one is right twice
     assert isnan(guesses.option_guess([on_table("who was it?", ("Dag",), {0})])[0])
 

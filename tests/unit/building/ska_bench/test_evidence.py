@@ -73,16 +73,6 @@ def test_the_span_of_another_passage_is_another_answer() -> None:
     ]
 
 
-def test_rows_are_judged_by_their_program() -> None:
-    table = [("Ann", "Oslo"), ("Bo", "Lund"), ("Cy", "Oslo")]
-    program = {"type": "lookup", "where": [[1, "lund"]], "select": 0}
-    instance = Instance("q", "table", "Who is in Lund?", ("Bo",), "t", positive_sk=(1,), program=program)
-    assert Evidence(UnitPool({"t": table})).problems(instance) == []
-    assert Evidence(UnitPool({"t": [*table, ("Di", "Lund")]})).problems(instance) == [
-        "not unique: with the other rows the program gives another answer"
-    ]
-
-
 def test_the_smallest_cuts_break_every_way_to_an_answer() -> None:
     a, b, c, d = (UnitId(False, number) for number in range(4))
     routes = [

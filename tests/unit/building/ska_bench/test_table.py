@@ -11,7 +11,6 @@ from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
-from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
 from kbbench_hf.building.ska_bench.noise import (
     NoiseLibrary,
@@ -24,8 +23,9 @@ from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
 from kbbench_hf.building.ska_bench.source_files import SourceTable, TableQuestion, TableSource
-from kbbench_hf.building.ska_bench.wikitablequestions import contradicts
 from kbbench_hf.errors import DataError
+from tests.endurance.logical_forms import contradicts
+from tests.unit.benchmarks.ska_bench.invariants import row_problems
 
 HEADER = ["No", "Date", "Skipper", "Harbour", "Cargo", "Barrels"]
 TOWNS, GOODS = ["Oslo", "Lund", "Bergen", "Skagen", "Rostock"], ["Salt", "Herring", "Timber", "Rope"]
@@ -124,9 +124,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple:
 
 def test_every_program_gives_gold_on_its_positives_and_on_all_it_can_be_asked_on(made: tuple) -> None:
     instances, pool = made
-    evidence = Evidence(pool)
     for each in instances:
-        assert not evidence.problems(each), each.question
+        assert not row_problems(each, pool), each.question
         assert each.split_key and each.licence and each.source
 
 
