@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     configs,
 )
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet
 from kbbench_hf.building.ska_bench.audit import audit, distance_from_uniform
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
 from kbbench_hf.building.ska_bench.noise import looks_like_evidence
@@ -29,50 +30,19 @@ from kbbench_hf.building.ska_bench.private import RENAMERS, rename_instances
 from kbbench_hf.building.ska_bench.programs import alternatives
 from kbbench_hf.building.ska_bench.public_files import download_sources
 from kbbench_hf.building.ska_bench.sources import REMOVED, make_instances, sort_units
-from kbbench_hf.building.ska_bench.testbeds import FILLED, SAME, Testbeds, build_testbeds
+from kbbench_hf.building.ska_bench.testbeds import FILLED, SAME, Testbeds, build_testbeds, column_schema
 from kbbench_hf.errors import UsageError, unknown_name
-from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+from kbbench_hf.files.datasets import DatasetFolder, Row, write_dataset
 from kbbench_hf.files.writing import write_text
 
 SPLITS = ("test", "demo", "unreviewed")
-_COLUMN_TYPES = {
-    "text": pa.string(),
-    "number": pa.int32(),
-    "flag": pa.bool_(),
-    "texts": pa.list_(pa.string()),
-    "numbers": pa.list_(pa.int32()),
-    "lists": pa.list_(pa.list_(pa.string())),
-}
-
-
-def _schema(*columns: tuple[str, str]) -> pa.Schema:
-    """Return a schema of columns, given as (type, names)."""
-    return pa.schema([(name, _COLUMN_TYPES[kind]) for kind, names in columns for name in names.split()])
-
-
-INSTANCES = _schema(
-    ("text", "id subset question"),
-    ("texts", "answers"),
-    ("text", "answer_type"),
-    ("lists", "answer_aliases"),
-    ("text", "split split_key group title"),
-    ("numbers", "positive_sk positive_text withheld_sk"),
-    ("texts", "noise_groups"),
-    ("numbers", "own_text"),
-    ("texts", "topics decoys"),
-    ("text", "program method"),
-    ("number", "reviewed"),
-    ("text", "source source_id commit licence"),
+INSTANCES = column_schema(
+    "text id subset question, texts answers, text answer_type, lists answer_aliases, text split split_key group title, "
+    "numbers positive_sk positive_text withheld_sk, texts noise_groups, numbers own_text, texts topics decoys, "
+    "text program method, number reviewed, text source source_id commit licence"
 )
 """Columns of `instances_*`, as described in `units.Instance`."""
-POOL = _schema(
-    ("text", "group section"),
-    ("number", "number"),
-    ("texts", "cells"),
-    ("numbers", "links"),
-    ("text", "source licence"),
-    ("flag", "made"),
-)
+POOL = column_schema("text group section, number number, texts cells, numbers links, text source licence, flag made")
 """Columns of `pool_*`: one unit a row; `section` is `header`, `sk` or `text`."""
 
 
@@ -182,13 +152,16 @@ def build(
     tables: dict[str, dict[str, pa.Table]] = {}
     for subset in subsets:
         members = [instance for instance in instances if instance.subset == subset]
-        rows = {split: [each.to_row() for each in members if each.split == split] for split in SPLITS}
-        tables[f"instances_{subset}"] = {
-            split: pa.Table.from_pylist(of_split, INSTANCES) for split, of_split in rows.items() if of_split
-        }
+        of_split = {split: [each.to_row() for each in members if each.split == split] for split in SPLITS}
+        made = {split: pa.Table.from_pylist(rows, INSTANCES) for split, rows in of_split.items() if rows}
+        tables[f"instances_{subset}"] = made
     for subset in subsets:
         tables[f"pool_{subset}"] = {"full": pa.Table.from_pylist(release.pools[subset].to_rows(), POOL)}
-    text = write_card(card, release._replace(instances=instances), built, count.name, tables, revision)
+    report = write_report(release._replace(instances=instances), built)
+    text = (
+        f"{card.rstrip()}\n\n## This build\n\nBudgets are counted with `{count.name}`.\n{report}\n\n"
+        f"Version {REVISIONS[revision]}, SHA-256 of instances and pools `{content_sha256(tables)}`.\n"
+    )
     write_dataset(out, {**tables, **built.tables}, text, version=REVISIONS[revision])
 
 
@@ -219,35 +192,39 @@ PAPER = {
 """Subset -> instances, and means of structured units, texts and answers of a question.
 
 Source: SKA-Bench (arXiv 2507.17178), section 3 and table 1."""
+Section = tuple[str, str, Sequence[Sequence[object]]]
+"""A paragraph, which may be empty, and its table: the names of columns, separated by bars, and the rows."""
 LIKE_EVIDENCE = {"noise_table_1k": 3, "noise_table_4k": 5}
 """Config -> how many rows that look like evidence are enough."""
 
 
-def write_card(
-    card: str,
-    release: InstanceSet,
-    built: Testbeds,
-    tokenizer: str,
-    tables: Mapping[str, Mapping[str, pa.Table]],
-    revision: int,
-) -> str:
-    """Return a card with the report of a build, in Markdown, and with version and hash of instances and pools."""
-    instances, pools = release.instances, release.pools
-    subsets = [subset for subset in SUBSETS if any(each.subset == subset for each in instances)]
-    parts = [
-        _sizes(instances, subsets),
-        _steps([each for each in release.counts if each.subset in subsets]),
-        _sources(instances, pools, subsets),
+def write_report(release: InstanceSet, built: Testbeds) -> str:
+    """Return the report of a build in Markdown: paragraphs with tables, without those whose table is empty."""
+    subsets = [subset for subset in SUBSETS if any(each.subset == subset for each in release.instances)]
+    left_out = (
+        "Test questions that a config leaves out. `rejection`: questions without twins (see above).\n"
+        "`hardness`: questions with too little noise of one of the two levels for 1k tokens."
+    )
+    steps = (
+        "Number of questions that remain after each step, including those of `demo`. For a quota: its\n"
+        "share of the questions before the selection, and of the selected questions."
+    )
+    sections: list[Section] = [
+        _sizes(release.instances, subsets),
+        (steps, "subset | source | step | left", [each for each in release.counts if each.subset in subsets]),
+        *_sources(release, subsets),
         _budgets(built),
-        _positions(instances, built, subsets),
+        _positions(release.instances, built, subsets),
         _noise_like_evidence(release, built),
-        _left_out(built),
+        (left_out, "config | instances", sorted(built.left_out.items())),
     ]
-    lines = ["## This build", "", f"Budgets are counted with `{tokenizer}`."]
-    for part in map(list, parts):
-        lines += ["", *part] if part else []
-    version = f"Version {REVISIONS[revision]}, SHA-256 of instances and pools `{content_sha256(tables)}`."
-    return f"{card.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{version}\n"
+    lines: list[str] = []
+    for text, head, rows in sections:
+        if rows:
+            separator = "---|" * len(head.split(" | "))
+            lines += ["", *([text, ""] if text else []), f"| {head} |", f"|{separator}"]
+            lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
+    return "\n".join(lines)
 
 
 def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
@@ -261,133 +238,93 @@ def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
     return digest.hexdigest()
 
 
-def _sizes(instances: Sequence[Instance], subsets: Sequence[str]) -> Iterator[str]:
-    yield "The first three columns count questions; the next three are means per test question, of the needed"
-    yield "units and of the gold answers; the last are shares of questions by their number of needed units. In"
-    yield "brackets: SKA-Bench."
-    yield ""
-    head = ["subset", "test", "demo", "unreviewed", "triples or rows", "texts", "answers"]
+def _sizes(instances: Sequence[Instance], subsets: Sequence[str]) -> Section:
+    text = (
+        "The first three columns count questions; the next three are means per test question, of the needed\n"
+        "units and of the gold answers; the last are shares of questions by their number of needed units. In\n"
+        "brackets: SKA-Bench."
+    )
     rows = []
     for subset in subsets:
         of_split = Counter(each.split for each in instances if each.subset == subset)
         test = [each for each in instances if (each.subset, each.split) == (subset, "test")]
-        n, *means = PAPER[subset]
-        counted = ("positive_sk", "positive_text", "answers")
-        columns = [[len(getattr(each, name)) for each in test] for name in counted]
+        n, *of_paper = PAPER[subset]
+        n_units = [(len(each.positive_sk), len(each.positive_text), len(each.answers)) for each in test]
+        means = [f"{np.mean(values):.2f}" for values in zip(*n_units, strict=True)] or ["-"] * 3
         share = Counter(bucket(len(each.positive_sk) + len(each.positive_text)) for each in test)
-        rows.append(
-            [
-                subset,
-                f"{of_split['test']} ({n})",
-                of_split["demo"],
-                of_split["unreviewed"],
-                *(f"{_mean(own)} ({mean:.2f})" for own, mean in zip(columns, means, strict=True)),
-                *(f"{share[each] / max(1, len(test)):.0%}" for each in BUCKETS),
-            ]
-        )
-    yield from _table([*head, *(f"needs {each}" for each in BUCKETS)], rows)
+        cells = [subset, f"{of_split['test']} ({n})", of_split["demo"], of_split["unreviewed"]]
+        cells += [f"{own} ({mean:.2f})" for own, mean in zip(means, of_paper, strict=True)]
+        rows.append([*cells, *(f"{share[each] / max(1, len(test)):.0%}" for each in BUCKETS)])
+    head = "subset | test | demo | unreviewed | triples or rows | texts | answers"
+    return text, " | ".join([head, *(f"needs {each}" for each in BUCKETS)]), rows
 
 
-def _steps(counts: Sequence[Sequence[object]]) -> Iterator[str]:
-    if counts:
-        yield "Number of questions that remain after each step, including those of `demo`. For a quota: its"
-        yield "share of the questions before the selection, and of the selected questions."
-        yield ""
-        yield from _table(["subset", "source", "step", "left"], counts)
+def _sources(release: InstanceSet, subsets: Sequence[str]) -> Iterator[Section]:
+    questions = Counter((each.subset, each.source, each.licence) for each in release.instances)
+    yield "", "subset | questions from | license | instances", [(*of, n) for of, n in sorted(questions.items())]
+    units = Counter(
+        (subset, row["source"], row["licence"], "made" if row["made"] else "real")
+        for subset in subsets
+        for row in release.pools[subset].to_rows()
+        if row["section"] != "header"
+    )
+    yield "", "subset | units from | license |  | units", [(*of, f"{n:,}") for of, n in sorted(units.items())]
 
 
-def _sources(instances: Sequence[Instance], pools: Mapping[str, UnitPool], subsets: Sequence[str]) -> Iterator[str]:
-    questions = Counter((each.subset, each.source, each.licence) for each in instances)
-    head = ["subset", "questions from", "license", "instances"]
-    yield from _table(head, [(*of, n) for of, n in sorted(questions.items())])
-    yield ""
-    units: Counter[tuple[str, str, str, str]] = Counter()
-    for subset in subsets:
-        for row in pools[subset].to_rows():
-            if row["section"] != "header":
-                units[subset, row["source"], row["licence"], "made" if row["made"] else "real"] += 1
-    head = ["subset", "units from", "license", "", "units"]
-    yield from _table(head, [(*of, f"{n:,}") for of, n in sorted(units.items())])
-    if unlicensed := sorted({source for _, source, licence in questions if "none stated" in licence}):
-        yield ""
-        yield f"**Not to be published**: {', '.join(unlicensed)} states no license. Build without it to share."
-
-
-def _budgets(built: Testbeds) -> Iterator[str]:
-    yield f"A config is built for a budget if its contexts fill {FILLED:.0%} of it on average, and if under"
-    yield f"{SAME:.0%} of them are the same as for the next smaller budget."
-    yield ""
+def _budgets(built: Testbeds) -> Section:
+    text = (
+        f"A config is built for a budget if its contexts fill {FILLED:.0%} of it on average, and if under\n"
+        f"{SAME:.0%} of them are the same as for the next smaller budget."
+    )
     rows = [
         (name, each.n, f"{each.fill:.1%}", f"{each.same:.1%}", "yes" if name in built.tables else "no")
         for name, each in built.budgets.items()
     ]
-    yield from _table(["config", "test rows", "filled to", "same as smaller budget", "built"], rows)
+    return text, "config | test rows | filled to | same as smaller budget | built", rows
 
 
-def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence[str]) -> Iterator[str]:
-    yield "Positions of the needed units in their section, at the standard budget: the share in each tenth of"
-    yield "the section, and the Kolmogorov-Smirnov distance from uniform (target: 0.10 or less)."
-    yield ""
-    positive = {each.id: (each.positive_sk, each.positive_text) for each in instances}
+def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence[str]) -> Section:
+    text = (
+        "Positions of the needed units in their section, at the standard budget: the share in each tenth of\n"
+        "the section, and the Kolmogorov-Smirnov distance from uniform (target: 0.10 or less)."
+    )
+    positive = {each.id: {"sk_units": each.positive_sk, "text_units": each.positive_text} for each in instances}
     rows = []
-    for subset in subsets:
-        config = f"noise_{subset}_{STANDARD[subset]}"
-        shown = built.tables[config]["test"].to_pylist() if config in built.tables else []
-        for section, units in enumerate(("sk_units", "text_units")):
-            depths = [
-                (place + 0.5) / len(row[units])
-                for row in shown
-                for place, number in enumerate(row[units])
-                if number in positive[row["instance_id"]][section]
-            ]
-            if depths:
-                shares = np.histogram(depths, bins=10, range=(0, 1))[0] / len(depths)
-                tenths = [f"{share:.0%}" for share in shares]
-                rows.append([subset, units, *tenths, f"{distance_from_uniform(depths):.3f}"])
-    yield from _table(["subset", "section", *(f"{n}0 %" for n in range(1, 11)), "distance"], rows)
+    for subset, units in product(subsets, ("sk_units", "text_units")):
+        depths = [
+            (place + 0.5) / len(row[units])
+            for row in _test_rows(built, f"noise_{subset}_{STANDARD[subset]}")
+            for place, number in enumerate(row[units])
+            if number in positive[row["instance_id"]][units]
+        ]
+        if depths:
+            tenths = np.histogram(depths, bins=10, range=(0, 1))[0] / len(depths)
+            rows.append([subset, units, *(f"{share:.0%}" for share in tenths), f"{distance_from_uniform(depths):.3f}"])
+    return text, " | ".join(["subset | section", *(f"{n}0 %" for n in range(1, 11)), "distance"]), rows
 
 
-def _noise_like_evidence(release: InstanceSet, built: Testbeds) -> Iterator[str]:
-    """Yield the share of table contexts with enough noise rows that resemble evidence."""
-    by_id = {each.id: each for each in release.instances if each.subset == "table" and each.program}
+def _test_rows(built: Testbeds, config: str) -> list[Row]:
+    return built.tables[config]["test"].to_pylist() if config in built.tables else []
+
+
+def _noise_like_evidence(release: InstanceSet, built: Testbeds) -> Section:
+    """Return the share of table contexts with enough noise rows that resemble evidence."""
+    text = (
+        "Noise rows that resemble evidence meet some but not all conditions of a question. If the\n"
+        "question has one condition, they have its value in another column. The table has the share of\n"
+        "contexts with enough such rows. A question with one condition has none if no other column has\n"
+        "such a value (most names, and bounds)."
+    )
+    by_id = {each.id: each for each in release.instances if each.subset == "table"}
     rows = []
     for config, enough in LIKE_EVIDENCE.items():
-        found: dict[bool, list[bool]] = {True: [], False: []}
-        for row in built.tables[config]["test"].to_pylist() if config in built.tables else ():
-            instance = by_id.get(row["instance_id"])
-            if instance is None or instance.program is None or row["status"] == "over_budget":
-                continue
-            cells, program = release.pools["table"].structured(instance), instance.program
-            noise = (cells[n] for n in row["sk_units"] if n not in instance.positive_sk)
-            is_several = max(map(len, alternatives(program))) > 1
-            found[is_several].append(sum(looks_like_evidence(program, each) for each in noise) >= enough)
-        for is_several, holds in found.items():
-            if holds:
-                kind = "several" if is_several else "one"
-                rows.append((config, kind, len(holds), enough, f"{np.mean(holds):.0%}"))
-    if rows:
-        yield "Noise rows that resemble evidence meet some but not all conditions of a question. If the"
-        yield "question has one condition, they have its value in another column. The table has the share of"
-        yield "contexts with enough such rows. A question with one condition has none if no other column has"
-        yield "such a value (most names, and bounds)."
-        yield ""
-        yield from _table(["config", "conditions", "test rows", "minimum", "with enough"], rows)
-
-
-def _left_out(built: Testbeds) -> Iterator[str]:
-    yield "Test questions that a config leaves out. `rejection`: questions without twins (see above)."
-    yield "`hardness`: questions with too little noise of one of the two levels for 1k tokens."
-    yield ""
-    yield from _table(["config", "instances"], sorted(built.left_out.items()))
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(map(str, row))} |"
-
-
-def _mean(values: Iterable[float]) -> str:
-    found = list(values)
-    return f"{np.mean(found):.2f}" if found else "-"
+        found: dict[str, list[bool]] = {"one": [], "several": []}
+        for row in _test_rows(built, config):
+            instance = by_id[row["instance_id"]]
+            if instance.program and row["status"] != "over_budget":
+                cells, program = release.pools["table"].structured(instance), instance.program
+                alike = [looks_like_evidence(program, cells[n]) for n in {*row["sk_units"]} - {*instance.positive_sk}]
+                kind = "several" if max(map(len, alternatives(program))) > 1 else "one"
+                found[kind].append(sum(alike) >= enough)
+        rows += [(config, kind, len(of), enough, f"{np.mean(of):.0%}") for kind, of in found.items() if of]
+    return text, "config | conditions | test rows | minimum | with enough", rows

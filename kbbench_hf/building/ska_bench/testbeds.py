@@ -40,23 +40,27 @@ FILLED, SAME = 0.9, 0.02
 """A budget's config exists where its contexts reach this share of it in the mean, and fewer than this share of them are
 those of the budget before."""
 
-ROW_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("instance_id", pa.string()),
-        ("testbed", pa.string()),
-        ("setting", pa.string()),
-        ("budget", pa.int32()),
-        pa.field("sk_units", pa.list_(pa.int32()), metadata=SMALL_STEPS),
-        pa.field("text_units", pa.list_(pa.int32()), metadata=SMALL_STEPS),
-        ("n_required", pa.int32()),
-        ("answerable", pa.bool_()),
-        ("removed", pa.list_(pa.string())),
-        ("kb_tokens", pa.int32()),
-        ("status", pa.string()),
-        ("tokenizer", pa.string()),
-        ("context_sha256", pa.string()),
-    ]
+_COLUMN_TYPES = {
+    "text": pa.string(),
+    "number": pa.int32(),
+    "flag": pa.bool_(),
+    "texts": pa.list_(pa.string()),
+    "numbers": pa.list_(pa.int32()),
+    "order": pa.list_(pa.int32()),
+    "lists": pa.list_(pa.list_(pa.string())),
+}
+
+
+def column_schema(columns: str) -> pa.Schema:
+    """Return a schema of columns, given as types with their columns: "text id title, numbers links"."""
+    named = [(name, kind) for kind, *names in map(str.split, columns.split(",")) for name in names]
+    metadata = {"order": SMALL_STEPS}
+    return pa.schema([pa.field(name, _COLUMN_TYPES[kind], metadata=metadata.get(kind)) for name, kind in named])
+
+
+ROW_SCHEMA = column_schema(
+    "text id instance_id testbed setting, number budget, order sk_units text_units, number n_required, "
+    "flag answerable, texts removed, number kb_tokens, text status tokenizer context_sha256"
 )
 """`status`: `ok`; `short`, the noise ran out before the budget; `over_budget`, the positives alone exceed it, and
 nothing is shown or scored; `answerable`, a rejection context that still yields a gold answer, not scored. `removed`:
