@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     built_configs,
     configs,
 )
-from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, InstanceSet
 from kbbench_hf.building.ska_bench.audit import audit, distance_from_uniform
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
@@ -126,7 +126,6 @@ def build(
     release: InstanceSet,
     out: Path,
     wanted: Sequence[str] | None,
-    count: Tokenizer | None = None,
     *,
     every_budget: bool = False,
     revision: int = NEWEST,
@@ -143,12 +142,9 @@ def build(
     subsets = _subsets(wanted, sorted({instance.subset for instance in release.instances}, key=SUBSETS.index), revision)
     instances = [instance for instance in release.instances if instance.subset in subsets]
     testbeds = None if wanted is None else [name for name in wanted if name in configs()]
-    count = count or tokenizer()
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("Build testbeds", total=len(instances))
-        built = build_testbeds(
-            instances, release.pools, testbeds, count, lambda: bar.advance(task), every_budget, revision
-        )
+        built = build_testbeds(instances, release.pools, testbeds, lambda: bar.advance(task), every_budget, revision)
     tables: dict[str, dict[str, pa.Table]] = {}
     for subset in subsets:
         members = [instance for instance in instances if instance.subset == subset]
@@ -159,7 +155,7 @@ def build(
         tables[f"pool_{subset}"] = {"full": pa.Table.from_pylist(release.pools[subset].to_rows(), POOL)}
     report = write_report(release._replace(instances=instances), built)
     text = (
-        f"{card.rstrip()}\n\n## This build\n\nBudgets are counted with `{count.name}`.\n{report}\n\n"
+        f"{card.rstrip()}\n\n## This build\n\nBudgets are counted with `{tokenizer().name}`.\n{report}\n\n"
         f"Version {REVISIONS[revision]}, SHA-256 of instances and pools `{content_sha256(tables)}`.\n"
     )
     write_dataset(out, {**tables, **built.tables}, text, version=REVISIONS[revision])

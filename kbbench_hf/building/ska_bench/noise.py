@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
-from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import (
     UNREACHED,
     Cells,
@@ -330,13 +330,13 @@ class ContextUnits:
 class NoiseLibrary:
     """A subset's pool, measured once, from which the units of each instance are drawn."""
 
-    def __init__(self, pool: UnitPool, tokenizer: Tokenizer, revision: int = NEWEST) -> None:
-        self.pool, self.tokenizer, self.revision, self._evidence = pool, tokenizer, revision, Evidence(pool)
-        self._text = measure([write_passage(cells) for cells in pool.text], tokenizer, in_text=True)
+    def __init__(self, pool: UnitPool, revision: int = NEWEST) -> None:
+        self.pool, self.revision, self._evidence = pool, revision, Evidence(pool)
+        self._text = measure([write_passage(cells) for cells in pool.text], in_text=True)
         self._normal_text = [wtq_normal(" ".join(cells)) for cells in pool.text]
         self.graph = cache(lambda group: TripleGraph(pool.sk[group]))
-        self._triples = cache(lambda group: measure([*map(write_triple, pool.sk[group])], tokenizer, in_text=False))
-        self._rows = cache(lambda group: measure([*map(write_row, pool.sk[group])], tokenizer, in_text=False))
+        self._triples = cache(lambda group: measure([*map(write_triple, pool.sk[group])], in_text=False))
+        self._rows = cache(lambda group: measure([*map(write_row, pool.sk[group])], in_text=False))
         self._mentioning = cache(self._find_mentions)
 
     def context_units(self, instance: Instance) -> ContextUnits:
@@ -390,7 +390,7 @@ class NoiseLibrary:
         noise = merge(self._in_turn(instance, rows), self._own_first(instance, self._text[~stated]), share)
         header = write_row(self.pool.headers[instance.group])
         positives = rows[list(instance.positive_sk)] + self._text[list(instance.positive_text)]
-        return ContextUnits(self.tokenizer.count(f"{header}\n"), positives, noise, whole[n_rows:], [])
+        return ContextUnits(tokenizer().count(f"{header}\n"), positives, noise, whole[n_rows:], [])
 
     def _in_turn(self, instance: Instance, rows: Units) -> Units:
         """Return the noise rows, near and real ones in turn.

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     Config,
     built_configs,
 )
-from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool
 from kbbench_hf.building.ska_bench.emptied_rows import has_answer
 from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
@@ -85,18 +86,17 @@ class UnitOrder:
 
         A depth puts the positives of each section together after that share of its noise.
         """
-        attempt = 0
-        while True:
+        for attempt in count():  # hashes may happen to put all positives first; "random" must differ from "prefix"
+            name = f"{self.instance.id}|place|{attempt}"
             sk, text = (
-                self._section(positives[positives.in_text == side], noise[noise.in_text == side], config, attempt)
+                self._section(positives[positives.in_text == side], noise[noise.in_text == side], config, name)
                 for side in (False, True)
             )
             if config.depth is not None or not _positives_lead(positives, sk, text):
-                return sk, text
-            attempt += 1  # hashes may happen to put all positives first; "random" must then differ from "prefix"
+                break
+        return sk, text
 
-    def _section(self, positives: Units, noise: Units, config: Config, attempt: int) -> Units:
-        name = f"{self.instance.id}|place|{attempt}"
+    def _section(self, positives: Units, noise: Units, config: Config, name: str) -> Units:
         noise = self._noise(noise, shuffled=config.setting == "random" and self.instance.is_table)
         if config.depth is not None:
             ranks = round(config.depth * len(noise)) + np.arange(len(positives))
@@ -104,23 +104,17 @@ class UnitOrder:
         else:
             hashes = (seeded_hash(f"{name}|{key}")[:8] for key in positives.keys.tolist())
             ranks = draw_ranks([int.from_bytes(each, "big") for each in hashes], len(noise))
-        places = np.zeros(len(positives) + len(noise), dtype=np.int64)
-        left = np.ones(len(places), dtype=bool)
-        left[ranks] = False
-        places[ranks] = np.arange(len(positives))
-        places[left] = len(positives) + np.arange(len(noise))
-        return (positives + noise)[places]
+        left = np.delete(np.arange(len(positives) + len(noise)), ranks)
+        return (positives + noise)[np.argsort(np.concatenate([ranks, left]), kind="stable")]
 
     def _noise(self, noise: Units, *, shuffled: bool) -> Units:
         noise = noise[np.argsort(noise.numbers, kind="stable")]
         if not self.instance.is_table or noise.in_text.any():
             return noise
         mixture = noise.shuffled(f"{self.instance.id}|among")
-        if shuffled:
-            return mixture
-        own = mixture.numbers < self.first_other
-        places = np.arange(len(mixture))
-        places[own] = places[own][np.argsort(mixture.numbers[own], kind="stable")]
+        places, own = np.arange(len(mixture)), np.flatnonzero(mixture.numbers < self.first_other)
+        if not shuffled:
+            places[own] = own[np.argsort(mixture.numbers[own], kind="stable")]
         return mixture[places]
 
 
@@ -130,13 +124,10 @@ def draw_ranks(draws: Sequence[int], n_noise: int) -> NDArray[np.int64]:
     >>> draw_ranks([0, 2**63, 2**63], n_noise=1).tolist()
     [0, 2, 3]
     """
-    taken: list[int] = []
-    places = len(draws) + n_noise
+    taken, places = list[int](), len(draws) + n_noise
     for draw in draws:
-        rank = draw * places >> 64
-        while rank in taken:
-            rank = (rank + 1) % places
-        taken.append(rank)
+        first = draw * places >> 64
+        taken.append(next(rank % places for rank in count(first) if rank % places not in taken))
     return np.array(taken, dtype=np.int64)
 
 
@@ -185,8 +176,7 @@ class RowMaker:
     """Makes the testbed rows of one instance from the units of its subset."""
 
     def __init__(self, instance: Instance, library: NoiseLibrary) -> None:
-        self.instance, self.pool, self.count = instance, library.pool, library.tokenizer
-        self.revision = library.revision
+        self.instance, self.pool, self.revision = instance, library.pool, library.revision
         self.units = library.context_units(instance)
         self.renderer = ContextRenderer(instance, self.pool)
         self.order = UnitOrder(instance, len(self.pool.sk[instance.group]) if instance.is_table else 0)
@@ -265,10 +255,9 @@ class RowMaker:
                 sk, text = (twin.apply(section, self.units.emptied) for section in (sk, text))
             context = self.renderer.context(sk.numbers.tolist(), text.numbers.tolist())
             tokens = self.units.header_tokens + sk.n_tokens + text.n_tokens
-            tokens = tokens if self.count.additive else self.count.count(context.all_text)
             if tokens <= config.budget:
                 break
-            if len(noise):  # under a tokenizer whose counts do not add up, or where a twin's rows are longer
+            if len(noise):  # a twin's rows are longer
                 noise = noise[: len(noise) - 1]
             else:
                 status, positives = "over_budget", positives[:0]
@@ -289,18 +278,16 @@ class RowMaker:
             "removed": twin.names if twin else [],
             "kb_tokens": tokens,
             "status": status,
-            "tokenizer": self.count.name,
+            "tokenizer": tokenizer().name,
             "context_sha256": hashlib.sha256(context.all_text.encode()).hexdigest()[:16],
         }
 
     def _is_answered(self, sk: Units, text: Units) -> bool:
         """Return whether a gold answer follows from these units."""
         program, numbers = self.instance.program, sk.numbers.tolist()
-        if self.units.derivations:
-            units = [UnitId(False, n) for n in numbers] + [UnitId(True, n) for n in text.numbers.tolist()]
-            return bool(answers_from(self.units.derivations, units))
+        units = [UnitId(False, n) for n in numbers] + [UnitId(True, n) for n in text.numbers.tolist()]
         if not self.instance.is_table or program is None:
-            return False
+            return bool(answers_from(self.units.derivations, units))
         return has_answer(program, (self.renderer.units[n] for n in numbers))
 
 
@@ -308,7 +295,6 @@ def build_testbeds(
     instances: Sequence[Instance],
     pools: Mapping[str, UnitPool],
     wanted: Sequence[str] | None = None,
-    count: Tokenizer | None = None,
     advance: Callable[[], object] = lambda: None,
     every_budget: bool = False,
     revision: int = NEWEST,
@@ -319,7 +305,6 @@ def build_testbeds(
         instances: the instances of a release.
         pools: subset -> its pool.
         wanted: names of configs; all of the subsets that have instances by default.
-        count: measures budgets; GPT-4o's tokenizer by default.
         advance: called once for each instance, for a progress bar.
         every_budget: keep noise configs that distinct units do not fill, which are left out otherwise.
         revision: of the construction.
@@ -331,13 +316,12 @@ def build_testbeds(
     for name in wanted or ():
         if name not in known:
             raise unknown_name("testbed config", name, known)
-    count = count or tokenizer()
     built = Testbeds({}, {}, {})
     for subset in SUBSETS:
         members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
         chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
         if members and chosen:
-            _build_subset(members, chosen, NoiseLibrary(pools[subset], count, revision), advance, built, every_budget)
+            _build_subset(members, chosen, NoiseLibrary(pools[subset], revision), advance, built, every_budget)
     return built._replace(tables={name: built.tables[name] for name in known if name in built.tables})
 
 

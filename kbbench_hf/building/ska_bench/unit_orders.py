@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer
+from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SEED
 
 
@@ -64,7 +64,7 @@ class Units:
         return self[np.array(chosen, dtype=np.int64)]
 
 
-def measure(lines: Sequence[str], tokenizer: Tokenizer, *, in_text: bool) -> Units:
+def measure(lines: Sequence[str], *, in_text: bool) -> Units:
     """Return lines as units, numbered from 0, with hop 0."""
     n = len(lines)
     digests = b"".join(hashlib.sha256(line.encode()).digest()[:8] for line in lines)
@@ -72,7 +72,7 @@ def measure(lines: Sequence[str], tokenizer: Tokenizer, *, in_text: bool) -> Uni
         np.arange(n, dtype=np.int32),
         np.full(n, in_text),
         np.frombuffer(digests, dtype="<u8").astype(np.uint64),
-        tokenizer.count_lines(lines),
+        tokenizer().count_lines(lines),
         np.zeros(n, dtype=np.int64),
     )
 

@@ -10,8 +10,7 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
-from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import ContextRenderer, Instance, InstanceSet, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench.dataset import build, build_official, build_open
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -88,22 +87,6 @@ def test_unknown_configs_and_missing_sources_are_refused(tmp_path: Path) -> None
     only_table = [each for each in archipelago.release().instances if each.subset == "table"]
     with pytest.raises(UsageError, match="no kg instances"):
         build("ska-open", InstanceSet(only_table, archipelago.release().pools), tmp_path / "out", ["noise_kg_4k"])
-
-
-def test_a_hugging_face_tokenizer_measures_budgets_too(tmp_path: Path) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    (tmp_path / "model").mkdir()
-    words.save(str(tmp_path / "model" / "tokenizer.json"))
-    count = tokenizer(f"hf:{tmp_path / 'model'}")
-    build("ska-open", archipelago.release(), tmp_path / "out", ["noise_table_1k"], count)
-    folder = DatasetFolder(tmp_path / "out")
-    pool = UnitPool.from_rows(folder.rows("pool_table", "full"))
-    instances = {row["id"]: Instance.from_row(row) for row in folder.rows("instances_table", "test")}
-    for row in folder.rows("noise_table_1k", "test"):
-        context = ContextRenderer(instances[row["instance_id"]], pool).context(row["sk_units"], [])
-        assert count.count(context.all_text) == row["kb_tokens"] <= 1024 and row["tokenizer"].startswith("hf:model@")
 
 
 def test_instances_and_pools_survive_their_rows() -> None:

@@ -65,8 +65,8 @@ def test_a_shuffle_is_splitmix64_of_key_and_name(keys: list[int], name: str) -> 
 
 
 def test_both_sections_keep_their_share_all_along() -> None:
-    sk = measure([f"({n}, a, b)" for n in range(200)], tokenizer(), in_text=False)
-    text = measure([f"Passage {n} says something longer than that." for n in range(200)], tokenizer(), in_text=True)
+    sk = measure([f"({n}, a, b)" for n in range(200)], in_text=False)
+    text = measure([f"Passage {n} says something longer than that." for n in range(200)], in_text=True)
     merged = merge(sk, text, 0.25)
     for budget in (200, 400, 800):
         taken = merged.fitting(budget)
@@ -91,7 +91,7 @@ def test_a_graphs_noise_begins_with_its_topics_and_holds_few_triples_of_any_enti
     hub = [("hub", "r", f"n{n}") for n in range(40)]
     pool = UnitPool(sk={"g": [("topic", "r", "hub"), *hub, *(("topic", "s", f"t{n}") for n in range(4))]})
     question = Instance("q", "kg", "?", ("hub",), "g", positive_sk=(0,), topics=("topic",))
-    noise = NoiseLibrary(pool, tokenizer()).context_units(question).noise.numbers.tolist()
+    noise = NoiseLibrary(pool).context_units(question).noise.numbers.tolist()
     assert set(noise[:4]) == {41, 42, 43, 44} and len(noise) == 44
 
 
@@ -100,7 +100,7 @@ def test_near_rows_and_real_ones_stand_in_turn_and_none_twice() -> None:
     origins = {"t#near": Origin("x", "y", made=True)}
     pool = UnitPool(sk={**POOL.sk, "t#near": near}, headers=POOL.headers, origins=origins)
     question = replace(QUESTION, noise_groups=("u", "t#near"))
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(question)
+    candidates = NoiseLibrary(pool).context_units(question)
     cells = [pool.structured(question)[number] for number in candidates.noise.numbers.tolist()]
     assert [cells[0], cells[2]] == [near[1], near[4]] and {cells[1], cells[3]} == {TABLE[1], TABLE[3]}
     assert cells[4:] == [("Fay", "Kiel", "2")]  # Eve of Oslo would be counted too

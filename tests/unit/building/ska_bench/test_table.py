@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
 from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
@@ -479,7 +478,7 @@ def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
         pool = UnitPool({"films": REELS}, headers={"films": FILMS})
         made = add_emptied_rows(InstanceSet([instance], {"table": pool}))
         [asked] = made.instances
-        candidates = NoiseLibrary(made.pools["table"], tokenizer()).context_units(asked)
+        candidates = NoiseLibrary(made.pools["table"]).context_units(asked)
         assert len(asked.noise_groups) == n_twins
         assert bool(TwinMaker(asked, made.pools["table"], candidates, candidates.noise).make_twins()) == n_twins
 
@@ -491,7 +490,7 @@ def test_rows_that_are_one_without_their_cells_have_no_rejection_twin() -> None:
         instance = Instance("a", "table", question, ("Hal", "Jon"), "films", program=program, positive_sk=(4, 5))
         made = add_emptied_rows(InstanceSet([instance], {"table": UnitPool({"films": rows}, headers={"films": FILMS})}))
         [asked] = made.instances
-        candidates = NoiseLibrary(made.pools["table"], tokenizer()).context_units(asked)
+        candidates = NoiseLibrary(made.pools["table"]).context_units(asked)
         assert len(TwinMaker(asked, made.pools["table"], candidates, candidates.noise).make_twins() or ()) == n_twins
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.testbeds import bucket, configs
-from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, Origin, UnitPool
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows, empty_columns
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
@@ -78,7 +77,7 @@ LOOKUP = Instance(
 def test_a_row_that_a_twin_lost_stands_there_without_the_cell_that_the_answer_is_read_from() -> None:
     release = add_emptied_rows(InstanceSet([LOOKUP], {"table": TABLE}))
     [asked], pool = release.instances, release.pools["table"]
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     cells = pool.structured(asked)
     assert not any("" in cells[n] for n in candidates.noise.numbers.tolist())
     found = TwinMaker(asked, pool, candidates, candidates.noise).make_twins()
@@ -106,7 +105,7 @@ def test_what_follows_from_the_meaning_of_other_cells_has_no_twins(question: str
     pool = UnitPool(sk={"t": rows}, headers={"t": ("Name", "Size", "Ratio")})
     release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
     [asked], pool = release.instances, release.pools["table"]
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     assert len(TwinMaker(asked, pool, candidates, candidates.noise).find_cut()) == n_lost
 
 
@@ -130,7 +129,7 @@ def test_neither_twin_shows_a_row_that_tells_an_emptied_cell(row: tuple, made: b
     sk = {"t": TERMS, "more": [row, ("6", "Gil", "May 2, 1905", "June 8, 1907", "Bern")]}
     pool = UnitPool(sk=sk, headers={"t": tuple("#NTLC")}, origins={"more": Origin("", "", made=made)})
     release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
-    maker = RowMaker(release.instances[0], NoiseLibrary(release.pools["table"], tokenizer()))
+    maker = RowMaker(release.instances[0], NoiseLibrary(release.pools["table"]))
     lost, kept = maker.rows(configs()["rejection_control_table"])
     assert lost["removed"] == ["sk:0"] and len(lost["sk_units"]) == len(kept["sk_units"])
     assert [len(TERMS) in twin["sk_units"] for twin in (lost, kept)] == [is_shown] * 2
@@ -144,7 +143,7 @@ def test_a_lookup_that_compares_numbers_has_no_twins(test: list, n_lost: int) ->
     pool = UnitPool(sk={"t": rows}, headers={"t": ("Name", "Wins", "Losses")})
     release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
     [asked], pool = release.instances, release.pools["table"]
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     assert len(TwinMaker(asked, pool, candidates, candidates.noise).find_cut()) == n_lost
 
 
@@ -154,7 +153,7 @@ def test_rows_that_look_like_the_evidence_are_left_out_or_forbid_twins(city: str
     asked = replace(LOOKUP, answers=("Ann",), program={"type": "lookup", "where": [[2, "12"]], "select": 0})
     pool = UnitPool(sk={"t": rows[:n_own], "t#near": rows[n_own:]}, headers=TABLE.headers)
     release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
-    maker = RowMaker(release.instances[0], NoiseLibrary(release.pools["table"], tokenizer()))
+    maker = RowMaker(release.instances[0], NoiseLibrary(release.pools["table"]))
     found = [len(row["sk_units"]) for row in maker.rows(configs()["rejection_table"])]
     assert found == ([] if n_shown is None else [n_shown])
 
@@ -171,7 +170,7 @@ def test_no_tag_or_title_names_what_a_triple_named(title: str, more: tuple, show
     films = [(title, "starred actors", "Ann Bell"), ("Oz", "starred actors", "Cy"), ("Oz", "has tags", "r"), more]
     program = {"type": "match", "find": "?a", "where": [[title, "starred actors", "?a"]]}
     asked = Instance("q", "kg", "Who starred?", ("Ann Bell",), "g", positive_sk=(0,), program=program)
-    rows = RowMaker(asked, NoiseLibrary(UnitPool(sk={"g": films}), tokenizer())).rows(configs()["rejection_kg"])
+    rows = RowMaker(asked, NoiseLibrary(UnitPool(sk={"g": films}))).rows(configs()["rejection_kg"])
     assert [sorted(row["sk_units"]) for row in rows] == ([] if shown is None else [shown])
 
 
@@ -181,13 +180,13 @@ def test_no_tag_of_a_film_tells_its_genre(relation: str, shown: list[int]) -> No
     films += [("Up", "has tags", "baseball"), ("Up", "release year", "1999")]
     program = {"type": "match", "find": "?a", "where": [["Up", relation, "?a"]]}
     asked = Instance("q", "kg", "What is it?", ("War",), "g", positive_sk=(0,), program=program)
-    [row] = RowMaker(asked, NoiseLibrary(UnitPool(sk={"g": films}), tokenizer())).rows(configs()["rejection_kg"])
+    [row] = RowMaker(asked, NoiseLibrary(UnitPool(sk={"g": films}))).rows(configs()["rejection_kg"])
     assert sorted(row["sk_units"]) == shown
 
 
 def test_totals_have_no_twins_because_they_have_another_answer_instead_of_none() -> None:
     total = replace(LOOKUP, program={"type": "count", "where": [[1, "oslo"]]}, positive_sk=(0, 2), answers=("2",))
-    candidates = NoiseLibrary(TABLE, tokenizer()).context_units(total)
+    candidates = NoiseLibrary(TABLE).context_units(total)
     assert TwinMaker(total, TABLE, candidates, candidates.noise).find_cut() == []
 
 
@@ -210,7 +209,7 @@ BAKES = Instance(
 )
 def test_a_passage_goes_only_if_another_one_is_as_close_to_the_question(question: str, cut: tuple[bool, int]) -> None:
     [asked], pool = empty_columns({"b": (0,)}, [replace(BAKES, question=question)], LINKED)
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     assert TwinMaker(asked, pool, candidates, candidates.noise, revision=1).find_cut() == [cut]
 
 
@@ -334,7 +333,7 @@ def test_a_twin_loses_every_text_on_the_answer(
 ) -> None:
     pool = UnitPool(sk={"g": [*LISTED, *triples]}, text=[ISLE_TEXT, *texts])
     asked = replace(SET_ON, **change)
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     found = TwinMaker(asked, pool, candidates, candidates.noise).find_cut()
     assert found == [(True, n) for n in cut], what
 
@@ -347,7 +346,7 @@ def test_no_cell_is_emptied_whose_value_follows_from_others() -> None:
         asked = replace(asked, program=program | {"select": column})
         pool = UnitPool(sk={"t": medals}, headers={"t": ("Name", "Won", "Lost", "Played")})
         release = add_emptied_rows(InstanceSet([asked], {"table": pool}))
-        candidates = NoiseLibrary(release.pools["table"], tokenizer()).context_units(release.instances[0])
+        candidates = NoiseLibrary(release.pools["table"]).context_units(release.instances[0])
         for revision in (1, 2):
             maker = TwinMaker(release.instances[0], release.pools["table"], candidates, candidates.noise, revision)
             assert bool(maker.find_cut()) is (revision == 1 or has_twins)
@@ -361,7 +360,7 @@ def test_of_two_cuts_that_is_taken_which_leaves_no_other_triple_between_its_ends
     asked = Instance(
         "q", "kg", "Which films share the writer of Up?", ("Oz",), "g", positive_sk=(0, 2), program=program
     )
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == [(False, 2)]
     assert TwinMaker(asked, pool, candidates, candidates.noise, revision=1).find_cut() == [(False, 2)]
 
@@ -369,7 +368,7 @@ def test_of_two_cuts_that_is_taken_which_leaves_no_other_triple_between_its_ends
 def test_the_papers_rejection_testbed_has_noise_alone_and_none_that_states_the_answer() -> None:
     config = configs()["rejection_noise_kg_text"]
     pool = UnitPool(sk={"g": [*LISTED, ("Up", "place", "Hook Island")]}, text=[ISLE_TEXT, ("Cy", "Cy is a tailor.")])
-    [row] = RowMaker(SET_ON, NoiseLibrary(pool, tokenizer())).rows(config)
+    [row] = RowMaker(SET_ON, NoiseLibrary(pool)).rows(config)
     assert row["sk_units"].tolist() == [2] and row["text_units"].tolist() == [1] and not row["answerable"]
     assert (row["id"], row["testbed"], row["status"], row["removed"]) == ("s", "rejection_noise", "short", [])
 
@@ -379,7 +378,7 @@ def test_a_question_that_little_else_is_said_about_has_no_twins() -> None:
     pool = UnitPool(sk={"g": [("Ann", "made", "Up"), ("Ann", "met", "Bo"), *others]})
     program = {"type": "match", "find": "?f", "where": [["Ann", "made", "?f"]]}
     asked = Instance("q", "kg", "What did Ann make?", ("Up",), "g", positive_sk=(0,), topics=("Ann",), program=program)
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     assert TwinMaker(asked, pool, candidates, candidates.noise[:50]).make_twins() is None
 
 
@@ -397,15 +396,15 @@ def test_a_cut_is_the_thinnest_layer_of_a_path() -> None:
         topics=("Ann",),
         program={"type": "match", "find": "?s", "where": where},
     )
-    candidates = NoiseLibrary(pool, tokenizer()).context_units(asked)
+    candidates = NoiseLibrary(pool).context_units(asked)
     assert TwinMaker(asked, pool, candidates, candidates.noise).find_cut() == [(False, 0)]
 
 
 def test_positives_and_noise_in_different_sections_are_placed_at_all() -> None:
     config = configs()["order_table_text_random"]
     instance = Instance("q", "table_text", "?", ("x",), "t", positive_text=(0,), own_text=(0,))
-    text = measure(["the one passage"], tokenizer(), in_text=True)
-    rows = measure(["|a|", "|b|"], tokenizer(), in_text=False)
+    text = measure(["the one passage"], in_text=True)
+    rows = measure(["|a|", "|b|"], in_text=False)
     sk, passages = UnitOrder(instance, 2).sections(text, rows, config)
     assert sorted(sk.numbers.tolist()) == [0, 1] and passages.numbers.tolist() == [0]
 
@@ -415,14 +414,14 @@ def test_hops_of_noise_and_of_a_second_reading_agree() -> None:
 
     pool = archipelago.release().pools["kg"]
     instance = archipelago.release().instances[0]
-    found = NoiseLibrary(pool, tokenizer()).graph("isles").hops(instance.topics)
+    found = NoiseLibrary(pool).graph("isles").hops(instance.topics)
     assert found.tolist() == breadth_first_hops(pool.sk["isles"], instance.topics)
 
 
 def test_a_config_is_the_same_whether_built_alone_or_with_larger_ones() -> None:
     small, large = (configs()[f"noise_kg_{size}"] for size in ("1k", "4k"))
     release = archipelago.release()
-    library = NoiseLibrary(release.pools["kg"], tokenizer())
+    library = NoiseLibrary(release.pools["kg"])
     for instance in release.instances[:4]:
         [row] = RowMaker(instance, library).rows(small)
         both = RowMaker(instance, library)
