@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Origin, UnitPool
-from kbbench_hf.building.ska_bench.noise import make_near_rows
+from kbbench_hf.building.ska_bench.noise import NearRowMaker
 from kbbench_hf.building.ska_bench.programs import Program, execute, reads
 
 ISLANDS = (
@@ -224,14 +224,13 @@ def table_questions() -> tuple[list[Instance], dict[str, list[Cells]]]:
     for number, (question, program) in enumerate(_asked_of_table()):
         positive = [n for n, row in enumerate(SOUTHERN) if reads(program, row)]
         name = f"mini-table-{number:02}"
-        groups[f"{name}#near"] = make_near_rows(
+        groups[f"{name}#near"] = NearRowMaker(
             name,
             question,
             program,
             [SOUTHERN[n] for n in positive],
             [row for row in (*SOUTHERN, *NORTHERN) if not reads(program, row)],
-            ENOUGH,
-        )
+        ).make(ENOUGH)
         found.append(
             Instance(
                 name,

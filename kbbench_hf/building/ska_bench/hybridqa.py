@@ -120,19 +120,16 @@ def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQue
             raise DataError(f"{row['id']} needs row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
         values = (join_tokens(row[name]) if name in ("question", "answer") else row[name] for name in fields)
         questions.append(HybridQuestion._make(tuple(each) if isinstance(each, list) else each for each in values))
-    if revision > 1:
-        questions = [
-            each._replace(text=repair_wording(each.text), answer=_BUILT.sub(r"\1", each.answer)) for each in questions
-        ]
+        if revision > 1:
+            each = questions[-1]
+            questions[-1] = each._replace(text=repair_wording(each.text), answer=_BUILT.sub(r"\1", each.answer))
     return sorted(questions, key=lambda question: question.id), dict(sorted(tables.items()))
 
 
 def assign_subsets(questions: Sequence[HybridQuestion]) -> dict[str, str]:
     """Return the subset of each table that has questions: `kg_text` or `table_text`, halves by the hash of its name."""
-    names = sorted({question.table for question in questions})
-    half = 1 << 47
-    draws = {name: int.from_bytes(seeded_hash(f"subset|{name}")[:6], "big") for name in names}
-    return {name: "table_text" if draw < half else "kg_text" for name, draw in draws.items()}
+    draws = {name: seeded_hash(f"subset|{name}")[0] for name in sorted({question.table for question in questions})}
+    return {name: "table_text" if draw < 128 else "kg_text" for name, draw in draws.items()}
 
 
 def _table(row: Row) -> LinkedTable:
@@ -291,18 +288,20 @@ def pages_name_each_other(table: LinkedTable, one: str, other: str) -> bool:
     return any(mentions_name(table.passages[link], name_of(page)) for link, page in ((one, other), (other, one)))
 
 
-def number_pairs(table: LinkedTable) -> Iterator[tuple[NumberKind, StatedNumber, NumberKind, StatedNumber]]:
+NumberPair = tuple[NumberKind, StatedNumber, NumberKind, StatedNumber]
+"""Two numbers, each after its kind: the one that identifies a row, and the one to be asked for."""
+
+
+def number_pairs(table: LinkedTable) -> Iterator[NumberPair]:
     """Yield the numbers of two entities of one row: one that identifies the row, and one to be asked for.
 
     No other passage of the table holds the first number, and neither the row nor the first passage the second; neither
     passage names the page of the other.
     """
-    by_row: defaultdict[int, list[tuple[NumberKind, StatedNumber]]] = defaultdict(list)
-    for (kind, _), numbers in stated_numbers(table).items():
-        for number in numbers:
-            by_row[number.row].append((kind, number))
-    for n, numbers_of_row in by_row.items():
-        for (kind, known), (target_kind, target) in permutations(numbers_of_row, 2):
+    stated = [(kind, each) for (kind, _), numbers in stated_numbers(table).items() for each in numbers]
+    for n in dict.fromkeys(each.row for _, each in stated):
+        of_row = [(kind, each) for kind, each in stated if each.row == n]
+        for (kind, known), (target_kind, target) in permutations(of_row, 2):
             others = [text for link, text in table.passages.items() if link != known.link]
             shown = [*table.rows[n], table.passages[known.link], table.title, table.section]
             if (

@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import islice, product
 from math import fsum, log
 from pathlib import Path
+from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, UnitPool, counts
@@ -144,7 +145,7 @@ class TableGraphs:
             origins={GROUP: hybridqa.SOURCE.origin},
             text_origins=[hybridqa.SOURCE.origin] * len(pages),
         )
-        self.evidence, self._decoys = Evidence(self.pool), DecoyIndex(ordered)
+        self.evidence = Evidence(self.pool)
         counts = Counter(word for text in pages.values() for word in stems(text))
         self._idf = defaultdict(lambda: log(len(pages) + 1), {w: log((len(pages) + 1) / n) for w, n in counts.items()})
 
@@ -163,8 +164,7 @@ class TableGraphs:
         for best in dict.fromkeys(max(found, key=order).units for order in orders if found):
             sk, text = (tuple(unit.number for unit in sorted(best) if unit.in_text == side) for side in (False, True))
             if sk and text:
-                decoys = self._decoys.find_decoys(instance.id, [self.pool.sk[GROUP][number] for number in sk])
-                yield replace(instance, positive_sk=sk, positive_text=text, decoys=decoys)
+                yield replace(instance, positive_sk=sk, positive_text=text)
 
 
 def by_triples(derivation: Derivation) -> tuple[int, int, list[UnitId]]:
@@ -221,7 +221,8 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         "triples and pages hold their words, and no other answer": len(people),
         "composed": len(composed),
     }
-    return InstanceSet([*people, *composed], {"kg_text": graphs.pool}, counts("kg_text", hybridqa.SOURCE.name, steps))
+    instances = DecoyIndex(graphs.pool.sk[GROUP]).add_decoys([*people, *composed])
+    return InstanceSet(instances, {"kg_text": graphs.pool}, counts("kg_text", hybridqa.SOURCE.name, steps))
 
 
 def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revision: int = NEWEST) -> Instance | None:
@@ -356,8 +357,9 @@ class _EvidenceSearch:
             # the page begins with the answer, so that its title is another name of it
             aliases = _aliases(question.answer, hybridqa.title_of(question.answer_passages[0]))
         text = re.sub(r"\b(the|of|in|a) \1\b", r"\1", f"{question.text[0].upper()}{question.text[1:]}")
+        fields = {"question": text, "answers": answers, "answer_aliases": aliases, "program": program}
         method = "trace of the answer, quoted cells and pages"
-        return _instance(self._graphs, self._graph, question.row, question.id, text, answers, program, method, aliases)
+        return _instance(self._graphs, self._graph, question.row, question.id, method=method, **fields)
 
     def is_told_twice(self, instance: Instance) -> bool:
         """Return whether the page with the answer says what a triple does, by a shorter name than the triple's."""
@@ -399,31 +401,18 @@ def _aliases(answer: str, other: str) -> tuple[Cells, ...]:
     return (others,) if others else ()
 
 
-def _instance(
-    graphs: TableGraphs,
-    graph: TableGraph,
-    row: int,
-    source_id: str,
-    question: str,
-    answers: Cells,
-    program: Program,
-    method: str,
-    aliases: tuple[Cells, ...] = (),
-) -> Instance:
+def _instance(graphs: TableGraphs, graph: TableGraph, row: int, source_id: str, **fields: Any) -> Instance:
+    """Return a question without units from its other fields."""
     return Instance(
         id=f"hybridqa-{source_id}",
         subset="kg_text",
-        question=question,
-        answers=answers,
-        answer_type=answer_type(answers[0]),
-        answer_aliases=aliases,
+        answer_type=answer_type(fields["answers"][0]),
         split_key=graph.table.name,
         group=GROUP,
         topics=(graph.names[row],),
         own_text=graphs.pages_of(graph.table),
-        program=program,
-        method=method,
         **hybridqa.SOURCE.fields(source_id),
+        **fields,
     )
 
 
@@ -437,7 +426,7 @@ def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -
         rows = set[int]()
         for pair in hybridqa.number_pairs(graph.table):
             if graph.key in (pair[1].column, pair[3].column) and pair[1].row not in rows:
-                instance = _chain(graph, graphs, *pair, common)
+                instance = _chain(graph, graphs, pair, common)
                 if instance and not graphs.evidence.problems(instance):
                     if not rows:
                         yield instance
@@ -450,14 +439,9 @@ def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -
 
 
 def _chain(
-    graph: TableGraph,
-    graphs: TableGraphs,
-    kind: hybridqa.NumberKind,
-    known: hybridqa.StatedNumber,
-    target_kind: hybridqa.NumberKind,
-    target: hybridqa.StatedNumber,
-    common: Collection[str] | None,
+    graph: TableGraph, graphs: TableGraphs, pair: hybridqa.NumberPair, common: Collection[str] | None
 ) -> Instance | None:
+    kind, known, target_kind, target = pair
     header, condition = graph.table.header, kind.says.format(known.stated)
     what = hybridqa.header_noun(header[target.column], target_kind.noun)
     given = hybridqa.header_noun(header[known.column], kind.noun)
@@ -480,7 +464,7 @@ def _chain(
         "read": [topic, target.stated],
         "where": [where, ["?row", LISTED, graph.title], [bearer, SAYS, normal_name(known.stated)]],
     }
-    question = f"{question[0].upper()}{question[1:]}"
     name = f"{graph.table.name}-{target.row}-{target.column}-{known.column}"
-    instance = _instance(graphs, graph, target.row, name, question, (target.stated,), program, "composed")
+    fields = {"question": f"{question[0].upper()}{question[1:]}", "answers": (target.stated,), "program": program}
+    instance = _instance(graphs, graph, target.row, name, method="composed", **fields)
     return next(graphs.add_units(instance, [by_triples]), None)

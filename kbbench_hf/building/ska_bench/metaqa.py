@@ -62,12 +62,16 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
     size, larger ones first. No wording and no gold answer exceeds its limit.
     """
     of_size: defaultdict[int, list[PathCandidate]] = defaultdict(list)
-    ordered = sorted(candidates, key=lambda each: (len(each.instance.answers), seeded_hash(each.instance.id)))
-    for candidate in ordered:
-        of_size[len(candidate.instance.positive_sk)].append(candidate)
-    chosen: list[Instance] = []
-    topics: set[str] = set()
-    wordings, answers, paths = Counter[str](), Counter[str](), Counter[str]()
+    for each in sorted(candidates, key=lambda each: (len(each.instance.answers), seeded_hash(each.instance.id))):
+        of_size[len(each.instance.positive_sk)].append(each)
+    chosen, paths = list[Instance](), Counter[str]()
+    taken = Counter[tuple[str, str]]()
+    """How often each topic, wording and answer was taken."""
+
+    def uses(each: PathCandidate) -> dict[tuple[str, str], float]:
+        """Return what a candidate takes -> how often it may be taken."""
+        limits = {("topic", each.instance.split_key): 1.0, ("wording", each.wording): PER_WORDING}
+        return limits | {("answer", normal_name(answer)): PER_ANSWER for answer in each.instance.answers}
 
     def take(candidates: Iterable[PathCandidate], number: int) -> int:
         """Take this many of the candidates; return how many are missing."""
@@ -76,30 +80,21 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
             of_path.setdefault(candidate.path, []).append(candidate)
         while number > 0 and of_path:
             path = min(of_path, key=lambda name: (paths[name], seeded_hash(name)))
-            while of_path[path]:
-                instance, wording, _ = of_path[path].pop(0)
-                gold = list(map(normal_name, instance.answers))
-                if (
-                    instance.split_key not in topics
-                    and wordings[wording] < PER_WORDING
-                    and all(answers[answer] < PER_ANSWER for answer in gold)
-                ):
-                    chosen.append(instance)
-                    topics.add(instance.split_key)
-                    wordings[wording] += 1
-                    paths[path] += 1
-                    answers.update(gold)
-                    number -= 1
-                    break
-            else:
+            left = iter(of_path[path])
+            each = next((each for each in left if all(taken[use] < most for use, most in uses(each).items())), None)
+            of_path[path] = list(left)
+            if each is None:
                 del of_path[path]
+                continue
+            chosen.append(each.instance)
+            taken.update(uses(each).keys())
+            paths[path] += 1
+            number -= 1
         return number
 
-    missing = 0
-    for size in sorted(QUOTAS, reverse=True):
-        missing = take(of_size[size], QUOTAS[size] + missing)
-    for size in sorted(QUOTAS, reverse=True):
-        missing = take(of_size[size], missing)
+    missing, sizes = 0, sorted(QUOTAS, reverse=True)
+    for size, quota in [*((size, QUOTAS[size]) for size in sizes), *((size, 0) for size in sizes)]:
+        missing = take(of_size[size], quota + missing)
     return chosen
 
 
@@ -120,12 +115,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         "their path gives the gold alone, by needed triples": len(candidates),
         "chosen, so many of each number of units": len(chosen),
     }
-    decoys = DecoyIndex(triples)
-    instances = [
-        replace(each, decoys=decoys.find_decoys(each.id, [triples[number] for number in each.positive_sk]))
-        for each in chosen
-    ]
-    return InstanceSet(instances, {"kg": films.pool}, counts("kg", SOURCE.name, steps))
+    return InstanceSet(DecoyIndex(triples).add_decoys(chosen), {"kg": films.pool}, counts("kg", SOURCE.name, steps))
 
 
 def path_program(path: str, topic: str) -> Program | None:
@@ -197,12 +187,8 @@ class _FilmQuestions:
         triples = [self._triples[number] for number in instance.positive_sk]
         others = len(self._of_name[topic]) - sum(topic in triple for triple in triples)
         films = {head for head, _, _ in triples} - set(instance.answers)
-        return (
-            len(triples) > 1
-            and not films & self._shared_titles
-            and others >= LEAST_OTHERS
-            and not self._evidence.problems(instance)
-        )
+        is_clear = len(triples) > 1 and others >= LEAST_OTHERS and not films & self._shared_titles
+        return is_clear and not self._evidence.problems(instance)
 
 
 def _wording(question: str, topic: str, n_answers: int) -> str | None:

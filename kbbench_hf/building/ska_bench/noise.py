@@ -56,8 +56,6 @@ MOST_OTHERS = 150
 """How many of the other rows are changed into near rows."""
 LEADING_ROWS = 24
 """Near rows at the front that mention what the question names, where there are enough."""
-
-
 _PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -65,6 +63,7 @@ class DecoyIndex:
     """Entities by role (head or tail of a relation) and number of triples, to find similar ones."""
 
     def __init__(self, triples: Sequence[Cells]) -> None:
+        self._triples = triples
         self._degree = Counter(name for head, _, tail in triples for name in (head, tail))
         players = defaultdict[tuple[str, int], set[str]](set)
         for triple in triples:
@@ -72,10 +71,13 @@ class DecoyIndex:
                 players[triple[1], side].add(triple[side])
         self._players = {role: sorted((self._degree[name], name) for name in names) for role, names in players.items()}
 
-    def find_decoys(self, instance_id: str, positives: Iterable[Cells]) -> Cells:
-        """Return decoys for every entity of these triples, none of them in the triples; drawn by the id."""
+    def add_decoys(self, instances: Iterable[Instance]) -> list[Instance]:
+        """Return instances with decoys for every entity of their positive triples, none of them in these triples."""
+        return [replace(each, decoys=self._find_decoys(each)) for each in instances]
+
+    def _find_decoys(self, instance: Instance) -> Cells:
         roles: dict[str, tuple[str, int]] = {}
-        for triple in sorted(positives):
+        for triple in sorted(self._triples[number] for number in instance.positive_sk):
             for side in (0, 2):
                 roles.setdefault(triple[side], (triple[1], side))
         found: dict[str, None] = {}
@@ -84,43 +86,9 @@ class DecoyIndex:
             place = bisect_left(players, (self._degree[name], name))
             start = max(0, min(place - NEAREST // 2, len(players) - NEAREST))
             near = [other for _, other in players[start : start + NEAREST] if other not in roles and other not in found]
-            near.sort(key=lambda other: seeded_hash(f"decoy|{instance_id}|{other}"))
+            near.sort(key=lambda other: seeded_hash(f"decoy|{instance.id}|{other}"))
             found |= dict.fromkeys(near[:DECOYS_PER_ENTITY])
         return tuple(found)
-
-
-def make_near_rows(
-    name: str,
-    question: str,
-    program: Program,
-    positives: Sequence[Cells],
-    others: Sequence[Cells],
-    limit: int,
-    keys: Sequence[int] | None = None,
-) -> list[Cells]:
-    """Return up to `limit` near rows for an instance, in the order in which contexts take them.
-
-    First come `LEADING_ROWS` in turn of three kinds: rows that gained a named cell, those that hold most of them first;
-    positive rows with one condition cell changed; other rows given one condition's value. Then follow the rest of the
-    swaps, `SWAPS` for each positive row, and rows with any cell replaced.
-
-    Args:
-        name: the instance's id, which determines the order.
-        question: its words decide which cells are named.
-        program: what a near row must not meet.
-        positives: the rows that the program reads.
-        others: the other real rows that the question may be asked on.
-        limit: how many.
-        keys: the `key_columns` of its table, so that no near row contradicts a positive one; None allows that.
-    """
-    maker = NearRowMaker(name, normalize_cell(question), program, positives, others, keys)
-    front = [row for turn in zip_longest(maker.mentioning(), maker.swapped(1), maker.given()) for row in turn if row]
-    made: dict[Cells, None] = {}
-    for row in chain(front[:LEADING_ROWS], maker.swapped(SWAPS), front[LEADING_ROWS:], maker.resampled()):
-        made.setdefault(row)
-        if len(made) == limit:
-            break
-    return list(made)
 
 
 def key_columns(rows: Sequence[Cells]) -> tuple[int, ...]:
@@ -193,7 +161,16 @@ def looks_like_evidence(program: Program, row: Cells) -> bool:
 
 
 class NearRowMaker:
-    """Makes the near rows of one instance."""
+    """Makes the near rows of one instance.
+
+    Args:
+        name: the instance's id, which determines the order.
+        question: its words decide which cells are named.
+        program: what a near row must not meet.
+        positives: the rows that the program reads.
+        others: the other real rows that the question may be asked on.
+        keys: the `key_columns` of its table, so that no near row contradicts a positive one; None allows that.
+    """
 
     def __init__(
         self,
@@ -210,10 +187,26 @@ class NearRowMaker:
         self._sums = [] if keys is None else summed_columns(sorted(self._real))
         self._others = self._in_order(row for row in dict.fromkeys(others) if row not in set(positives))
         self._values = [sorted(set(column)) for column in zip(*positives, *others, strict=True)]
+        text = normalize_cell(question)
         self._named = [
-            [value for value in values if len(cell := normalize_cell(value)) > 1 and mentions(question, cell)]
+            [value for value in values if len(cell := normalize_cell(value)) > 1 and mentions(text, cell)]
             for values in self._values
         ]
+
+    def make(self, limit: int) -> list[Cells]:
+        """Return up to `limit` near rows, in the order in which contexts take them.
+
+        First come `LEADING_ROWS` in turn of three kinds: rows that gained a named cell, those that hold most of them
+        first; positive rows with one condition cell changed; other rows given one condition's value. Then follow the
+        rest of the swaps, `SWAPS` for each positive row, and rows with any cell replaced.
+        """
+        front = [row for turn in zip_longest(self.mentioning(), self.swapped(1), self.given()) for row in turn if row]
+        made: dict[Cells, None] = {}
+        for row in chain(front[:LEADING_ROWS], self.swapped(SWAPS), front[LEADING_ROWS:], self.resampled()):
+            made.setdefault(row)
+            if len(made) == limit:
+                break
+        return list(made)
 
     def _hash(self, text: str) -> int:
         return int.from_bytes(seeded_hash(f"near|{self._name}|{text}")[:8], "big")
@@ -235,8 +228,7 @@ class NearRowMaker:
         cells = [*made]
         for whole, parts in self._sums:
             if surplus := _surplus(cells, whole, parts):
-                columns = [whole] if whole != kept else range(parts.start, parts.stop)
-                for column in columns:
+                for column in [whole] if whole != kept else range(parts.start, parts.stop):
                     number = (programs.parse_number(cells[column]) or 0) + surplus * (1 if whole == kept else -1)
                     if number >= 0 and _PLAIN.fullmatch(cells[column]):
                         written = f"{number:,.{len(cells[column].partition('.')[2])}f}"
@@ -258,22 +250,17 @@ class NearRowMaker:
     def mentioning(self) -> list[Cells]:
         """Return rows that gained a named cell in a column; those that hold most named cells first."""
         bases = [*self._positives, *self._others[:MOST_OTHERS]]
-        changes = (
-            (row, column, value) for row in bases for column, values in enumerate(self._named) for value in values
-        )
+        named = [(column, value) for column, values in enumerate(self._named) for value in values]
+        changes = ((row, *each) for row, each in product(bases, named))
         rows = self._in_order(dict.fromkeys(self._replaced(changes)))
-
-        def n_named(row: Cells) -> int:
-            return sum(cell in named for cell, named in zip(row, self._named, strict=True))
-
-        return sorted(rows, key=n_named, reverse=True)
+        return sorted(rows, key=lambda row: -sum(map(list.__contains__, self._named, row)))
 
     def swapped(self, limit: int) -> list[Cells]:
         """Return up to `limit` rows for each positive row that differ from it in one condition cell alone."""
         found: list[Cells] = []
         for row in self._positives:
             matching = [where for where in programs.alternatives(self._program) if programs.meets(where, row)]
-            columns = sorted({programs.split_condition(condition)[0] for where in matching for condition in where})
+            columns = sorted({condition[0] for where in matching for condition in where})
             start = self._hash(write_row(row))  # where each column's values begin
             changes = (
                 (row, column, self._values[column][(start + turn) % len(self._values[column])])
@@ -286,31 +273,24 @@ class NearRowMaker:
 
     def given(self) -> list[Cells]:
         """Return other rows that now meet one condition of several."""
-        conditions = dict.fromkeys(
-            programs.split_condition(each) for where in programs.alternatives(self._program) for each in where
-        )
         changes = (
             (row, column, cell)
-            for column, test, value in conditions
-            for row, cell in product(
-                self._others[:MOST_OTHERS],
-                [cell for cell in self._values[column] if programs.TESTS[test](cell, value)][:2],
-            )
+            for column, test, value in dict.fromkeys(chain(*programs.split_conditions(self._program)))
+            for cells in [[cell for cell in self._values[column] if programs.TESTS[test](cell, value)][:2]]
+            for row, cell in product(self._others[:MOST_OTHERS], cells)
         )
         return self._in_order(dict.fromkeys(self._replaced(changes)))
 
     def resampled(self) -> Iterator[Cells]:
         """Yield rows with any one cell replaced, row after row in turn, until every value has had its turn."""
         bases, width = self._in_order([*self._positives, *self._others]), len(self._values)
-
-        def changes() -> Iterator[tuple[Cells, int, str]]:
-            for turn in range(width * max(map(len, self._values))):
-                for row in bases:
-                    pick = self._hash(f"{turn}|{write_row(row)}")
-                    values = self._values[pick % width]
-                    yield row, pick % width, values[pick // width % len(values)]
-
-        return self._replaced(changes())
+        turns = product(range(width * max(map(len, self._values))), bases)
+        picked = ((row, self._hash(f"{turn}|{write_row(row)}")) for turn, row in turns)
+        return self._replaced(
+            (row, pick % width, values[pick // width % len(values)])
+            for row, pick in picked
+            for values in [self._values[pick % width]]
+        )
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class GraphNames:
                 new = f"{new} {invent_words([more], seed, known)[more].capitalize()}"
             taken.add(new.casefold())
             self._new[folded] = new
-        self._inside = {_core(name): _core(new, fold=False) for name, new in self._new.items()}
+        self._inside = {_core(folded): _core(new) for folded, new in self._new.items()}
 
     def cell(self, cell: str, *, year: bool | None = None) -> str:
         """Return the new form of a cell; without `year`, its own form decides whether it is a year."""
@@ -168,7 +168,7 @@ class GraphNames:
 
     def text(self, text: str, only: Sequence[str] | None = None) -> str:
         """Return a text with all names of several words renamed, the longest first, or only these, of one word too."""
-        also = {_core(name) for name in only or ()}
+        also = {_core(name.casefold()) for name in only or ()}
         tokens = list(_TOKEN.finditer(text))
         parts, place, n = [], 0, 0
         while n < len(tokens):
@@ -188,13 +188,9 @@ class GraphNames:
 
     def instance(self, instance: Instance) -> Instance:
         """Return the new form of an instance, its program about the same entities and years."""
-        year, program = instance.answer_type == "date", instance.program
-        if program:
-            where = []
-            for head, relation, tail in program["where"]:
-                ends = [t if is_variable(t) else self.cell(t, year=relation == DATED) for t in (head, tail)]
-                where.append([ends[0], relation, ends[1]])
-            program = {**program, "where": where}
+        year, program = instance.answer_type == "date", instance.program or {}
+        patterns = [zip(pattern, self.triple(pattern), strict=True) for pattern in program["where"]]
+        where = [[old if is_variable(old) else new for old, new in pattern] for pattern in patterns]
         return replace(
             instance,
             question=self.text(instance.question, instance.topics),
@@ -204,7 +200,7 @@ class GraphNames:
             decoys=tuple(map(self.cell, instance.decoys)),
             split_key=self.cell(instance.split_key),
             title=self.text(instance.title),
-            program=program,
+            program={**program, "where": where},
         )
 
 
@@ -216,20 +212,18 @@ def rename_graph(instances: Sequence[Instance], pool: UnitPool, seed: str) -> Re
     facts = index_facts((Fact(h, t, None), relation) for group in new.sk.values() for h, relation, t in group)
     kept, left_out = [], dict[str, str]()
     for instance in map(names.instance, instances):
-        program = instance.program
-        found = {match.binding[program["find"]] for match in find_matches(program, facts)} if program else set()
-        if found != set(instance.answers):
-            left_out[instance.id] = "its program gives other answers"
-        else:
+        program = instance.program or {}
+        if {match.binding[program["find"]] for match in find_matches(program, facts)} == {*instance.answers}:
             kept.append(instance)
+        else:
+            left_out[instance.id] = "its program gives other answers"
     return RenamedSubset(kept, new, left_out)
 
 
-def _core(name: str, *, fold: bool = True) -> str:
+def _core(name: str) -> str:
     """Return a name from its first word to its last, as it occurs inside a text."""
-    tokens = list(_TOKEN.finditer(name))
-    core = name[tokens[0].start() : tokens[-1].end()] if tokens else name
-    return core.casefold() if fold else core
+    found = re.search(r"\w(?:.*\w)?", name, re.DOTALL)
+    return found[0] if found else name
 
 
 COMPUTED = frozenset({"count", "sum", "diff", "arithmetic"})
@@ -408,43 +402,37 @@ class _TableRenamer:
     def _question(self, instance: Instance, rows: Sequence[Cells]) -> str:
         """Return the question with the names of its rows renamed, whole ones first."""
         table, question = self._tables[instance.group], instance.question
-        named: set[str] = set()
-        whole: dict[str, int] = {}
-        lower: set[str] = set()
-        for row in rows:
-            for column, cell in enumerate(row):
-                if cell and table.is_whole(cell, column):
-                    whole[cell] = column
-                else:
-                    named |= table.keys(cell, column)
-                    lower |= {word for word in WORD.findall(cell) if word.islower()}
+        cells = [(cell, column) for row in rows for column, cell in enumerate(row)]
+        whole = {cell: column for cell, column in cells if cell and table.is_whole(cell, column)}
+        parts_of_names = [(cell, column) for cell, column in cells if not (cell and table.is_whole(cell, column))]
+        named = {key for each in parts_of_names for key in table.keys(*each)}
+        lower = {word for cell, _ in parts_of_names for word in WORD.findall(cell) if word.islower()}
         for cell in sorted(whole, key=len, reverse=True):
             parts = re.split(rf"(?<!\w)({re.escape(cell)})(?!\w)", question, flags=re.I)
             keys = table.keys(cell, whole[cell])
-            question = "".join(
-                replace_words(part, self._words, keys) if n % 2 else part for n, part in enumerate(parts)
-            )
-        made = set(self._words.values())
-        known = [word for word in WORD.findall(question) if word.casefold() not in made]
+            parts[1::2] = [replace_words(part, self._words, keys) for part in parts[1::2]]
+            question = "".join(parts)
+        known = {*self._words.values(), *lower}
+        words = [word for word in WORD.findall(question) if word.casefold() not in known]
         if question != question.lower():  # otherwise a word in lower case may be a name
-            known = [word for word in known if not word.islower()]
-        unknown = {word_key(word) for word in known if is_name(word) is None and word.casefold() not in lower}
+            words = [word for word in words if not word.islower()]
+        unknown = {word_key(word) for word in words if is_name(word) is None}
         conditions = _conditions(instance.program or {})
         kept = {value for n, test, value in conditions if test not in _EXACT_TESTS and not table.is_dated[n]}
         parts = re.split(rf"\b({'|'.join(map(re.escape, kept))})\b", question) if kept else [question]
-        question = "".join(part if n % 2 else move_years(part, self._years) for n, part in enumerate(parts))
-        return self.text(question, frozenset(named | unknown), years=False)
+        parts[::2] = [move_years(part, self._years) for part in parts[::2]]
+        return self.text("".join(parts), frozenset(named | unknown), years=False)
 
 
 def _names_conditions(old: Instance, question: str, program: Program) -> bool:
     """Return whether the question names every condition that was renamed, as literally as the old one did."""
     was, now = normalize_cell(old.question), normalize_cell(question)
-    for (_, test, before), (_, _, after) in zip(_conditions(old.program or {}), _conditions(program), strict=True):
-        if before != after and mentions(was, before) != mentions(now, after):
-            return False
-        if before != after and test in _EXACT_TESTS and not mentions(was, before):
-            return False
-    return True
+    conditions = zip(_conditions(old.program or {}), _conditions(program), strict=True)
+    return all(
+        mentions(now, after) if mentions(was, before) else not mentions(now, after) and test not in _EXACT_TESTS
+        for (_, test, before), (_, _, after) in conditions
+        if before != after
+    )
 
 
 def _gold(instance: Instance, before: Sequence[str], after: Sequence[str]) -> tuple[Cells, tuple[Cells, ...]]:

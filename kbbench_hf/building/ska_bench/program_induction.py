@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
@@ -20,14 +20,13 @@ from kbbench_hf.building.ska_bench.programs import (
     COMPARISONS,
     Condition,
     Row,
-    alternatives,
     execute,
     leaves_answer,
     meets,
     parse_number,
     reads,
     same_answers,
-    split_condition,
+    split_conditions,
 )
 from kbbench_hf.metrics.answers import wtq_number
 from kbbench_hf.text.dates import MONTHS
@@ -110,10 +109,6 @@ def mentioned_columns(question: str, header: Row, rows: Sequence[Row], among: Se
     return [column for column, value in found.items() if value == max(found.values())]
 
 
-def _is_number(program: Program, rows: Sequence[Row]) -> bool:
-    return all(wtq_number(answer) is not None for answer in execute(program, rows))
-
-
 def uses_mentioned_columns(program: Program, question: str, header: Row, rows: Sequence[Row]) -> bool:
     """Return whether a question speaks of the column that its number is from, and of those that hold its mere numbers.
 
@@ -127,19 +122,15 @@ def uses_mentioned_columns(program: Program, question: str, header: Row, rows: S
     """
     columns = range(len(header))
     spoken = [column for column in columns if mentioned_columns(question, header, rows, [column])]
-    if (
-        "select" in program
-        and program["select"] not in spoken
-        and _HOW_MANY.search(question)
-        and _is_number(program, rows)
-    ):
-        return False
+    if "select" in program and program["select"] not in spoken and _HOW_MANY.search(question):
+        answers = execute(program, rows)
+        if all(wtq_number(answer) is not None for answer in answers):
+            return False
     counted = [_stems(word) for words in _COUNTED.findall(question)[:1] for word in words.split() if word[-1] == "s"]
-    if "select" in program and any(
-        _stems(name) == words and not words <= _stems(header[program["select"]]) for name in header for words in counted
-    ):
+    named = [words for words in counted if any(_stems(name) == words for name in header)]
+    if "select" in program and any(not words <= _stems(header[program["select"]]) for words in named):
         return False  # rows are counted: "how many storm events" asks for no number of storms beside "Event"
-    conditions = [split_condition(each) for where in alternatives(program) for each in where]
+    conditions = [*chain(*split_conditions(program))]
     held = f"{normalize_cell(' '.join(header))} {' '.join(value for *_, value in conditions)}".split()
     if not all({*found, *(name[:3] for name in found)} & {*held} - {""} for found in _RESTRICTS.findall(question)):
         return False
@@ -156,11 +147,9 @@ def is_tallied(program: Program, rows: Sequence[Row], positive: Sequence[int]) -
     >>> is_tallied({"type": "count", "where": [[1, "contains", "ann"]]}, rows, [0, 2])
     True
     """
-    if program["type"] != "count" or len(positive) < 2:
-        return False
-    conditions = [split_condition(each) for where in alternatives(program) for each in where]
+    conditions = chain(*split_conditions(program))
     tallies = [re.search(r"\((\d+)\)\W*$", rows[n][column]) for column, _, _ in conditions for n in positive]
-    return len(positive) in [int(found[1]) for found in tallies if found]
+    return program["type"] == "count" and len(positive) in [int(found[1]) for found in tallies if found]
 
 
 def is_met_otherwise(program: Program, rows: Sequence[Row], positive: Sequence[int]) -> bool:
@@ -173,7 +162,7 @@ def is_met_otherwise(program: Program, rows: Sequence[Row], positive: Sequence[i
     True
     """
     columns = [[*map(normalize_cell, cells)] for cells in zip(*rows, strict=True)]
-    for column, test, value in map(split_condition, program.get("where", ()) if "values" not in program else ()):
+    for column, test, value in chain(*split_conditions(program)) if "values" not in program else ():
         if test in ("<", "<=") and any(parse_number(c) is None and re.search(r"[^\W\d_]", c) for c in columns[column]):
             return True
         others = [cells for n, cells in enumerate(columns) if n != column] if test in ("=", "contains") else []
@@ -209,23 +198,22 @@ DIFFERENCE = re.compile(
     r"\b(difference|how many more|how much more|how many fewer|how much longer|how many less|how much higher"
     r"|how many years (?:passed|were|are|was|is|elapsed)?(?: there)? ?between)\b"
 )
-_WON, _LOST, _DRAWN = ("won", "win", "w"), ("lost", "loss", "l"), ("drawn", "draw", "tied", "tie", "d", "t")
-RESULTS = {
-    **dict.fromkeys(("won", "win", "wins", "victories"), _WON),
-    **dict.fromkeys(("lost", "lose", "losses"), _LOST),
-    **dict.fromkeys(("drew", "draw", "draws", "tied"), _DRAWN),
-}
+
+
+def _word_map(stated: str) -> dict[str, list[str]]:
+    """Return word -> words, stated as "words: words; words: words"."""
+    pairs = (each.split(": ") for each in stated.split("; "))
+    return {word: values.split() for words, values in pairs for word in words.split()}
+
+
+RESULTS = _word_map(
+    "won win wins victories: won win w; lost lose losses: lost loss l; drew draw draws tied: drawn draw tied tie d t"
+)
 """How tables write what verbs say of a match."""
-HEADER_WORDS = {
-    **dict.fromkeys(("medal", "medals"), ("total",)),
-    **dict.fromkeys(("taller", "tall"), ("height",)),
-    **dict.fromkeys(("earlier", "later", "sooner"), ("date", "year")),
-    "deeper": ("depth",),
-    "farther": ("distance",),
-    "heavier": ("weight",),
-    "longer": ("length", "duration"),
-    "wider": ("width",),
-}
+HEADER_WORDS = _word_map(
+    "medal medals: total; taller tall: height; earlier later sooner: date year; deeper: depth; farther: distance"
+    "; heavier: weight; longer: length duration; wider: width"
+)
 """Words of questions that refer to a column of another name."""
 HOW_MANY = re.compile(r"\b(?:how many|number of|amount of)(?: total| the)? (\w+)")
 TOTAL = re.compile(r"\b(total|altogether|in all|sum)\b")
@@ -267,7 +255,7 @@ def columns_in_question(question: str, header: Sequence[str]) -> list[int]:
     [2]
     """
     words = set(_split_words(question)) - STOP_WORDS
-    stems = {part[:4] for word in words for part in HEADER_WORDS.get(word, (word,))}
+    stems = {part[:4] for word in words for part in HEADER_WORDS.get(word, [word])}
     shared = [len({word.strip("()")[:4] for word in normalize_cell(name).split()} & stems) for name in header]
     return sorted((column for column, n in enumerate(shared) if n), key=lambda column: -shared[column])
 
@@ -393,20 +381,19 @@ class _ProgramSearch:
                 return False
             return word.isdigit() or not mentions(written, word)
 
-        found: list[NamedCells] = []
-        start = 0
-        while start < len(words):
+        found, end = dict[NamedCells, None](), 0
+        for start, word in enumerate(words):
+            if start < end or not is_name(word):
+                continue
             end = start + 1
-            if is_name(words[start]):
-                while end < len(words) and any(mentions(c, " ".join(words[start : end + 1])) for _, c in self._cells):
-                    end += 1
-                text = " ".join(words[start:end])
-                forms = {text, text[:3]} if text in MONTHS else {text, *RESULTS.get(text, ())}
-                conditions = {(n, "contains", form) for form in forms for n, c in self._cells if mentions(c, form)}
-                if conditions:
-                    found.append(NamedCells(text, tuple(sorted(conditions)), False))
-            start = end
-        return list(dict.fromkeys(found))
+            while end < len(words) and any(mentions(c, " ".join(words[start : end + 1])) for _, c in self._cells):
+                end += 1
+            text = " ".join(words[start:end])
+            forms = {text, text[:3]} if text in MONTHS else {text, *RESULTS.get(text, ())}
+            conditions = {(n, "contains", form) for form in forms for n, c in self._cells if mentions(c, form)}
+            if conditions:
+                found[NamedCells(text, tuple(sorted(conditions)), False)] = None
+        return list(found)
 
     def row_set_programs(self, answers: Sequence[str]) -> Iterator[Program]:
         """Yield lookups, counts and sums over the rows that meet what the question names."""
@@ -442,7 +429,7 @@ class _ProgramSearch:
                     for _, conditions, _ in (*self._whole, *some)
                 ]
                 for chosen in product(*named, *limits):
-                    where: list[Condition] = [condition for part in chosen for condition in part]
+                    where: list[Condition] = [*chain(*chosen)]
                     columns = [condition[0] for condition in where if condition[1] not in COMPARISONS]
                     if where and len(set(columns)) == len(columns):
                         yield where
@@ -450,17 +437,14 @@ class _ProgramSearch:
     def _limits(self, bound: Bound) -> list[list[list[object]]]:
         """Return what a bound may mean: conditions on a column of years, or of numbers that the question refers to."""
         is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", value) for _, value in bound)
-        columns = []
-        numeric = list(filter(self._is_numeric, range(len(self._header))))
-        named = self._header_columns
+        numeric, named = list(filter(self._is_numeric, range(len(self._header)))), self._header_columns
         if self._revision > 1:
             percent = [n for n in numeric if any("%" in row[n] for row in self._rows)]
             numeric = percent if re.search(r"\d ?%", self._question) else numeric
             named = mentioned_columns(self._question, self._header, self._rows, numeric)
-        for column in numeric:
-            years = [1500 <= (parse_number(row[column]) or 0) < 2100 for row in self._rows]
-            columns += [column] * (all(years) if is_year else column in named)
-        return [[[column, test, value] for test, value in bound] for column in columns]
+        if is_year:
+            named = [n for n in numeric if all(1500 <= (parse_number(row[n]) or 0) < 2100 for row in self._rows)]
+        return [[[column, test, value] for test, value in bound] for column in numeric if column in named]
 
     def _is_numeric(self, column: int) -> bool:
         return sum(parse_number(row[column]) is not None for row in self._rows) >= 0.8 * len(self._rows)

@@ -27,16 +27,14 @@ from kbbench_hf.text.dates import MONTH_NUMBER
 
 Row = Sequence[str]
 Condition = Sequence[Any]
+DASHES = frozenset({"-", "--", "---"})
+"""How accounts write 0."""
 TABLE_TYPES = frozenset({"lookup", "count", "sum", "compare", "diff", "cells", "arithmetic"})
 
 _NUMBER = re.compile(r"(\(?)([-+]?)([$€£]?)(\d[\d,]*(?:\.\d+)?|\.\d+)(\)?)(%?)( [a-z .%/²]+)?")
 _DATE = re.compile(rf"\b(?:{'|'.join(MONTH_NUMBER)})[a-z]*\b.*?\b(1[5-9]\d\d|20\d\d)\b")
-_OPERATORS: dict[type, Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
+_OPERATORS: dict[type, Callable[[float, float], float]]
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
 @lru_cache(maxsize=1 << 18)
@@ -60,19 +58,11 @@ def parse_number(cell: str) -> float | None:
 
 
 def _comparison(test: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
-    def holds(cell: str, value: str) -> bool:
-        stated = parse_number(cell)
-        return stated is not None and test(stated, float(value))
-
-    return holds
+    return lambda cell, value: (stated := parse_number(cell)) is not None and test(stated, float(value))
 
 
-COMPARISONS = {
-    "<": _comparison(operator.lt),
-    "<=": _comparison(operator.le),
-    ">": _comparison(operator.gt),
-    ">=": _comparison(operator.ge),
-}
+_ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COMPARISONS = {name: _comparison(test) for name, test in _ORDERS.items()}
 TESTS: dict[str, Callable[[str, str], bool]] = {
     "=": lambda cell, value: normalize_cell(cell) == value,
     "contains": lambda cell, value: mentions(normalize_cell(cell), value),
@@ -81,10 +71,7 @@ TESTS: dict[str, Callable[[str, str], bool]] = {
 
 
 def _lenient(test: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
-    def may_hold(cell: str, value: str) -> bool:
-        return test(cell, value) or (parse_number(cell) is None and any(map(str.isdigit, cell)))
-
-    return may_hold
+    return lambda cell, value: test(cell, value) or (parse_number(cell) is None and any(map(str.isdigit, cell)))
 
 
 _LENIENT_TESTS = TESTS | {"=": TESTS["contains"]} | {name: _lenient(test) for name, test in COMPARISONS.items()}
@@ -125,6 +112,15 @@ def alternatives(program: Program) -> list[list[Condition]]:
     return [shared]
 
 
+def split_conditions(program: Program) -> list[list[tuple[int, str, str]]]:
+    """Return the `alternatives` of a program, each condition as column, test and value.
+
+    >>> split_conditions({"type": "count", "where": [[0, "oslo"], [1, ">", "3"]]})
+    [[(0, '=', 'oslo'), (1, '>', '3')]]
+    """
+    return [list(map(split_condition, where)) for where in alternatives(program)]
+
+
 def reads(program: Program, row: Row) -> bool:
     """Return whether a program's answer can depend on this row: whether the row meets the conditions.
 
@@ -141,13 +137,10 @@ def leaves_answer(program: Program) -> Callable[[Row], bool]:
     >>> unread(["Oslo, Norway", "4"]), unread(["Lund", "Oslo"])
     (False, True)
     """
-    lenient = [
-        [(column, _LENIENT_TESTS[test], value) for column, test, value in map(split_condition, where)]
-        for where in alternatives(program)
-    ]
+    lenient = split_conditions(program)
 
     def is_unread(row: Row) -> bool:
-        return not any(all(test(row[column], value) for column, test, value in where) for where in lenient)
+        return not any(all(_LENIENT_TESTS[test](row[n], value) for n, test, value in where) for where in lenient)
 
     return is_unread
 
@@ -177,16 +170,20 @@ def execute(program: Program, units: Iterable[Row]) -> list[str]:
     if kind == "count":
         return [str(len(rows))]
     if kind == "sum":
-        numbers = _numbers(row[program["select"]] for row in rows)
+        numbers = _numbers([row[program["select"]] for row in rows])
         return [format_number(sum(numbers))] if numbers else []
-    groups = [[row for row in rows if meets(where, row)] for where in alternatives(program)]
-    if not groups or any(len(group) != 1 for group in groups):
+    return _execute_on_single_rows(program, rows)
+
+
+def _execute_on_single_rows(program: Program, rows: Sequence[Row]) -> list[str]:
+    groups, kind = [[row for row in rows if meets(where, row)] for where in alternatives(program)], program["type"]
+    if any(len(group) != 1 for group in groups):
         return []
     single = [row for [row] in groups]
     if "reads" in program:
         cells = [row[column] for row, (_, column) in zip(single, program["reads"], strict=True)]
         return _calculated(program["formula"], cells) if kind == "arithmetic" else cells
-    if not (numbers := _numbers(row[program["by"]] for row in single)):
+    if not (numbers := _numbers([row[program["by"]] for row in single])):
         return []
     one, other = numbers
     if kind == "diff":
@@ -196,16 +193,14 @@ def execute(program: Program, units: Iterable[Row]) -> list[str]:
     return [] if one == other else [best(zip(numbers, keys, strict=True))[1]]
 
 
-def _numbers(cells: Iterable[str]) -> list[float]:
+def _numbers(cells: Sequence[str]) -> list[float]:
     """Return the numbers of cells; an empty list if one has none."""
-    numbers = [parse_number(cell) for cell in cells]
-    stated = [number for number in numbers if number is not None]
-    return stated if len(stated) == len(numbers) else []
+    stated = [number for cell in cells if (number := parse_number(cell)) is not None]
+    return stated if len(stated) == len(cells) else []
 
 
 def _calculated(formula: str, cells: Sequence[str]) -> list[str]:
-    dashes = {"-", "--", "---"}
-    numbers = _numbers("0" if normalize_cell(cell).strip("$€£ ") in dashes else cell for cell in cells)
+    numbers = _numbers(["0" if normalize_cell(cell).strip("$€£ ") in DASHES else cell for cell in cells])
     try:
         return [format_number(round(calculate(formula, numbers), 2))] if numbers else []
     except ValueError:

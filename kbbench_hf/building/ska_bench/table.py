@@ -26,7 +26,7 @@ from kbbench_hf.benchmarks.ska_bench.units import (
 )
 from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions, normalize_cell
-from kbbench_hf.building.ska_bench.noise import key_columns, make_near_rows
+from kbbench_hf.building.ska_bench.noise import NearRowMaker, key_columns
 from kbbench_hf.building.ska_bench.programs import alternatives, leaves_answer
 from kbbench_hf.building.ska_bench.source_files import TableQuestion, TableSource
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
@@ -85,26 +85,38 @@ class TableCandidate:
         options = sorted(alternatives(self.question.program), key=lambda where: text.find(str(where[0][-1])))
         return 1 if mentions(answer, str(options[0][0][-1])) else -1
 
-    def donated_rows(self) -> list[Cells]:
-        """Return rows of tables with the same header, up to the largest budget, in an order of hashes."""
-        own = set(self.source.tables[self.question.table].rows)
-        left, taken = LARGEST_TOKENS, []
+    def noise_rows(self, revision: int) -> dict[str, list[Cells]]:
+        """Return donated and near rows by group, those that there are.
+
+        Rows of tables with the same header are donated up to the largest budget, in an order of hashes. Near rows are
+        for half of the standard budget, or for what real rows leave of the largest one.
+        """
+        name, own, donated = self.question.id, set(self.source.tables[self.question.table].rows), list[Cells]()
         rows = [row for row in self.real if row not in own]
-        for row in sorted(rows, key=lambda row: seeded_hash(f"table|{self.question.id}|{write_row(row)}")):
+        left = LARGEST_TOKENS
+        for row in sorted(rows, key=lambda row: seeded_hash(f"table|{name}|{write_row(row)}")):
             if (left := left - _row_tokens(row)) < 0:
                 break
-            taken.append(row)
-        return taken
-
-    def near_rows(self, donated: set[Cells], revision: int) -> list[Cells]:
-        """Return near rows for half of the standard budget, or for what real rows leave of the largest one."""
-        question, own = self.question, set(self.source.tables[self.question.table].rows)
-        real = [row for row in self.real if row in own or row in donated]
+            donated.append(row)
+        shown = own.union(donated)
+        real = [row for row in self.real if row in shown]
         length = count_tokens(real)
         missing = max(LARGEST_TOKENS - length, STANDARD_TOKENS // 2)
         limit = missing // max(1, length // max(1, len(real))) + 40
-        keys = key_columns(self.source.tables[question.table].rows) if revision > 1 else None
-        return make_near_rows(question.id, question.question, question.program, self.positives, real, limit, keys)
+        near = near_row_maker(self.question, self.source, real, revision).make(limit)
+        return {group: rows for group, rows in ((f"{name}#donated", donated), (f"{name}#near", near)) if rows}
+
+
+def near_row_maker(
+    question: TableQuestion, source: TableSource, others: Sequence[Cells], revision: int
+) -> NearRowMaker:
+    """Return the maker of a question's near rows from its positive ones and others."""
+    rows = source.tables[question.table].rows
+    keys, positive = key_columns(rows) if revision > 1 else None, [rows[n] for n in question.positive]
+    return NearRowMaker(question.id, question.question, question.program, positive, others, keys)
+
+
+Candidates = Sequence[TableCandidate]
 
 
 class Quota(NamedTuple):
@@ -142,19 +154,14 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     sources = [wikitablequestions.read_tables(folder, revision), tatqa.read_tables(folder)]
     candidates = [each for source in sources for each in make_candidates(source, revision)]
     chosen = select_candidates(candidates, revision)
-    sk: dict[str, list[Cells]] = {}
-    headers: dict[str, Cells] = {}
-    origins: dict[str, Origin] = {}
     instances = []
+    sk, headers, origins = dict[str, list[Cells]](), dict[str, Cells](), dict[str, Origin]()
     for each in chosen:
-        question, source = each.question, each.source.source
-        table, near = each.source.tables[question.table], f"{question.id}#near"
-        donated_rows = each.donated_rows()
-        noise = {f"{question.id}#donated": donated_rows, near: each.near_rows(set(donated_rows), revision)}
-        noise = {name: rows for name, rows in noise.items() if rows}
+        question, source, table = each.question, each.source.source, each.source.tables[each.question.table]
+        noise = each.noise_rows(revision)
         for name, rows in {**noise, question.table: table.rows}.items():
             sk[name], headers[name] = rows, table.header
-            origins[name] = source.origin._replace(made=name == near)
+            origins[name] = source.origin._replace(made=name.endswith("#near"))
         instances.append(
             Instance(
                 id=question.id,
@@ -177,10 +184,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 
 
 def _count_steps(
-    sources: Sequence[TableSource],
-    candidates: Sequence[TableCandidate],
-    chosen: Sequence[TableCandidate],
-    revision: int,
+    sources: Sequence[TableSource], candidates: Candidates, chosen: Candidates, revision: int
 ) -> Iterator[StepCount]:
     """Yield how many questions each step left, and the shares that the quotas limit, before and after the choice."""
     for each in sources:
@@ -202,9 +206,9 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
         alike[source.tables[name].kind].append(name)
     for question in source.questions:
         table = source.tables[question.table]
-        donors = [name for name in alike[table.kind] if name != question.table]
         positive = [table.rows[n] for n in question.positive]
-        rows = dict.fromkeys(row for name in (question.table, *donors) for row in source.tables[name].rows)
+        names = dict.fromkeys([question.table, *alike[table.kind]])
+        rows = dict.fromkeys(row for name in names for row in source.tables[name].rows)
         is_unread = leaves_answer(question.program)
         real = [row for row in rows if row not in positive and is_unread(row)]
         if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
@@ -216,8 +220,7 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
             if revision > 1 and mentions(text, "total") and not any("total" in row[0].casefold() for row in positive):
                 continue  # what the question calls a total is in no row that was marked
         some = real[:100]
-        keys = key_columns(table.rows) if revision > 1 else None
-        near = make_near_rows(question.id, question.question, question.program, positive, some, 60, keys)
+        near = near_row_maker(question, source, some, revision).make(60)
         found = is_found_by_cells(question.question, positive, [*some, *near])
         yield TableCandidate(question, source, real, found)
 
@@ -254,13 +257,14 @@ def select_candidates(candidates: Iterable[TableCandidate], revision: int = NEWE
     return sorted(kept, key=lambda each: each.question.id)
 
 
-def _refill(kept: Sequence[TableCandidate], removed: Iterable[TableCandidate]) -> list[TableCandidate]:
+def _refill(kept: Candidates, removed: Iterable[TableCandidate]) -> list[TableCandidate]:
     """Return the candidates with those removed ones, one after the other, that keep every quota and the length cue."""
-    found, counted = [*kept], [sum(map(quota.counts, kept)) for quota in NEWER_QUOTAS.values()]
+    quotas = NEWER_QUOTAS.values()
+    found, counted = [*kept], [sum(map(quota.counts, kept)) for quota in quotas]
     lengths = np.sum([each.lengths for each in kept], axis=0)
     for each in sorted(removed, key=lambda each: (each.found_by_cells, -each.fill, each.key)):
-        more = [n + quota.counts(each) for n, quota in zip(counted, NEWER_QUOTAS.values(), strict=True)]
-        fits = all(n <= quota.share * (len(found) + 1) for n, quota in zip(more, NEWER_QUOTAS.values(), strict=True))
+        more = [n + quota.counts(each) for n, quota in zip(counted, quotas, strict=True)]
+        fits = all(n <= quota.share * (len(found) + 1) for n, quota in zip(more, quotas, strict=True))
         if fits and each not in found and length_cue(lengths + each.lengths) <= NEWER_LENGTH_CUE:
             found, counted, lengths = [*found, each], more, lengths + each.lengths
     return found
@@ -283,13 +287,9 @@ def count_tokens(rows: Iterable[Cells]) -> int:
 
 def _limit_repeats(candidates: Iterable[TableCandidate]) -> list[TableCandidate]:
     """Return the candidates without those too many on one table, of one wording, or with one answer."""
-    tables: Counter[str] = Counter()
-    answers: Counter[Cells] = Counter()
-    wordings: set[tuple[str, str]] = set()
-    kept = []
+    tables, answers, wordings, kept = Counter[str](), Counter[Cells](), set[tuple[str, str]](), list[TableCandidate]()
     for each in sorted(candidates, key=lambda each: (each.found_by_cells, -round(each.fill, 1), each.key)):
-        question = each.question
-        wording = (question.table, normalize_cell(question.question))
+        question, wording = each.question, (each.question.table, normalize_cell(each.question.question))
         if tables[question.table] < PER_TABLE and answers[question.answers] < PER_ANSWER and wording not in wordings:
             wordings.add(wording)
             tables[question.table] += 1

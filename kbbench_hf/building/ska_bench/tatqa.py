@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
 from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normalize_cell
-from kbbench_hf.building.ska_bench.programs import calculate, execute, format_number, parse_number
+from kbbench_hf.building.ska_bench.programs import DASHES, calculate, execute, format_number, parse_number
 from kbbench_hf.building.ska_bench.source_files import (
     DataSource,
     SourceTable,
@@ -32,7 +32,6 @@ _SUPERLATIVE = re.compile(r"\b(top|largest|smallest|highest|lowest|most|least|bi
 """Its evidence would be the whole table, which other tables' rows change."""
 _CHANGE = re.compile(r"[( ]*-? ?\(?-?c(\d+)\)?[ )]*- [-( ]*c(\d+)")
 _RATIO = re.compile(r"\(? ?\(?-?c(\d+)\)? / \(?-?c(\d+)\)? ?\)?(?: \* 100)?")
-_DASHES = frozenset({"-", "--", "---"})
 
 
 def read_tables(folder: Path) -> TableSource:
@@ -72,14 +71,9 @@ def _by_year(grid: Sequence[Sequence[str]]) -> tuple[SourceTable, dict[int, int]
 
     None where two columns share a year, or fewer than two have one.
     """
-    top = 0
-    while top < len(grid) and not any(_is_amount(cell) for cell in grid[top][1:]):
-        top += 1
-    years = {}
-    for column in range(1, len(grid[0])):
-        named = {year for row in grid[:top] for year in _YEAR.findall(row[column])}
-        if len(named) == 1:
-            years[column] = named.pop()
+    top = next((n for n, row in enumerate(grid) if any(map(_is_amount, row[1:]))), len(grid))
+    named = {n: {year for row in grid[:top] for year in _YEAR.findall(row[n])} for n in range(1, len(grid[0]))}
+    years = {column: of_column.pop() for column, of_column in named.items() if len(of_column) == 1}
     if len(years) < 2 or len(set(years.values())) < len(years):
         return None
     ordered = sorted(years, key=lambda column: years[column], reverse=True)
@@ -91,7 +85,7 @@ def _by_year(grid: Sequence[Sequence[str]]) -> tuple[SourceTable, dict[int, int]
 
 def _is_amount(cell: str) -> bool:
     bare = normalize_cell(f"|{cell}|").strip("|$€£% ")
-    return bare in _DASHES or (parse_number(cell) is not None and not _YEAR.search(cell))
+    return bare in DASHES or (parse_number(cell) is not None and not _YEAR.search(cell))
 
 
 def _question(
@@ -206,9 +200,7 @@ def _tokens(derivation: str) -> Iterator[str]:
 
 def _aliases(formula: str, cells: Sequence[str], scale: str) -> Cells:
     """Return the answer rounded to other digits, where within half a percent, and with its unit's name."""
-    dashes = [normalize_cell(cell).strip("$ ") in _DASHES for cell in cells]
-    numbers = [0.0 if dash else parse_number(cell) or 0.0 for cell, dash in zip(cells, dashes, strict=True)]
-    exact = calculate(formula, numbers)
+    exact = calculate(formula, [parse_number(cell) or 0.0 for cell in cells])
     rounded = [format_number(round(exact, digits)) for digits in (2, 0, 1, 3, 4)]
     near = [text for text in rounded if abs(float(text) - exact) <= 0.005 * abs(exact)]
     named = [f"{text} {scale}" for text in near if scale and scale != "percent"]

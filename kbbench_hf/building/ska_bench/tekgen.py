@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
@@ -111,29 +111,31 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         origins={GROUP: SOURCE.origin},
         text_origins=[SOURCE.origin] * len(texts),
     )
-    evidence, decoys, topics = Evidence(pool), DecoyIndex(facts), set[str]()
+    evidence, topics, instances = Evidence(pool), set[str](), list[Instance]()
     stated = _StatedFacts(facts, pool, revision)
     made = [*stated.conjunctions(), *stated.answer_lists()]
     made.sort(key=lambda each: (-len(each.positive_sk) - len(each.positive_text), seeded_hash(each.id)))
-    instances = []
     for instance in made:
         if not topics & set(instance.topics) and not evidence.problems(instance):
             topics |= set(instance.topics)
-            positives = [facts[n] for n in instance.positive_sk]
-            instances.append(replace(instance, decoys=decoys.find_decoys(instance.id, positives)))
-    return InstanceSet(instances, {"kg_text": pool})
+            instances.append(instance)
+    return InstanceSet(DecoyIndex(facts).add_decoys(instances), {"kg_text": pool})
 
 
-def join_phrases(phrases: Sequence[str]) -> str:
-    """Return conditions as a person lists them: "was" once, at the end.
+def list_phrases(phrases: Sequence[str]) -> str:
+    """Return conditions as a list in words.
 
-    >>> join_phrases(["was shot by Bo", "has Ann in its cast", "was nominated for the Gold"])
+    >>> list_phrases(join_passive(["was shot by Bo", "has Ann in its cast", "was nominated for the Gold"]))
     'has Ann in its cast, was shot by Bo and nominated for the Gold'
     """
-    active = [phrase for phrase in phrases if not phrase.startswith("was ")]
+    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
+
+
+def join_passive(phrases: Sequence[str]) -> list[str]:
+    """Return conditions as a person puts them: those with "was" at the end, and it once."""
     passive = [phrase.removeprefix("was ") for phrase in phrases if phrase.startswith("was ")]
-    parts = [*active, *(f"was {phrase}" for phrase in passive[:1]), *passive[1:]]
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    active = [phrase for phrase in phrases if not phrase.startswith("was ")]
+    return [*active, *(f"was {phrase}" for phrase in passive[:1]), *passive[1:]]
 
 
 class _StatedFacts:
@@ -164,22 +166,16 @@ class _StatedFacts:
         for entity, by_relation in sorted(of_entity.items()):
             facts = list({fact[2]: fact for fact in by_relation.values()}.values())
             nouns = {PHRASES[fact[1]][0] for fact in facts} - {"work"}
-            rivals = self._revision > 1 and any(map(self._has_rival, facts))
-            if rivals or any(map(self._is_doubted, facts)):
+            if any(map(self._has_rival, facts)) or any(map(self._is_doubted, facts)):
                 continue
-            in_text: dict[Cells, int] = {}
-            for fact in facts:
-                passage = self._find_passage(fact, [other[2] for other in facts if other != fact])
-                if passage is not None and len(in_text) < MOST_TEXTS:
-                    in_text[fact] = passage
+            in_text = dict(islice(self._find_passages(facts, 2), MOST_TEXTS))
             shown = [fact for fact in facts if fact not in in_text][:MOST_TRIPLES]
             if len(in_text) > 1 and not shown:
                 shown = [fact := next(iter(in_text))]
                 del in_text[fact]
             if in_text and shown and len(nouns) <= 1:
                 phrases = [PHRASES[relation][1].format(tail) for _, relation, tail in (*shown, *in_text)]
-                listed = f"{', '.join(phrases[:-1])} and {phrases[-1]}"
-                listed = join_phrases(phrases) if self._revision > 1 else listed
+                listed = list_phrases(join_passive(phrases) if self._revision > 1 else phrases)
                 question = f"Which {self._noun(next(iter(nouns), 'work'))} {listed}?"
                 yield self._instance(question, shown, in_text, (entity,))
 
@@ -193,9 +189,8 @@ class _StatedFacts:
             if not 2 <= len(facts) <= MOST_ANSWERS or any(map(self._is_doubted, facts)):
                 continue
             in_text: dict[Cells, int] = {}
-            for fact in facts:
-                passage = self._find_passage(fact, [other[0] for other in facts if other != fact])
-                if passage is not None and 2 * len(in_text) < len(facts) and passage not in in_text.values():
+            for fact, passage in self._find_passages(facts, 0):
+                if 2 * len(in_text) < len(facts) and passage not in in_text.values():
                     in_text[fact] = passage
             shown = [fact for fact in facts if fact not in in_text]
             if in_text and shown:
@@ -215,8 +210,15 @@ class _StatedFacts:
         return any(pattern.search(text) for text in texts for pattern in (DOUBTED, other, stated_twice))
 
     def _has_rival(self, fact: Cells) -> bool:
-        """Return whether a relation of which most entities have one fact has another one of the same entity."""
-        return fact[1] in self._single and self._n_tails[fact[:2]] > 1
+        """Return whether a relation of which most entities have one has two facts of an entity; not in revision 1."""
+        return self._revision > 1 and fact[1] in self._single and self._n_tails[fact[:2]] > 1
+
+    def _find_passages(self, facts: Sequence[Cells], end: int) -> Iterator[tuple[Cells, int]]:
+        """Yield facts with a passage that states each, and names none of the heads (`end` 0) or tails of the others."""
+        for fact in facts:
+            passage = self._find_passage(fact, [other[end] for other in facts if other != fact])
+            if passage is not None:
+                yield fact, passage
 
     def _find_passage(self, fact: Cells, others: Iterable[str]) -> int | None:
         """Return the first passage that states a fact in its words, and names none of some others.
@@ -227,7 +229,7 @@ class _StatedFacts:
         produced it.
         """
         head, relation, tail = fact
-        if self._revision > 1 and self._has_rival(fact):
+        if self._has_rival(fact):
             return None
         whole = re.compile(rf"{re.escape(head)}(?! [A-Z])")  # "Heat Productions" is not Heat
         words, name = PHRASES[relation][2], re.escape(normal_name(tail))
@@ -268,18 +270,17 @@ class _StatedFacts:
 def _read_sentences(source: Path) -> dict[str, set[Cells]]:
     """Return sentence -> the facts it states, with the encoding and the labels repaired."""
     found: defaultdict[str, set[Cells]] = defaultdict(set)
-    splits = ("train", "validation", "ground_truth")
-    files = [file for split in splits for file in sorted((source / split).glob("*.jsonl"))]
+    splits = (source / name for name in ("train", "validation", "ground_truth"))
+    files = [file for split in splits for file in sorted(split.glob("*.jsonl"))]
     if not files:
         raise DataError(f"{source} has no train, validation or ground_truth; expected Text2KGBench's wikidata_tekgen.")
     for file in files:
         for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            stated = row.get("triples") or []
+            stated = [[each[part] for part in ("sub", "rel", "obj")] for each in row.get("triples", ())]
             if "sub_label" in row:
-                stated = [{"sub": row["sub_label"], "rel": row["rel_label"], "obj": row["obj_label"]}]
-            facts = {tuple(_repair(each[part]) for part in ("sub", "rel", "obj")) for each in stated}
-            found[_repair(row["sent"])] |= {fact for fact in facts if all(fact)}
+                stated = [[row[f"{part}_label"] for part in ("sub", "rel", "obj")]]
+            found[_repair(row["sent"])] |= {tuple(map(_repair, fact)) for fact in stated}
     return {text: stated for text, stated in found.items() if text and stated}
 
 

@@ -12,10 +12,10 @@ from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
 from kbbench_hf.building.ska_bench.noise import (
+    NearRowMaker,
     NoiseLibrary,
     contradicts_needed_row,
     key_columns,
-    make_near_rows,
     summed_columns,
 )
 from kbbench_hf.building.ska_bench.program_induction import induce_program
@@ -159,7 +159,7 @@ MEDALS += [("Peru", 0, 1, 0), ("Togo", 0, 0, 1), ("Laos", 1, 0, 0), ("Cuba", 0, 
 def test_no_near_row_contradicts_its_own_sum() -> None:
     rows = [(str(n), name, *map(str, won), str(sum(won))) for n, (name, *won) in enumerate(MEDALS, 1)]
     program, asked = {"type": "count", "where": [[5, ">=", "2"]]}, "how many countries won at least 2 medals in togo?"
-    made = {keys: make_near_rows("q", asked, program, rows[:5], rows[5:], 100, keys) for keys in ((0, 1), None)}
+    made = {keys: NearRowMaker("q", asked, program, rows[:5], rows[5:], keys).make(100) for keys in ((0, 1), None)}
     wrong = {keys: sum(sum(map(int, row[2:5])) != int(row[5]) for row in near) for keys, near in made.items()}
     assert wrong[0, 1] == 0 < wrong[None] and len(made[0, 1]) > 14
     assert any(row[2:] not in {other[2:] for other in rows[:5]} for row in made[0, 1])
@@ -269,7 +269,7 @@ def test_decoys_hold_some_conditions_in_turn() -> None:
     cells = [tuple(row) for row in rows(1)]
     positives = [row for row in cells if reads(program, row)]
     others = [row for row in cells if not reads(program, row)]
-    near = make_near_rows("q", "how many loads of rope went to oslo?", program, positives, others, 100)
+    near = NearRowMaker("q", "how many loads of rope went to oslo?", program, positives, others).make(100)
     assert len(near) == 100 and not any(reads(program, row) for row in near)
     for value in ("Oslo", "Rope"):
         assert sum(value in row for row in near[:12]) >= 2

@@ -172,7 +172,8 @@ def test_who_has_an_award_is_not_asked_for_since_rivals_are_named_in_part(tmp_pa
 def test_a_page_of_another_source_that_names_all_conditions_may_be_one_more_answer(
     page: Cells, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    others = [Instance(f"h{n}", "kg_text", "?", ("x",), "h") for n in range(9)]
+    program = {"type": "match", "find": "?x", "where": [["?x", "b", "c"]]}
+    others = [Instance(f"h{n}", "kg_text", "?", ("a",), "h", positive_sk=(0,), program=program) for n in range(9)]
     beside = InstanceSet(others, {"kg_text": UnitPool({"h": [("a", "b", "c")]}, [page], links={0: (0,)})})
     monkeypatch.setattr(kg_text.hybridqa_graph, "make_instances", lambda folder, revision: beside)
     stated = [("Una", "director", "Cy Cedar", "Una was directed by Cy Cedar.")]
