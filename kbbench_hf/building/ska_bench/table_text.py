@@ -13,32 +13,15 @@ passage of another entity of it, which is asked for.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import combinations, islice, product
 from pathlib import Path
 from types import MappingProxyType
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, UnitPool, counts
+from kbbench_hf.building.ska_bench import hybridqa
 from kbbench_hf.building.ska_bench.emptied_rows import empty_columns
-from kbbench_hf.building.ska_bench.hybridqa import (
-    BORN,
-    SOURCE,
-    LinkedTable,
-    NumberKind,
-    StatedNumber,
-    assign_subsets,
-    common_words,
-    header_noun,
-    name_of,
-    number_pairs,
-    read_questions,
-    split_answers,
-    spoken_header,
-    spoken_noun,
-    stated_numbers,
-    title_of,
-)
+from kbbench_hf.building.ska_bench.hybridqa import BORN, LinkedTable, NumberKind, StatedNumber, spoken_noun
 from kbbench_hf.building.ska_bench.hybridqa_evidence import QuestionEvidence, TableWords, find_evidence
 from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions_name, normal_name
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
@@ -66,6 +49,7 @@ _OWN = re.compile(
 """Headers of what belongs to an entity itself, and not to what a row is about."""
 Words = Collection[str] | None
 """Common words, by which questions are worded; None where they are worded as in revision 1."""
+Compose = Callable[[LinkedTable, Words], Iterator[QuestionEvidence]]
 _NAME, _YEAR = re.compile(r"[A-Z][a-z]"), re.compile(r"(?:1[89]|20)\d\d$")
 
 
@@ -75,8 +59,8 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     Raises:
         DataError: a file of the source is absent or malformed.
     """
-    questions, tables = read_questions(folder, revision)
-    subsets = assign_subsets(questions)
+    questions, tables = hybridqa.read_questions(folder, revision)
+    subsets = hybridqa.assign_subsets(questions)
     own = [question for question in questions if subsets[question.table] == "table_text"]
     names = sorted({question.table for question in own}, key=lambda name: seeded_hash(f"table_text|{name}"))
     words = {name: TableWords(tables[name]) for name in names}
@@ -85,7 +69,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     n_asked = Counter(each.table for each in people)
     common, most = None, {name: int(not n_asked[name]) for name in names}
     if revision > 1:
-        common, most = common_words(tables.values()), {name: PER_TABLE + 2 - n_asked[name] for name in names}
+        common, most = hybridqa.common_words(tables.values()), {name: PER_TABLE + 2 - n_asked[name] for name in names}
     free = [tables[name] for name in names if most[name] > 0]
     found = sorted(_add_composed(people, free, common, most))
     n_composed = sum(each.method == "composed" for each in found)
@@ -96,18 +80,14 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         "composed": n_composed,
     }
     instances, pool = _convert(found, {each.table: tables[each.table] for each in found})
-    return InstanceSet(instances, {"table_text": pool}, counts("table_text", SOURCE.name, steps))
+    return InstanceSet(instances, {"table_text": pool}, counts("table_text", hybridqa.SOURCE.name, steps))
 
 
 def _limit_repeats(found: Sequence[QuestionEvidence]) -> list[QuestionEvidence]:
     """Return the questions without those too many of a table or an answer, larger ones first."""
-    tables, answers = Counter[str](), Counter[str]()
-    kept = []
-
-    def order(each: QuestionEvidence) -> tuple[int, bool, bytes]:
-        return -len(each.rows) - len(each.links), each.found_by_cells, seeded_hash(f"table_text|{each.id}")
-
-    for each in sorted(found, key=order):
+    tables, answers, kept = Counter[str](), Counter[str](), list[QuestionEvidence]()
+    hashed = sorted(found, key=lambda each: seeded_hash(f"table_text|{each.id}"))
+    for each in sorted(hashed, key=lambda each: (-len(each.rows) - len(each.links), each.found_by_cells)):
         if tables[each.table] < PER_TABLE and answers[each.answer] < PER_ANSWER:
             tables[each.table] += 1
             answers[each.answer] += 1
@@ -124,25 +104,27 @@ def _add_composed(
     chained = CHAINED if common is None else NEWER_CHAINED
     share = 1 - COMPARED - chained
     clear = hard + easy[: int(len(hard) * BY_CELLS / (share - BY_CELLS))]
-    chains = list(islice(compose_chains(free, common, most), int(len(clear) * chained / share)))
-    taken = {each.table for each in chains}
+    chain_questions = list(islice(compose(chains, free, common, most), int(len(clear) * chained / share)))
+    taken = {each.table for each in chain_questions}
     left = (table for table in free if table.name not in taken)
-    comparisons = list(islice(compose_comparisons(left, common, most), int(len(clear) * COMPARED / share)))
+    composed = [*chain_questions, *islice(compose(comparisons, left, common, most), int(len(clear) * COMPARED / share))]
     if common is not None:  # of what there is, not of what there might be
-        n_hard = len(hard) + len(chains) + len(comparisons)
+        n_hard = len(hard) + len(composed)
         clear = clear[: len(hard) + int(n_hard * BY_CELLS / (1 - BY_CELLS))]
-    yield from (*clear, *chains, *comparisons, *(each for each in people if not each.is_joined))
+    yield from (*clear, *composed, *(each for each in people if not each.is_joined))
 
 
 def _convert(found: Sequence[QuestionEvidence], tables: Mapping[str, LinkedTable]) -> tuple[list[Instance], UnitPool]:
     """Return the questions as instances, and the pool of their tables, with emptied rows."""
-    linked = {name: {link: (title_of(link), t.passages[link]) for link in t.passages} for name, t in tables.items()}
+    linked = {
+        name: {link: (hybridqa.title_of(link), t.passages[link]) for link in t.passages} for name, t in tables.items()
+    }
     text = sorted({passage for passages in linked.values() for passage in passages.values()})
     numbers = {passage: n for n, passage in enumerate(text)}
     instances = []
     for each in found:
         passages = linked[each.table]
-        answers = (each.answer,) if each.aliases else tuple(split_answers(each.answer))
+        answers = (each.answer,) if each.aliases else tuple(hybridqa.split_answers(each.answer))
         instances.append(
             Instance(
                 id=each.id,
@@ -159,15 +141,15 @@ def _convert(found: Sequence[QuestionEvidence], tables: Mapping[str, LinkedTable
                 positive_text=tuple(sorted(numbers[passages[link]] for link in each.links)),
                 own_text=tuple(sorted({numbers[passage] for passage in passages.values()})),
                 method=each.method,
-                **SOURCE.fields(each.id.partition("-")[2]),
+                **hybridqa.SOURCE.fields(each.id.partition("-")[2]),
             )
         )
     pool = UnitPool(
         {name: list(table.rows) for name, table in tables.items()},
         text,
         {name: table.header for name, table in tables.items()},
-        origins=dict.fromkeys(tables, SOURCE.origin),
-        text_origins=[SOURCE.origin] * len(text),
+        origins=dict.fromkeys(tables, hybridqa.SOURCE.origin),
+        text_origins=[hybridqa.SOURCE.origin] * len(text),
     )
     return empty_columns({each.id: each.answer_columns for each in found}, instances, pool)
 
@@ -181,36 +163,22 @@ def _fits(table: LinkedTable, numbers: Sequence[StatedNumber], kinds: Sequence[N
     for each in numbers:
         others = [cell for n, cell in enumerate(table.rows[each.row]) if n != each.column]
         known = frame | content_words(" ".join(others))
-        if not known & (content_words(table.passages[each.link]) - content_words(name_of(each.link))):
+        if not known & (content_words(table.passages[each.link]) - content_words(hybridqa.name_of(each.link))):
             return False
     return not any(re.search(kind.headers, header, re.IGNORECASE) for kind in kinds for header in table.header)
 
 
-def compose_comparisons(
-    tables: Iterable[LinkedTable], common: Words = None, most: Mapping[str, int] = MappingProxyType({})
+def compose(
+    method: Compose, tables: Iterable[LinkedTable], common: Words = None, most: Mapping[str, int] = MappingProxyType({})
 ) -> Iterator[QuestionEvidence]:
-    """Yield comparisons, on each table at most one, or as many as `most` has.
+    """Yield `comparisons` or `chains`, one on each table, then others, on other rows, of tables with more in `most`.
 
     They are worded by `common_words`; as revision 1 of the construction words them where there are none.
     """
-    return _spread(tables, partial(_comparisons, common=common), most)
-
-
-def compose_chains(
-    tables: Iterable[LinkedTable], common: Words = None, most: Mapping[str, int] = MappingProxyType({})
-) -> Iterator[QuestionEvidence]:
-    """Yield chains, as `compose_comparisons` yields comparisons."""
-    return _spread(tables, partial(_chains, common=common), most)
-
-
-def _spread(
-    tables: Iterable[LinkedTable], compose: Callable[[LinkedTable], Iterator[QuestionEvidence]], most: Mapping[str, int]
-) -> Iterator[QuestionEvidence]:
-    """Yield one question on each table, then others, on other rows, of those that may have several."""
     seconds = []
     for table in tables:
         chosen: list[QuestionEvidence] = []
-        for each in sorted(compose(table), key=lambda each: seeded_hash(f"composed|{each.question}")):
+        for each in sorted(method(table, common), key=lambda each: seeded_hash(f"composed|{each.question}")):
             if len(chosen) < most.get(table.name, 1) and not any({*each.rows} & {*other.rows} for other in chosen):
                 chosen.append(each)
         yield from chosen[:1]
@@ -218,8 +186,9 @@ def _spread(
     yield from seconds
 
 
-def _comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
-    for (kind, column), numbers in stated_numbers(table).items():
+def comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
+    """Yield questions that compare the numbers of two rows."""
+    for (kind, column), numbers in hybridqa.stated_numbers(table).items():
         for one, other in islice(combinations(numbers, 2), MOST_PAIRS if common is None else 10 * MOST_PAIRS):
             most = max(one.number, other.number)
             if one.link == other.link or abs(one.number - other.number) <= most * kind.least:
@@ -227,7 +196,7 @@ def _comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence
             winner = one if kind.wins(one.number, other.number) == one.number else other
             answer, both = table.rows[winner.row][column], [table.rows[each.row] for each in (one, other)]
             rest = [cells for n, cells in enumerate(table.rows) if n not in (one.row, other.row)]
-            what = header_noun(table.header[column], kind.noun)
+            what = hybridqa.header_noun(table.header[column], kind.noun)
             if common is not None:
                 what = spoken_noun(table.header[column], kind, common)
                 if not what or not _fits(table, (one, other), [kind]):
@@ -237,26 +206,33 @@ def _comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence
                 question = f'In the table "{table.title}", {question}'
                 if common is not None:
                     question = f"{kind.compares.capitalize()}, the {what} {first} or the one {second}?"
-                made = _compose(table, question, answer, (one, other), (title_of(winner.link), name_of(winner.link)))
+                made = _compose(
+                    table,
+                    question,
+                    answer,
+                    (one, other),
+                    (hybridqa.title_of(winner.link), hybridqa.name_of(winner.link)),
+                )
                 if not mentions_name(made.question, answer) and not is_found_by_cells(made.question, both, rest):
                     columns = (n for n, cell in enumerate(table.rows[winner.row]) if mentions_name(cell, answer))
                     yield made._replace(answer_columns=tuple(columns))
 
 
-def _chains(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
-    for kind, known, target_kind, target in number_pairs(table):
+def chains(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
+    """Yield questions that ask for a number by another one of the same row."""
+    for kind, known, target_kind, target in hybridqa.number_pairs(table):
+        header, known_header = table.header[target.column], table.header[known.column]
         if common is not None:
-            what = spoken_noun(table.header[target.column], target_kind, common)
-            given = spoken_noun(table.header[known.column], kind, common)
+            what, given = spoken_noun(header, target_kind, common), spoken_noun(known_header, kind, common)
             is_clear = what and given and (kind is not target_kind or kind is BORN)
-            if is_clear and _fits(table, (known, target), (kind, target_kind)):
-                question = f"What is the {target_kind.attribute} of the {what} listed with the {given} {kind.bears}?"
-                made = _compose(table, question.format(known.stated), target.stated, (known, target), ())
-                yield made._replace(answer_columns=(target.column,))
-            continue
-        wanted = target_kind.asks.format(header_noun(table.header[target.column], target_kind.noun))
-        condition = f"the {header_noun(table.header[known.column], kind.noun)} {kind.says.format(known.stated)}"
-        question = f'In the table "{table.title}", {wanted} in whose row {condition}?'
+            if not is_clear or not _fits(table, (known, target), (kind, target_kind)):
+                continue
+            told = kind.bears.format(known.stated)
+            question = f"What is the {target_kind.attribute} of the {what} listed with the {given} {told}?"
+        else:
+            wanted = target_kind.asks.format(hybridqa.header_noun(header, target_kind.noun))
+            condition = f"the {hybridqa.header_noun(known_header, kind.noun)} {kind.says.format(known.stated)}"
+            question = f'In the table "{table.title}", {wanted} in whose row {condition}?'
         made = _compose(table, question, target.stated, (known, target), ())
         yield made._replace(answer_columns=(target.column,))
 
@@ -279,15 +255,12 @@ def _row_names(table: LinkedTable, number: StatedNumber, common: Words, kind: Nu
         for n, cell in enumerate(table.rows[number.row])
         if n != number.column and _is_fit(table, n, cell) and not mentions_name(table.passages[number.link], cell)
     ]
-    holding = {
-        n: {m for m, cells in enumerate(table.rows) if normal_name(cells[n]) == normal_name(cell)} for n, cell in fit
-    }
-    if common is not None:  # "Miller culture (of the Hopewell tradition)" is listed with Miller culture, too
-        for n, cell in fit:
-            holding[n] |= {m for m, cells in enumerate(table.rows) if cells[n].startswith(f"{cell} (")}
-    conditions = {n: f"{table.header[n]} is {cell}" for n, cell in fit}
+    holding = {n: {m for m, row in enumerate(table.rows) if normal_name(row[n]) == normal_name(c)} for n, c in fit}
     if common is not None:
+        for n, cell in fit:  # "Miller culture (of the Hopewell tradition)" is listed with Miller culture, too
+            holding[n] |= {m for m, row in enumerate(table.rows) if row[n].startswith(f"{cell} (")}
         return _spoken_names(table, fit, holding, common, is_person=kind is BORN)
+    conditions = {n: f"{table.header[n]} is {cell}" for n, cell in fit}
     names = [conditions[n] for n, cell in fit if len(holding[n]) == 1 and _NAME.match(cell)]
     names += [
         f"{conditions[one]} and {conditions[other]}"
@@ -309,7 +282,7 @@ def _spoken_names(
 
     Lists, remarks and days are not said, nor are headers that are not of common words.
     """
-    nouns = {n: spoken_header(table.header[n], common) for n, _ in fit}
+    nouns = {n: hybridqa.spoken_header(table.header[n], common) for n, _ in fit}
     fit = [(n, cell) for n, cell in fit if nouns[n].islower() and not _UNSPOKEN.search(cell)]
     fit = [(n, cell) for n, cell in fit if _TIME.search(nouns[n]) or not _DAY.search(cell)]
     names = []
@@ -330,5 +303,5 @@ def _spoken_names(
 def _is_fit(table: LinkedTable, column: int, cell: str) -> bool:
     """Return whether a cell may name its row: a short name or a year, under a header that occurs once."""
     header = table.header[column]
-    is_header_clear = bool(header) and table.header.count(header) == 1 and not _REMARKS.search(header)
-    return is_header_clear and 1 < len(cell) <= 40 and bool(_NAME.match(cell) or _YEAR.match(cell))
+    is_clear = bool(header) and table.header.count(header) == 1 and not _REMARKS.search(header)
+    return is_clear and 1 < len(cell) <= 40 and bool(_NAME.match(cell) or _YEAR.match(cell))

@@ -15,7 +15,7 @@ from kbbench_hf.building.ska_bench.hybridqa import (
     read_questions,
 )
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions_name
-from kbbench_hf.building.ska_bench.table_text import compose_chains, compose_comparisons
+from kbbench_hf.building.ska_bench.table_text import chains, comparisons, compose
 from kbbench_hf.errors import DataError
 
 PEOPLE = ["Ann Berg", "Bo Dahl", "Cy Falk", "Di Holm", "Eli Lind"]
@@ -147,7 +147,7 @@ def test_two_rows_are_compared_by_what_their_passages_say(tmp_path: Path) -> Non
     rows = tuple((*row, *more) for row, more in zip(plain.rows, classes, strict=True))
     links = tuple((*row, (), ()) for row in plain.links)
     crews = plain._replace(header=(*plain.header, "Class", "Water"), rows=rows, links=links)
-    [each] = compose_comparisons([crews])
+    [each] = compose(comparisons, [crews])
     assert not is_found_by_cells(each.question, [rows[n] for n in each.rows], [r for r in rows if r not in each.rows])
     one, other = each.rows
     assert each.answer == PEOPLE[min(one, other)]  # who stands first was born first
@@ -183,7 +183,7 @@ WORDS = {"captain", "club", "home", "port", "class", "water", "points"}
 
 
 def test_a_comparison_is_worded_as_people_do_and_names_no_title() -> None:
-    [each] = compose_comparisons([crews()], WORDS)
+    [each] = compose(comparisons, [crews()], WORDS)
     assert each.question.startswith("Who was born earlier, the captain ") and " or the one " in each.question
     assert not any(word in each.question for word in ("Captain", "race", " where ", "Class"))
 
@@ -194,11 +194,11 @@ def test_a_cell_whose_words_another_row_has_too_names_no_row() -> None:
     names = [row[0] for row in longer]
     for row, other in zip(longer, [*names[1:], names[0]], strict=True):
         row[0] = f"{row[0]} (with {other})"
-    asked = [each.question for each in compose_comparisons([crew], WORDS, {"t0": 9})]
+    asked = [each.question for each in compose(comparisons, [crew], WORDS, {"t0": 9})]
     mixed = crew._replace(
         rows=(*crew.rows, *map(tuple, longer)), links=(*crew.links, *[((),) * len(crew.header)] * len(longer))
     )
-    left = [each.question for each in compose_comparisons([mixed], WORDS, {"t0": 9})]
+    left = [each.question for each in compose(comparisons, [mixed], WORDS, {"t0": 9})]
     assert any(name in each for name in names for each in asked)
     assert not any(name in each for name in names for each in left)
 
@@ -207,7 +207,7 @@ def test_a_cell_whose_words_another_row_has_too_names_no_row() -> None:
 def test_what_no_word_calls_an_entity_is_not_composed(header: str) -> None:
     crew = crews()
     headers = (crew.header[0], header, *crew.header[2:])
-    assert list(compose_comparisons([crew._replace(header=headers)], {*WORDS, "eliminated", "conflict", "from"})) == []
+    assert list(compose(comparisons, [crew._replace(header=headers)], {*WORDS, "eliminated", "conflict", "from"})) == []
 
 
 def test_what_the_table_states_by_itself_is_not_composed_from_passages() -> None:
@@ -217,18 +217,18 @@ def test_what_the_table_states_by_itself_is_not_composed_from_passages() -> None
         rows=tuple((*row, "40") for row in crew.rows),
         links=tuple((*row, ()) for row in crew.links),
     )
-    assert list(compose_comparisons([aged], WORDS)) == []
+    assert list(compose(comparisons, [aged], WORDS)) == []
 
 
 def test_a_page_that_has_nothing_of_the_table_is_about_a_namesake() -> None:
     crew = crews()
     strange = {page: text.replace("A captain knows it.", "") for page, text in crew.passages.items()}
-    assert list(compose_comparisons([crew], WORDS))
-    assert list(compose_comparisons([crew._replace(passages=strange)], WORDS)) == []
+    assert list(compose(comparisons, [crew], WORDS))
+    assert list(compose(comparisons, [crew._replace(passages=strange)], WORDS)) == []
 
 
 def test_a_second_question_on_a_table_is_on_other_rows() -> None:
-    found = list(compose_comparisons([crews()], WORDS, {"t0": 2}))
+    found = list(compose(comparisons, [crews()], WORDS, {"t0": 2}))
     assert len(found) == 2 and not set(found[0].rows) & set(found[1].rows)
 
 
@@ -335,8 +335,8 @@ def test_a_chain_asks_for_what_one_page_states_and_names_its_row_by_what_another
         page: text.replace("founded by", f"founded in {1700 + n} by") + " A captain's port ."
         for n, (page, text) in enumerate(tables["t0"].passages.items())
     }
-    [each] = compose_chains([tables["t0"]._replace(passages=told)])
-    [worded] = compose_chains([tables["t0"]._replace(passages=told)], {*WORDS, "harbour"})
+    [each] = compose(chains, [tables["t0"]._replace(passages=told)])
+    [worded] = compose(chains, [tables["t0"]._replace(passages=told)], {*WORDS, "harbour"})
     assert worded.question.startswith("What is the ") and "Regatta" not in worded.question
     assert " listed with the " in worded.question
     [row] = each.rows
