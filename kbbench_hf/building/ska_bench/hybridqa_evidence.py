@@ -101,7 +101,6 @@ class QuestionEvidence(NamedTuple):
     rows: tuple[int, ...]
     links: Cells
     answer_columns: tuple[int, ...]
-    """The columns whose cell gives the answer, or leads to the passage that does."""
     method: str
     found_by_cells: bool = False
     """Whether a search for the question's cells finds its rows."""
@@ -149,27 +148,29 @@ def find_evidence(
     is_joined = len(links) == 1 or not hybridqa.pages_name_each_other(table, *links)
     if not _is_settled(question, links, words, is_joined=is_joined):
         return None
-    others = [cells for n, cells in enumerate(table.rows) if n != row]
-    names = [(hybridqa.title_of(link), hybridqa.name_of(link)) for link in links]
-    same = normal_name(names[-1][1]) == normal_name(answer)
-    answer_names = [answer, *map(hybridqa.name_of, question.answer_passages)]
-    cells = zip(table.rows[row], table.links[row], strict=True)
+    names = [name for link in links for name in (hybridqa.title_of(link), hybridqa.name_of(link))]
+    is_title = normal_name(names[-1]) == normal_name(answer)
     return QuestionEvidence(
         f"hybridqa-{question.id}",
         text,
         answer,
-        tuple(dict.fromkeys(name for pair in names for name in pair)) if same else (),
+        tuple(dict.fromkeys(names)) if is_title else (),
         question.table,
         (row,),
         links,
-        tuple(
-            column
-            for column, (cell, linked) in enumerate(cells)
-            if set(linked) & set(question.answer_passages) or any(mentions_name(cell, name) for name in answer_names)
-        ),
+        _answer_columns(question, table),
         "trace:answer-in-table" if question.answer_in_table else "trace:answer-in-passage",
-        is_found_by_cells(text, [table.rows[row]], others),
+        is_found_by_cells(text, [table.rows[row]], [cells for n, cells in enumerate(table.rows) if n != row]),
         is_joined,
+    )
+
+
+def _answer_columns(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> tuple[int, ...]:
+    """Return the columns whose cell gives the answer, or leads to the passage that does."""
+    names, pages = [question.answer, *map(hybridqa.name_of, question.answer_passages)], {*question.answer_passages}
+    cells = enumerate(zip(table.rows[question.row], table.links[question.row], strict=True))
+    return tuple(
+        n for n, (cell, links) in cells if pages & {*links} or any(mentions_name(cell, name) for name in names)
     )
 
 
@@ -179,12 +180,8 @@ def _needed_passages(question: hybridqa.HybridQuestion, words: TableWords) -> Ce
     answering = [n for n, cells in enumerate(table.rows) if any(mentions_name(cell, answer) for cell in cells)]
     if question.answer_in_table:
         links = _best_passage(question, words)
-        if (
-            answering != [row]
-            or _is_linked_elsewhere(row, links, table)
-            or any(_gives_answer(table.passages[link], answer) for link in links)
-            or asks_for_another_column(question, table)
-        ):
+        is_clear = answering == [row] and not any(_gives_answer(table.passages[link], answer) for link in links)
+        if not is_clear or _is_linked_elsewhere(row, links, table) or asks_for_another_column(question, table):
             return ()
     else:
         links = question.answer_passages
@@ -210,35 +207,30 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
     Nor does it where the page of a place is a person's, where nothing says which one it is, as in "When was the public
     school established?", or where it asks for the one thing that the table is about, and not for what a row is about.
     """
+    text, answer, needed = question.text, question.answer, {*question.answer_passages}
     headers = " ".join([table.section, *table.header])
     one = [noun for noun in _ONE_OF_CLASS.findall(table.title) if not mentions_name(headers, noun)]
-    if any(re.search(rf"(?i)\b(?:the|an?|which|what) {noun}\b", question.text) for noun in one):
+    if any(re.search(rf"(?i)\b(?:the|an?|which|what) {noun}\b", text) for noun in one):
         return True
-    if _DATE_ASKED.search(question.text) and not _DATED.search(question.answer):
+    is_no_date = _DATE_ASKED.search(text) and not _DATED.search(answer)
+    is_code = _CODE.fullmatch(answer) and not _CODE_ASKED.search(text)
+    if answer in ("0", "-") or is_no_date or is_code or _CUT_OFF.fullmatch(answer) or _GUESSED.search(text):
         return True
-    if question.answer in ("0", "-") or _GUESSED.search(question.text):
-        return True
-    if len(content_words(question.text)) < LEAST_WORDS and not capitalized_words(question.text):
+    if len(content_words(text)) < LEAST_WORDS and not capitalized_words(text):
         return True
     cells = [*zip(table.header, table.rows[question.row], table.links[question.row], strict=True)]
-    needed = {*question.answer_passages}
     linked = [(cell, link) for _, cell, links in cells for link in {*links} & {*needed, *question.bridges}]
-    if _CODE.fullmatch(question.answer) and not _CODE_ASKED.search(question.text):
-        return True
-    if any(
-        not content_words(cell) & content_words(f"{hybridqa.title_of(n)} {table.passages[n]}") for cell, n in linked
-    ):
+    page_words = {n: content_words(f"{hybridqa.title_of(n)} {table.passages[n]}") for _, n in linked}
+    if any(not content_words(cell) & page_words[n] for cell, n in linked):
         return True  # the page is another thing's: a hero's, where the cell is the sidekick
     pages = [table.passages[link] for link in {*needed, *question.bridges} & table.passages.keys()]
     born = [int(year) for page in pages for year in hybridqa.BORN.stated.findall(page)]
     years = [int(year) for header, cell, _ in cells if _PERIOD.search(header) for year in _YEAR.findall(cell)]
-    if _CUT_OFF.fullmatch(question.answer) or any(n < year + _YOUNGEST for n in years for year in born):
+    if any(n < year + _YOUNGEST for n in years for year in born):
         return True
-    places = [
-        table.passages[link] for header, _, links in cells if _PLACES.search(header) for link in needed & {*links}
-    ]
-    named = [table.passages[link] for _, cell, links in cells if mentions_name(cell, question.answer) for link in links]
-    is_thing = named and question.text.startswith("Who ") and all(map(_THING_ITSELF.search, named))
+    places = [table.passages[n] for header, _, links in cells if _PLACES.search(header) for n in needed & {*links}]
+    named = [table.passages[link] for _, cell, links in cells if mentions_name(cell, answer) for link in links]
+    is_thing = named and text.startswith("Who ") and all(map(_THING_ITSELF.search, named))
     return bool(is_thing) or any(map(hybridqa.BORN.stated.search, places))
 
 
@@ -250,13 +242,10 @@ def states_otherwise(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTa
         needed = {link: table.passages[link] for link in question.answer_passages if link in table.passages}
         others = [table.passages[link] for link in own - needed.keys()]
         others = [told for page in others if not hybridqa.BORN.stated.search(page) for told in _sentences(page)]
-        if _DATE_ASKED.search(question.text) and any(
-            mentions_name(told, hybridqa.name_of(link)) and {*_YEAR.findall(told)} - {*_YEAR.findall(answer)}
-            for told in others
-            for link in needed
-        ):
-            return True
-        return any(_offers_another(page, question.text, answer) for page in needed.values())
+        dated = [told for told in others if {*_YEAR.findall(told)} - {*_YEAR.findall(answer)}]
+        names = [*map(hybridqa.name_of, needed)] if _DATE_ASKED.search(question.text) else []
+        offers = any(_offers_another(page, question.text, answer) for page in needed.values())
+        return offers or any(mentions_name(told, name) for told in dated for name in names)
     if any(_lists_others(table.passages[link], question.text) for link in own):
         return True
     headers = [header for header, cell in cells if mentions_name(cell, answer)]
@@ -367,9 +356,6 @@ def _is_settled(question: hybridqa.HybridQuestion, links: Sequence[str], words: 
             return False
     wanted = stems - words.frame
     least = weigh(wanted & held) - MARGIN
-    rivals = (
-        row.union(*(words.passages[link] for link in words.links[n]))
-        for n, row in enumerate(words.rows)
-        if n != question.row
-    )
+    others = (n for n in range(len(words.rows)) if n != question.row)
+    rivals = (words.rows[n].union(*map(words.passages.__getitem__, words.links[n])) for n in others)
     return all(weigh(wanted & rival) < least for rival in rivals)
