@@ -23,16 +23,9 @@ from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, UnitPool, counts
-from kbbench_hf.building.ska_bench import hybridqa
+from kbbench_hf.building.ska_bench import hybridqa, hybridqa_evidence
 from kbbench_hf.building.ska_bench.evidence import Derivation, Evidence, UnitId
 from kbbench_hf.building.ska_bench.graph_programs import SAYS
-from kbbench_hf.building.ska_bench.hybridqa_evidence import (
-    MOST_WORDS,
-    asks_for_another_column,
-    comparisons,
-    is_of_another_kind,
-    states_otherwise,
-)
 from kbbench_hf.building.ska_bench.name_matching import mentions, mentions_name, normal_name
 from kbbench_hf.building.ska_bench.noise import DecoyIndex
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
@@ -227,18 +220,18 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 
 def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revision: int = NEWEST) -> Instance | None:
     """Return a question as the instance whose evidence passes every check, or None."""
-    text, answer = normal_name(question.text), normal_name(question.answer)
+    text, answer, graph = normal_name(question.text), normal_name(question.answer), graphs.graphs.get(question.table)
     open_text = text if revision < 2 else _REFERS.sub("", text)
-    graph = graphs.graphs.get(question.table)
-    if (
-        graph is None
-        or _ALL_ROWS.search(open_text)
-        or _DANGLES.search(open_text)
-        or not 0 < len(answer.split()) <= MOST_WORDS
-        or mentions(text, answer)
-        or (revision > 1 and len(graph.names[question.row].split()) > MOST_NAME_WORDS)
-        or (revision > 1 and (is_of_another_kind(question, graph.table) or states_otherwise(question, graph.table)))
-        or (question.answer_in_table and asks_for_another_column(question, graph.table))
+    if graph is None or _ALL_ROWS.search(open_text) or _DANGLES.search(open_text) or mentions(text, answer):
+        return None
+    if not 0 < len(answer.split()) <= hybridqa_evidence.MOST_WORDS:
+        return None
+    if question.answer_in_table and hybridqa_evidence.asks_for_another_column(question, graph.table):
+        return None
+    if revision > 1 and (
+        len(graph.names[question.row].split()) > MOST_NAME_WORDS
+        or hybridqa_evidence.is_of_another_kind(question, graph.table)
+        or hybridqa_evidence.states_otherwise(question, graph.table)
     ):
         return None
     search = _EvidenceSearch(graphs, graph, question, revision)
@@ -378,7 +371,10 @@ class _EvidenceSearch:
         held = set().union(*map(stems, texts))
         held |= stems(self._table.header[key]) if key is not None else set()  # what kind of thing the rows are
         held |= stems(self._subject) if self._named else set()
-        if not all(any(mentions_name(text, words) for text in texts) for words in comparisons(self._question.text)):
+        if not all(
+            any(mentions_name(text, words) for text in texts)
+            for words in hybridqa_evidence.comparisons(self._question.text)
+        ):
             return False
         if any(word[0].isdigit() for word in self._words - held):  # "the 9th" is a condition, whatever it weighs
             return False
@@ -423,18 +419,15 @@ def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -
     """
     others = []
     for graph in sorted(graphs.graphs.values(), key=lambda each: seeded_hash(f"chain|{each.table.name}")):
-        rows = set[int]()
+        made = dict[int, Instance]()
         for pair in hybridqa.number_pairs(graph.table):
-            if graph.key in (pair[1].column, pair[3].column) and pair[1].row not in rows:
+            row, is_open = pair[1].row, len(made) < (MOST_CHAINS if common is not None else 1)
+            if is_open and row not in made and graph.key in (pair[1].column, pair[3].column):
                 instance = _chain(graph, graphs, pair, common)
                 if instance and not graphs.evidence.problems(instance):
-                    if not rows:
-                        yield instance
-                    elif len(rows) < MOST_CHAINS:
-                        others.append(instance)
-                    rows.add(pair[1].row)
-                    if common is None:
-                        break
+                    made[row] = instance
+        yield from [*made.values()][:1]
+        others += [*made.values()][1:]
     yield from others
 
 

@@ -30,7 +30,7 @@ ROLES = {
     "noise_texts": "the other passages",
 }
 """The roles that a field can be mapped to, with their form."""
-TEXT_ROLES = ("positive_texts", "noise_texts")
+UNIT_ROLES, TEXT_ROLES = ("positive_units", "noise_units"), ("positive_texts", "noise_texts")
 _REQUIRED = {"question", "answers", "positive_units", "noise_units"}
 
 
@@ -110,22 +110,18 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
     ]
     passages = sorted({passage for of_record in texts for of_role in of_record for passage in of_role})
     numbers = {passage: n for n, passage in enumerate(passages)}
-    sk: dict[str, list[Cells]] = {}
-    headers: dict[str, Cells] = {}
-    instances: list[Instance] = []
+    sk, headers, instances = dict[str, list[Cells]](), dict[str, Cells](), list[Instance]()
+    is_table = subset.startswith("table")
     for n, record in enumerate(records):
-        place = f"{name}, record {n}"
-        id_ = str(record.get("id", f"{subset}-{n:04}"))
+        place, id_ = f"{name}, record {n}", str(record.get("id", f"{subset}-{n:04}"))
         if id_ in sk:
             raise DataError(f"{name}: the id {id_!r} occurs twice; expected one record per instance. Remove one.")
-        width = 3
-        if subset.startswith("table"):
+        if is_table:
             headers[id_] = _strings(place, "header", record.get("header"))
-            width = len(headers[id_])
-        positives = [_unit(place, "positive_units", unit, width) for unit in record["positive_units"]]
-        units = positives + [_unit(place, "noise_units", unit, width) for unit in record["noise_units"]]
-        units = list(dict.fromkeys(units))
-        sk[id_] = units if subset.startswith("table") else sorted(units)
+        width = len(headers[id_]) if is_table else 3
+        positives, noise = ([_unit(place, role, unit, width) for unit in record[role]] for role in UNIT_ROLES)
+        units = list(dict.fromkeys(positives + noise))
+        sk[id_] = units if is_table else sorted(units)
         needed, others = ({numbers[passage] for passage in of_role} for of_role in texts[n])
         instances.append(
             Instance(

@@ -15,19 +15,9 @@ from typing import NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Program
+from kbbench_hf.building.ska_bench import programs
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name, normalize_cell
-from kbbench_hf.building.ska_bench.programs import (
-    COMPARISONS,
-    Condition,
-    Row,
-    execute,
-    leaves_answer,
-    meets,
-    parse_number,
-    reads,
-    same_answers,
-    split_conditions,
-)
+from kbbench_hf.building.ska_bench.programs import Condition, Row, execute, parse_number
 from kbbench_hf.metrics.answers import wtq_number
 from kbbench_hf.text.dates import MONTHS
 from kbbench_hf.text.porter import stem
@@ -130,7 +120,7 @@ def uses_mentioned_columns(program: Program, question: str, header: Row, rows: S
     named = [words for words in counted if any(_stems(name) == words for name in header)]
     if "select" in program and any(not words <= _stems(header[program["select"]]) for words in named):
         return False  # rows are counted: "how many storm events" asks for no number of storms beside "Event"
-    conditions = [*chain(*split_conditions(program))]
+    conditions = [*chain(*programs.split_conditions(program))]
     held = f"{normalize_cell(' '.join(header))} {' '.join(value for *_, value in conditions)}".split()
     if not all({*found, *(name[:3] for name in found)} & {*held} - {""} for found in _RESTRICTS.findall(question)):
         return False
@@ -147,7 +137,7 @@ def is_tallied(program: Program, rows: Sequence[Row], positive: Sequence[int]) -
     >>> is_tallied({"type": "count", "where": [[1, "contains", "ann"]]}, rows, [0, 2])
     True
     """
-    conditions = chain(*split_conditions(program))
+    conditions = chain(*programs.split_conditions(program))
     tallies = [re.search(r"\((\d+)\)\W*$", rows[n][column]) for column, _, _ in conditions for n in positive]
     return program["type"] == "count" and len(positive) in [int(found[1]) for found in tallies if found]
 
@@ -162,7 +152,7 @@ def is_met_otherwise(program: Program, rows: Sequence[Row], positive: Sequence[i
     True
     """
     columns = [[*map(normalize_cell, cells)] for cells in zip(*rows, strict=True)]
-    for column, test, value in chain(*split_conditions(program)) if "values" not in program else ():
+    for column, test, value in chain(*programs.split_conditions(program)) if "values" not in program else ():
         if test in ("<", "<=") and any(parse_number(c) is None and re.search(r"[^\W\d_]", c) for c in columns[column]):
             return True
         others = [cells for n, cells in enumerate(columns) if n != column] if test in ("=", "contains") else []
@@ -303,17 +293,17 @@ def induce_program(
         return None
     consistent: dict[tuple[int, ...], Program] = {}
     for program in search.two_row_programs(rest) if two_rows else search.row_set_programs(answers):
-        if same_answers(execute(program, rows), answers) and search.is_evidenced(program):
-            consistent.setdefault(tuple(n for n, row in enumerate(rows) if reads(program, row)), program)
+        if programs.same_answers(execute(program, rows), answers) and search.is_evidenced(program):
+            consistent.setdefault(tuple(n for n, row in enumerate(rows) if programs.reads(program, row)), program)
             if len(consistent) > 1:
                 return None
     for positive, program in consistent.items():
-        shown, unread = [rows[n] for n in positive], leaves_answer(program)
+        shown, unread = [rows[n] for n in positive], programs.leaves_answer(program)
         cells = [normalize_cell(cell) for row in shown for cell in row]
         held = all(any(mentions(cell, each.text) for cell in cells) for each in search.named if each.is_whole)
         clear = positive == tuple(n for n, row in enumerate(rows) if not unread(row))
         needed = not any(
-            same_answers(execute(program, [*shown[:n], *shown[n + 1 :]]), answers) for n in range(len(shown))
+            programs.same_answers(execute(program, [*shown[:n], *shown[n + 1 :]]), answers) for n in range(len(shown))
         )
         if revision > 1 and (is_tallied(program, rows, positive) or is_met_otherwise(program, rows, positive)):
             return None
@@ -416,7 +406,7 @@ class _ProgramSearch:
 
     def _are_distinct(self, where: Sequence[Condition], columns: Sequence[int]) -> bool:
         """Return whether the rows that meet conditions are as many things: two of one player, or date, may be one."""
-        met = [row for row in self._rows if meets(where, row)]
+        met = [row for row in self._rows if programs.meets(where, row)]
         return all(len({normalize_cell(row[column]) for row in met}) == len(met) for column in columns)
 
     def _conjunctions(self) -> Iterator[list[Condition]]:
@@ -430,7 +420,7 @@ class _ProgramSearch:
                 ]
                 for chosen in product(*named, *limits):
                     where: list[Condition] = [*chain(*chosen)]
-                    columns = [condition[0] for condition in where if condition[1] not in COMPARISONS]
+                    columns = [condition[0] for condition in where if condition[1] not in programs.COMPARISONS]
                     if where and len(set(columns)) == len(columns):
                         yield where
 

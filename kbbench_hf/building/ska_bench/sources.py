@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
@@ -97,16 +97,14 @@ def merge_sets(subset: str, parts: Sequence[InstanceSet]) -> InstanceSet:
             positive, own = (tuple(n + start for n in numbers) for numbers in (each.positive_text, each.own_text))
             instances.append(replace(each, positive_text=positive, own_text=own))
         group = next(iter(pool.sk), "") if pool.links else ""
-        whole = UnitPool(
-            {**whole.sk, **pool.sk},
-            [*whole.text, *pool.text],
-            {**whole.headers, **pool.headers},
-            {**whole.links, **{number + start: links for number, links in pool.links.items()}},
-            [*whole.text_groups, *(pool.text_groups or [group] * len(pool.text))],
-            {**whole.origins, **pool.origins},
-            [*whole.text_origins, *pool.text_origins],
-        )
+        links = {number + start: links for number, links in pool.links.items()}
+        added = replace(pool, links=links, text_groups=pool.text_groups or [group] * len(pool.text))
+        whole = UnitPool(*map(_join, vars(whole).values(), vars(added).values()))
     return InstanceSet(instances, {subset: whole}, tuple(each for part in parts for each in part.counts))
+
+
+def _join(one: Any, other: Any) -> Any:
+    return {**one, **other} if isinstance(one, dict) else [*one, *other]
 
 
 MAKERS: Mapping[str, Callable[[Path, int], InstanceSet]] = {
@@ -124,12 +122,16 @@ def _with_further_names(instance: Instance, pool: UnitPool) -> Instance:
     if _NAME_ASKED.search(instance.question):
         return longer
     texts = [pool.text[number] for number in instance.positive_text]
-    given = longer.answer_aliases or ((),) * len(instance.answers)
-    aliases = tuple(
-        (*names, *(name for text in texts for name in further_names(answer, *text)))
-        for answer, names in zip(instance.answers, given, strict=True)
+    return _with_aliases(
+        longer, lambda answer, names: [*names, *(name for text in texts for name in further_names(answer, *text))]
     )
-    return replace(longer, answer_aliases=aliases if any(aliases) else ())
+
+
+def _with_aliases(instance: Instance, further: Callable[[str, Cells], Iterable[str]]) -> Instance:
+    """Return an instance with other aliases: a function of each answer and its aliases."""
+    given = instance.answer_aliases or ((),) * len(instance.answers)
+    aliases = tuple(tuple(further(answer, names)) for answer, names in zip(instance.answers, given, strict=True))
+    return replace(instance, answer_aliases=aliases if any(aliases) else ())
 
 
 def further_names(answer: str, title: str, text: str) -> list[str]:
@@ -159,13 +161,13 @@ def clean_aliases(instance: Instance, revision: int = 1) -> Instance:
     >>> clean_aliases(asked).answer_aliases
     (('Zee Tamil',),)
     """
-    given = instance.answer_aliases or ((),) * len(instance.answers)
-    aliases = []
-    for answer, names in zip(instance.answers, given, strict=True):
-        is_possessor = revision < 2 or instance.question.casefold().startswith("whose ")
+    is_possessor = revision < 2 or instance.question.casefold().startswith("whose ")
+
+    def cleaned(answer: str, names: Cells) -> Iterable[str]:
         possessor = (answer[:-2],) if answer.endswith("'s") and is_possessor else ()
-        aliases.append(tuple(dict.fromkeys(name for name in (*names, *possessor) if name != answer)))
-    return replace(instance, answer_aliases=tuple(aliases) if any(aliases) else ())
+        return dict.fromkeys(name for name in (*names, *possessor) if name != answer)
+
+    return _with_aliases(instance, cleaned)
 
 
 def assign_demo(instances: Iterable[Instance], size: int = DEMO) -> list[Instance]:
