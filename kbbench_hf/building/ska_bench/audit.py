@@ -266,7 +266,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: in
     for subset in filter(partial(_is_whole, folder), SUBSETS):
         instances = {row["id"]: Instance.from_row(row) for row in folder.rows(f"instances_{subset}", "test")}
         known |= instances.keys()
-        findings += _audit_subset(folder, subset, {each.id: each for each in sample(instances.values(), size)})
+        findings += _audit_subset(folder, subset, {i.id: i for i in sample(instances.values(), size)})
         if closed_book is not None:
             unseen = [AuditContext(each, (), []) for each in instances.values() if each.id in closed_book]
             value = _mean(f1(each, closed_book[each.instance.id]) for each in unseen)
@@ -343,7 +343,7 @@ def _mean(values: Iterable[float]) -> float:
 def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     n, (option, n_options) = len(contexts), option_guess(contexts)
     return [
-        *(Finding(subset, name, of[0], _mean(map(of[2], contexts)), of[1], n) for name, of in GUESSES.items()),
+        *(Finding(subset, k, title, _mean(map(f, contexts)), most, n) for k, (title, most, f) in GUESSES.items()),
         Finding(subset, "best_constant", "the best constant answer: F1", best_constant(contexts), 0.10, n),
         Finding(subset, "option_guess", "always the first, or the last, of two options", option, 0.60, n_options),
     ]

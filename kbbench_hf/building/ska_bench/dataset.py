@@ -37,9 +37,9 @@ from kbbench_hf.files.writing import write_text
 
 SPLITS = ("test", "demo", "unreviewed")
 INSTANCES = column_schema(
-    "text id subset question, texts answers, text answer_type, lists answer_aliases, text split split_key group title, "
-    "numbers positive_sk positive_text withheld_sk, texts noise_groups, numbers own_text, texts topics decoys, "
-    "text program method, number reviewed, text source source_id commit licence"
+    "text id subset question, texts answers, text answer_type, lists answer_aliases, text split split_key group"
+    " title, numbers positive_sk positive_text withheld_sk, texts noise_groups, numbers own_text, texts topics"
+    " decoys, text program method, number reviewed, text source source_id commit licence"
 )
 """Columns of `instances_*`, as described in `units.Instance`."""
 POOL = column_schema("text group section, number number, texts cells, numbers links, text source licence, flag made")
@@ -284,7 +284,7 @@ def _positions(instances: Sequence[Instance], built: Testbeds, subsets: Sequence
         "Positions of the needed units in their section, at the standard budget: the share in each tenth of\n"
         "the section, and the Kolmogorov-Smirnov distance from uniform (target: 0.10 or less)."
     )
-    positive = {each.id: {"sk_units": each.positive_sk, "text_units": each.positive_text} for each in instances}
+    positive = {i.id: {"sk_units": i.positive_sk, "text_units": i.positive_text} for i in instances}
     rows = []
     for subset, units in product(subsets, ("sk_units", "text_units")):
         depths = [
@@ -314,7 +314,7 @@ def _noise_like_evidence(release: InstanceSet, built: Testbeds) -> Section:
     by_id = {each.id: each for each in release.instances if each.subset == "table"}
     rows = []
     for config, enough in LIKE_EVIDENCE.items():
-        found: dict[str, list[bool]] = {"one": [], "several": []}
+        found: dict[str, list[bool]] = {"several": [], "one": []}
         for row in _test_rows(built, config):
             instance = by_id[row["instance_id"]]
             if instance.program and row["status"] != "over_budget":

@@ -52,9 +52,8 @@ class Evidence:
     def problems(self, instance: Instance) -> list[str]:
         """Return what is wrong with the evidence of an instance on a graph; an empty list if nothing is."""
         gold, found = {normal_name(answer) for answer in instance.answers}, self.derivations(instance)
-        positives = positive_units(instance)
-        others = sorted({derivation.answer for derivation in found} - gold)
-        problems = [f"not unique: {answer!r} answers it too" for answer in others]
+        positives, others = positive_units(instance), {derivation.answer for derivation in found} - gold
+        problems = [f"not unique: {answer!r} answers it too" for answer in sorted(others)]
         if answers_from(found, positives) != gold:
             problems.append("not sufficient: the positive units do not give the gold answers")
         for unit in sorted(positives):
@@ -100,7 +99,7 @@ class FactIndex:
     """
 
     def __init__(self, triples: Sequence[Cells], passages: Sequence[Cells]) -> None:
-        normal = [(normal_name(head), normal_name(relation), normal_name(tail)) for head, relation, tail in triples]
+        normal = [tuple(map(normal_name, triple)) for triple in triples]
         self._triples = graphs.index_facts(
             (graphs.Fact(*ends, UnitId(False, number)), relation)
             for number, (head, relation, tail) in enumerate(normal)
@@ -124,9 +123,8 @@ class FactIndex:
             stated = list(self._triples(head, relation, tail))
             if head is None:
                 allowed = self._all_heads if tail in topics else self._heads[relation]
-                return stated + [
-                    graphs.Fact(name, tail or "", unit) for name, unit in self._named_with(tail or "", allowed)
-                ]
+                near = list(self._named_with(tail or "", allowed))
+                return stated + [graphs.Fact(name, tail or "", unit) for name, unit in near]
             near = list(self._named_with(head, self._tails[relation] if tail is None else {tail}))
             if tail is not None and not near:  # a name of the question that is no entity is found from its own side
                 near = [(tail, unit) for _, unit in self._named_with(tail, {head})]
@@ -182,14 +180,13 @@ class NameIndex:
         self._passage_names: list[set[str]] = [set() for _ in passages]
         for number, title in enumerate(self.titles):
             self._about[title].append(number)
-            for word in title.split():
+        for number, text in (*enumerate(self.titles), *self._sentences):
+            for word in text.split():
                 self._passages_with[word].add(number)
-        for place, (number, text) in enumerate(self._sentences):
+        for place, (number, _) in enumerate(self._sentences):
             self._passage_names[number] |= self._mentions[place]
             for name in self._mentions[place]:
                 self._sentences_with[name].append(place)
-            for word in text.split():
-                self._passages_with[word].add(number)
         self.named_with = cache(self._named_with)
         """Return the names that a sentence names together with this one, each with the passages that do."""
 

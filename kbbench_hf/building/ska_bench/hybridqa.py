@@ -128,7 +128,7 @@ def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQue
 
 def assign_subsets(questions: Sequence[HybridQuestion]) -> dict[str, str]:
     """Return the subset of each table that has questions: `kg_text` or `table_text`, halves by the hash of its name."""
-    draws = {name: seeded_hash(f"subset|{name}")[0] for name in sorted({question.table for question in questions})}
+    draws = {name: seeded_hash(f"subset|{name}")[0] for name in sorted({each.table for each in questions})}
     return {name: "table_text" if draw < 128 else "kg_text" for name, draw in draws.items()}
 
 
@@ -270,16 +270,15 @@ def stated_numbers(table: LinkedTable) -> dict[tuple[NumberKind, int], list[Stat
         if not _NOUN.match(name) or _NO_NOUN.search(name) or table.header.count(header) > 1:
             continue
         for row, cells in enumerate(table.rows):
-            links = table.links[row][column]
-            named = len(links) == 1 and normal_name(name_of(links[0])) == normal_name(cells[column])
-            if not named or linking[links[0]] > 1:
+            link, *others = table.links[row][column] or ("",)
+            if others or linking[link] != 1 or normal_name(name_of(link)) != normal_name(cells[column]):
                 continue
-            text = table.passages[links[0]]
-            born = bool(BORN.stated.search(text))
-            for kind in NUMBER_KINDS:
+            text = table.passages[link]
+            # what a person founded is something else
+            for kind in [BORN] if BORN.stated.search(text) else NUMBER_KINDS:
                 numbers = {number.rstrip(",") for number in kind.stated.findall(text)}
-                if len(numbers) == 1 and (kind is BORN or not born):  # what a person founded is something else
-                    found[kind, column].append(StatedNumber(row, column, links[0], numbers.pop()))
+                if len(numbers) == 1:
+                    found[kind, column].append(StatedNumber(row, column, link, numbers.pop()))
     return found
 
 
@@ -302,14 +301,11 @@ def number_pairs(table: LinkedTable) -> Iterator[NumberPair]:
     for n in dict.fromkeys(each.row for _, each in stated):
         of_row = [(kind, each) for kind, each in stated if each.row == n]
         for (kind, known), (target_kind, target) in permutations(of_row, 2):
-            others = [text for link, text in table.passages.items() if link != known.link]
+            others = [*table.rows[n], *(text for link, text in table.passages.items() if link != known.link)]
             shown = [*table.rows[n], table.passages[known.link], table.title, table.section]
-            if (
-                known.link != target.link
-                and not any(mentions_name(text, known.stated) for text in [*others, *table.rows[n]])
-                and not any(mentions_name(text, target.stated) for text in shown)
-                and not pages_name_each_other(table, known.link, target.link)
-            ):
+            told = any(mentions_name(text, known.stated) for text in others)
+            told = told or any(mentions_name(text, target.stated) for text in shown)
+            if not told and known.link != target.link and not pages_name_each_other(table, known.link, target.link):
                 yield kind, known, target_kind, target
 
 

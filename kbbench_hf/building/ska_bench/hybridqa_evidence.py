@@ -180,7 +180,7 @@ def _needed_passages(question: hybridqa.HybridQuestion, words: TableWords) -> Ce
     answering = [n for n, cells in enumerate(table.rows) if any(mentions_name(cell, answer) for cell in cells)]
     if question.answer_in_table:
         links = _best_passage(question, words)
-        is_clear = answering == [row] and not any(_gives_answer(table.passages[link], answer) for link in links)
+        is_clear = answering == [row] and not any(_gives_answer(table.passages[n], answer) for n in links)
         if not is_clear or _is_linked_elsewhere(row, links, table) or asks_for_another_column(question, table):
             return ()
     else:
@@ -228,8 +228,8 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
     years = [int(year) for header, cell, _ in cells if _PERIOD.search(header) for year in _YEAR.findall(cell)]
     if any(n < year + _YOUNGEST for n in years for year in born):
         return True
-    places = [table.passages[n] for header, _, links in cells if _PLACES.search(header) for n in needed & {*links}]
-    named = [table.passages[link] for _, cell, links in cells if mentions_name(cell, answer) for link in links]
+    places = [table.passages[n] for head, _, links in cells if _PLACES.search(head) for n in needed & {*links}]
+    named = [table.passages[n] for _, cell, links in cells if mentions_name(cell, answer) for n in links]
     is_thing = named and text.startswith("Who ") and all(map(_THING_ITSELF.search, named))
     return bool(is_thing) or any(map(hybridqa.BORN.stated.search, places))
 

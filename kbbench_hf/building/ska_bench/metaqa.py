@@ -62,7 +62,7 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
     size, larger ones first. No wording and no gold answer exceeds its limit.
     """
     of_size: defaultdict[int, list[PathCandidate]] = defaultdict(list)
-    for each in sorted(candidates, key=lambda each: (len(each.instance.answers), seeded_hash(each.instance.id))):
+    for each in sorted(candidates, key=lambda c: (len(c.instance.answers), seeded_hash(c.instance.id))):
         of_size[len(each.instance.positive_sk)].append(each)
     chosen, paths = list[Instance](), Counter[str]()
     taken = Counter[tuple[str, str]]()
@@ -81,7 +81,7 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
         while number > 0 and of_path:
             path = min(of_path, key=lambda name: (paths[name], seeded_hash(name)))
             left = iter(of_path[path])
-            each = next((each for each in left if all(taken[use] < most for use, most in uses(each).items())), None)
+            each = next((c for c in left if all(taken[use] < most for use, most in uses(c).items())), None)
             of_path[path] = list(left)
             if each is None:
                 del of_path[path]

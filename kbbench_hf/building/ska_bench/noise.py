@@ -200,7 +200,7 @@ class NearRowMaker:
         first; positive rows with one condition cell changed; other rows given one condition's value. Then follow the
         rest of the swaps, `SWAPS` for each positive row, and rows with any cell replaced.
         """
-        front = [row for turn in zip_longest(self.mentioning(), self.swapped(1), self.given()) for row in turn if row]
+        front = [row for row in chain(*zip_longest(self.mentioning(), self.swapped(1), self.given())) if row]
         made: dict[Cells, None] = {}
         for row in chain(front[:LEADING_ROWS], self.swapped(SWAPS), front[LEADING_ROWS:], self.resampled()):
             made.setdefault(row)

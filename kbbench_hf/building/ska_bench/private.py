@@ -404,7 +404,7 @@ class _TableRenamer:
         table, question = self._tables[instance.group], instance.question
         cells = [(cell, column) for row in rows for column, cell in enumerate(row)]
         whole = {cell: column for cell, column in cells if cell and table.is_whole(cell, column)}
-        parts_of_names = [(cell, column) for cell, column in cells if not (cell and table.is_whole(cell, column))]
+        parts_of_names = [each for each in cells if not (each[0] and table.is_whole(*each))]
         named = {key for each in parts_of_names for key in table.keys(*each)}
         lower = {word for cell, _ in parts_of_names for word in WORD.findall(cell) if word.islower()}
         for cell in sorted(whole, key=len, reverse=True):

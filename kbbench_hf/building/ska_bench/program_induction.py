@@ -294,7 +294,7 @@ def induce_program(
     consistent: dict[tuple[int, ...], Program] = {}
     for program in search.two_row_programs(rest) if two_rows else search.row_set_programs(answers):
         if programs.same_answers(execute(program, rows), answers) and search.is_evidenced(program):
-            consistent.setdefault(tuple(n for n, row in enumerate(rows) if programs.reads(program, row)), program)
+            consistent.setdefault(tuple(n for n, r in enumerate(rows) if programs.reads(program, r)), program)
             if len(consistent) > 1:
                 return None
     for positive, program in consistent.items():
@@ -433,7 +433,7 @@ class _ProgramSearch:
             numeric = percent if re.search(r"\d ?%", self._question) else numeric
             named = mentioned_columns(self._question, self._header, self._rows, numeric)
         if is_year:
-            named = [n for n in numeric if all(1500 <= (parse_number(row[n]) or 0) < 2100 for row in self._rows)]
+            named = [n for n in numeric if all(1500 <= (parse_number(r[n]) or 0) < 2100 for r in self._rows)]
         return [[[column, test, value] for test, value in bound] for column in numeric if column in named]
 
     def _is_numeric(self, column: int) -> bool:

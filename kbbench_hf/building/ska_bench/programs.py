@@ -140,7 +140,7 @@ def leaves_answer(program: Program) -> Callable[[Row], bool]:
     lenient = split_conditions(program)
 
     def is_unread(row: Row) -> bool:
-        return not any(all(_LENIENT_TESTS[test](row[n], value) for n, test, value in where) for where in lenient)
+        return not any(all(_LENIENT_TESTS[test](row[n], v) for n, test, v in where) for where in lenient)
 
     return is_unread
 
@@ -176,7 +176,7 @@ def execute(program: Program, units: Iterable[Row]) -> list[str]:
 
 
 def _execute_on_single_rows(program: Program, rows: Sequence[Row]) -> list[str]:
-    groups, kind = [[row for row in rows if meets(where, row)] for where in alternatives(program)], program["type"]
+    groups, kind = [[r for r in rows if meets(where, r)] for where in alternatives(program)], program["type"]
     if any(len(group) != 1 for group in groups):
         return []
     single = [row for [row] in groups]

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -123,14 +124,14 @@ def _with_further_names(instance: Instance, pool: UnitPool) -> Instance:
         return longer
     texts = [pool.text[number] for number in instance.positive_text]
     return _with_aliases(
-        longer, lambda answer, names: [*names, *(name for text in texts for name in further_names(answer, *text))]
+        longer, lambda answer, names: [*names, *chain(*(further_names(answer, *text) for text in texts))]
     )
 
 
 def _with_aliases(instance: Instance, further: Callable[[str, Cells], Iterable[str]]) -> Instance:
     """Return an instance with other aliases: a function of each answer and its aliases."""
     given = instance.answer_aliases or ((),) * len(instance.answers)
-    aliases = tuple(tuple(further(answer, names)) for answer, names in zip(instance.answers, given, strict=True))
+    aliases = tuple(tuple(further(*each)) for each in zip(instance.answers, given, strict=True))
     return replace(instance, answer_aliases=aliases if any(aliases) else ())
 
 

@@ -255,7 +255,7 @@ def _row_names(table: LinkedTable, number: StatedNumber, common: Words, kind: Nu
         for n, cell in enumerate(table.rows[number.row])
         if n != number.column and _is_fit(table, n, cell) and not mentions_name(table.passages[number.link], cell)
     ]
-    holding = {n: {m for m, row in enumerate(table.rows) if normal_name(row[n]) == normal_name(c)} for n, c in fit}
+    holding = {n: {m for m, r in enumerate(table.rows) if normal_name(r[n]) == normal_name(c)} for n, c in fit}
     if common is not None:
         for n, cell in fit:  # "Miller culture (of the Hopewell tradition)" is listed with Miller culture, too
             holding[n] |= {m for m, row in enumerate(table.rows) if row[n].startswith(f"{cell} (")}

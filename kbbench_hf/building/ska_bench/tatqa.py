@@ -8,6 +8,7 @@ too.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
@@ -72,7 +73,7 @@ def _by_year(grid: Sequence[Sequence[str]]) -> tuple[SourceTable, dict[int, int]
     None where two columns share a year, or fewer than two have one.
     """
     top = next((n for n, row in enumerate(grid) if any(map(_is_amount, row[1:]))), len(grid))
-    named = {n: {year for row in grid[:top] for year in _YEAR.findall(row[n])} for n in range(1, len(grid[0]))}
+    named = {n: {*chain(*(_YEAR.findall(row[n]) for row in grid[:top]))} for n in range(1, len(grid[0]))}
     years = {column: of_column.pop() for column, of_column in named.items() if len(of_column) == 1}
     if len(years) < 2 or len(set(years.values())) < len(years):
         return None

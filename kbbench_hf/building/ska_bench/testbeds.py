@@ -28,7 +28,6 @@ from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
 from kbbench_hf.building.ska_bench.rejection_twins import Twin, TwinMaker
 from kbbench_hf.building.ska_bench.unit_orders import Units, seeded_hash
-from kbbench_hf.errors import unknown_name
 from kbbench_hf.files.datasets import SMALL_STEPS, Row
 
 LONG_SAMPLE = {"test": 50, "demo": 5}
@@ -56,7 +55,7 @@ def column_schema(columns: str) -> pa.Schema:
     """Return a schema of columns, given as types with their columns: "text id title, numbers links"."""
     named = [(name, kind) for kind, *names in map(str.split, columns.split(",")) for name in names]
     metadata = {"order": SMALL_STEPS}
-    return pa.schema([pa.field(name, _COLUMN_TYPES[kind], metadata=metadata.get(kind)) for name, kind in named])
+    return pa.schema([pa.field(name, _COLUMN_TYPES[k], metadata=metadata.get(k)) for name, k in named])
 
 
 ROW_SCHEMA = column_schema(
@@ -223,13 +222,11 @@ class RowMaker:
 
     def _noise_alone(self, config: Config) -> Row:
         """Return the row without positives: noise up to the budget, without units that state an answer."""
-        noise, budget = self.units.noise, config.budget - self.units.header_tokens
-        maker = TwinMaker(self.instance, self.pool, self.units, noise.fitting(budget), self.revision)
+        noise, budget = self.units.noise, config.budget + self.units.positives.n_tokens
+        maker = TwinMaker(self.instance, self.pool, self.units, self.noise(budget)[0], self.revision)
         stating = [number if in_text else -1 - number for in_text, number in maker.stating_units()]
         noise = noise[~np.isin(np.where(noise.in_text, noise.numbers, -1 - noise.numbers), stating)]
-        shown = noise.fitting(budget)
-        row = self._row(config, shown, "ok" if len(shown) < len(noise) else "short", positives=noise[:0])
-        return {**row, "answerable": False}
+        return {**self._row(config, *self.noise(budget, noise), positives=noise[:0]), "answerable": False}
 
     def _hardness(self, config: Config) -> list[Row]:
         """Return the row with noise of the config's hops; none where the levels fill no budget, or not alike."""
@@ -249,20 +246,17 @@ class RowMaker:
         self, config: Config, noise: Units, status: str, twin: Twin | None = None, positives: Units | None = None
     ) -> Row:
         instance, positives = self.instance, self.units.positives if positives is None else positives
-        while True:
-            sk, text = self.order.sections(positives, noise, config)
+        for n_noise in range(len(noise), -1, -1):  # a twin's rows are longer, so that less noise may fit
+            sk, text = self.order.sections(positives, noise[:n_noise], config)
             if twin:
                 sk, text = (twin.apply(section, self.units.emptied) for section in (sk, text))
             context = self.renderer.context(sk.numbers.tolist(), text.numbers.tolist())
             tokens = self.units.header_tokens + sk.n_tokens + text.n_tokens
             if tokens <= config.budget:
                 break
-            if len(noise):  # a twin's rows are longer
-                noise = noise[: len(noise) - 1]
-            else:
-                status, positives = "over_budget", positives[:0]
-                context, sk, text, tokens = RenderedContext("", [], [], [], []), positives, positives, 0
-                break
+        else:
+            sk = text = positives[:0]
+            status, context, tokens = "over_budget", RenderedContext("", [], [], [], []), 0
         if twin and not twin.answerable and self._is_answered(sk, text):
             status = "answerable"
         return {
@@ -308,15 +302,8 @@ def build_testbeds(
         advance: called once for each instance, for a progress bar.
         every_budget: keep noise configs that distinct units do not fill, which are left out otherwise.
         revision: of the construction.
-
-    Raises:
-        UsageError: a config is unknown.
     """
-    known = built_configs(revision)
-    for name in wanted or ():
-        if name not in known:
-            raise unknown_name("testbed config", name, known)
-    built = Testbeds({}, {}, {})
+    known, built = built_configs(revision), Testbeds({}, {}, {})
     for subset in SUBSETS:
         members = sorted((i for i in instances if i.subset == subset), key=lambda i: i.id)
         chosen = [c for c in known.values() if c.subset == subset and (wanted is None or c.name in wanted)]
@@ -333,7 +320,7 @@ def _build_subset(
     built: Testbeds,
     every_budget: bool,
 ) -> None:
-    rows: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    rows = defaultdict[str, defaultdict[str, list[Row]]](lambda: defaultdict(list))
     long = {i.id for split, size in LONG_SAMPLE.items() for i in sample((i for i in members if i.split == split), size)}
     for instance in members:
         unreviewed = instance.split == "unreviewed"
