@@ -181,9 +181,9 @@ def overlap_features(context: AuditContext) -> list[float]:
 
 def question_features(context: AuditContext) -> list[float]:
     """Return features of a question without any context."""
-    question = context.question
-    starts = [question.startswith(word) for word in ("what", "which", "who", "when", "where", "how many", "how", "is")]
-    return [len(question), len(context.question_words), sum(map(str.isdigit, question)), *map(float, starts)]
+    question, starts = context.question, ("what", "which", "who", "when", "where", "how many", "how", "is")
+    counted = [len(question), len(context.question_words), sum(map(str.isdigit, question))]
+    return [*counted, *(float(question.startswith(word)) for word in starts)]
 
 
 def make_folds(instance_ids: Sequence[str]) -> NDArray[np.int64]:
@@ -202,11 +202,9 @@ def best_single(x: Matrix, y: NDArray[np.bool_], fold: NDArray[np.int64]) -> flo
     """
     found = []
     for column in x.T:
-        predicted = np.zeros(len(y), dtype=bool)
-        for n in range(FOLDS):
-            threshold, sign = _threshold(column[fold != n], y[fold != n])
-            predicted[fold == n] = sign * column[fold == n] > threshold
-        found.append(_balanced(predicted, y))
+        thresholds = [_threshold(column[fold != n], y[fold != n]) for n in range(FOLDS)]
+        limits, signs = (np.array(values)[fold] for values in zip(*thresholds, strict=True))
+        found.append(_balanced(signs * column > limits, y))
     return max(found)
 
 
@@ -349,19 +347,18 @@ def _guesses(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     ]
 
 
-def _places(subset: str, contexts: Sequence[AuditContext], long: Sequence[AuditContext]) -> list[Finding]:
-    """Return how often all positives are at the beginning, and how far their places are from uniform."""
-    findings = []
-    for some, name, title, tokens, limit in (
-        (contexts, "in_first_1k", "all positives in the first 1k tokens of the standard config", 1 << 10, 0.15),
-        (long, "in_first_4k", "all positives in the first 4k tokens at 12k", 4 << 10, 0.40),
-    ):
-        if some or some is contexts:
-            share = _mean(_tokens_to_last_positive(each) <= tokens for each in some)
-            findings.append(Finding(subset, name, title, share, limit, len(some)))
+def _places(subset: str, contexts: Sequence[AuditContext], long: Sequence[AuditContext]) -> Iterator[Finding]:
+    """Yield how often all positives are at the beginning, and how far their places are from uniform."""
+    title = "all positives in the first 1k tokens of the standard config"
+    share = _mean(_tokens_to_last_positive(each) <= 1 << 10 for each in contexts)
+    yield Finding(subset, "in_first_1k", title, share, 0.15, len(contexts))
+    if long:
+        title = "all positives in the first 4k tokens at 12k"
+        share = _mean(_tokens_to_last_positive(each) <= 4 << 10 for each in long)
+        yield Finding(subset, "in_first_4k", title, share, 0.40, len(long))
     places = [place for each in contexts for place in _places_in_sections(each)]
     title = "places of positives: Kolmogorov-Smirnov distance from even"
-    return [*findings, Finding(subset, "places", title, distance_from_uniform(places), 0.10, len(places))]
+    yield Finding(subset, "places", title, distance_from_uniform(places), 0.10, len(places))
 
 
 def distance_from_uniform(values: Sequence[float]) -> float:
@@ -392,8 +389,7 @@ def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
     findings = []
     for section, in_text, what in (("sk", False, "rows or triples"), ("text", True, "passages")):
         of_each = [[unit for unit in each.units if unit.in_text == in_text] for each in contexts]
-        n = sum(unit.is_positive for units in of_each for unit in units)
-        if n:
+        if n := sum(unit.is_positive for unit in chain(*of_each)):
             area, areas = _length_area(chain(*of_each)), [*map(_length_area, of_each)]
             within, n_within = _mean(areas), len(areas) - sum(map(isnan, areas))
             name, title = f"length_{section}", f"length tells positive {what} from noise: area under the ROC curve"
@@ -405,13 +401,11 @@ def _lengths(subset: str, contexts: Sequence[AuditContext]) -> list[Finding]:
 
 def _length_area(units: Iterable[ContextUnit]) -> float:
     """Return the chance that a positive is longer than a noise unit, ties counting half; NaN where one is absent."""
-    tokens: dict[bool, list[int]] = {True: [], False: []}
-    for unit in units:
-        tokens[unit.is_positive].append(unit.tokens)
-    if not tokens[True] or not tokens[False]:
+    tokens = sorted((unit.is_positive, unit.tokens) for unit in units)
+    noise, positive = ([n for is_positive, n in tokens if is_positive == side] for side in (False, True))
+    if not noise or not positive:
         return nan
-    statistic = mannwhitneyu(tokens[True], tokens[False], method="asymptotic").statistic
-    return float(statistic) / (len(tokens[True]) * len(tokens[False]))
+    return float(mannwhitneyu(positive, noise, method="asymptotic").statistic) / (len(positive) * len(noise))
 
 
 def _rejection(subset: str, twins: Sequence[AuditContext]) -> list[Finding]:

@@ -139,14 +139,12 @@ def _write_sources(checkouts: Mapping[str, Path], folder: Path) -> None:
 
 def _write_tatqa(checkout: Path, folder: Path) -> None:
     """Write TAT-QA's test documents with gold, a list in the release, one a line."""
-    documents = json.loads((checkout / "dataset_raw" / "tatqa_dataset_test_gold.json").read_text(encoding="utf-8"))
-    write_json_lines(folder / tatqa.FILE, documents)
+    write_json_lines(folder / tatqa.FILE, _read_json(checkout / "dataset_raw" / "tatqa_dataset_test_gold.json"))
 
 
 def _write_wtq(checkout: Path, folder: Path) -> None:
-    """Write WikiTableQuestions' questions on tables that are large enough, with logical forms, and these tables."""
-    forms = parse_logical_forms(lines_of(checkout / "data" / "annotated-all.examples"))
-    questions = [row for split in WTQ_SPLITS for row in _wtq_questions(checkout / "data" / f"{split}.tsv", forms)]
+    """Write WikiTableQuestions' questions on tables that are large enough, and these tables."""
+    questions = [row for split in WTQ_SPLITS for row in _wtq_questions(checkout / "data" / f"{split}.tsv")]
     stored = {}
     for name in sorted({row["table"] for row in questions}):
         with (checkout / name).open(encoding="utf-8", newline="") as lines:
@@ -157,11 +155,11 @@ def _write_wtq(checkout: Path, folder: Path) -> None:
     write_json_lines(folder / wikitablequestions.QUESTIONS, (row for row in questions if row["table"] in stored))
 
 
-def _wtq_questions(file: Path, forms: Mapping[str, str]) -> Iterator[Row]:
+def _wtq_questions(file: Path) -> Iterator[Row]:
     for line in islice(lines_of(file), 1, None):
         name, text, table, answers = line.split("\t")
-        row = {"id": name, "split": file.stem, "question": unescape_cell(text), "table": table}
-        yield row | {"answers": list(map(unescape_cell, answers.split("|"))), "logical_form": forms.get(name)}
+        row = {"id": name, "question": unescape_cell(text), "table": table}
+        yield row | {"answers": list(map(unescape_cell, answers.split("|")))}
 
 
 def unescape_cell(text: str) -> str:
@@ -171,29 +169,6 @@ def unescape_cell(text: str) -> str:
     'AC|DC back to back \\ 1980'
     """
     return clean(re.sub(r"\\(.)", lambda found: {"n": " ", "p": "|"}.get(found[1], found[1]), text))
-
-
-def parse_logical_forms(examples: Iterable[str]) -> dict[str, str]:
-    """Return the logical forms that people wrote, by the id of their question.
-
-    >>> parse_logical_forms(['(example (id nt-3) (utterance "how many?") (targetFormula (count (r.year c.1990))))'])
-    {'nt-3': '(count (r.year c.1990))'}
-    """
-    forms = {}
-    for example in examples:
-        name, form = re.search(r"\(id (\S+)\)", example), example.partition("(targetFormula ")[2]
-        if name and form:
-            forms[name[1]] = _balanced(form)
-    return forms
-
-
-def _balanced(text: str) -> str:
-    depth = 0
-    for end, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth <= 0:
-            return text[: end + (depth == 0 and character == ")")]
-    return text
 
 
 LEAST_WEIGHT = 6.0
@@ -226,7 +201,6 @@ def _table(source: Path, name: str) -> Row:
         "table": name,
         "title": table["title"],
         "section": table["section_title"],
-        "url": table["url"],
         "header": [text for text, _ in table["header"]],
         "rows": table["data"],
         "passages": passages,
@@ -322,13 +296,11 @@ def write_metaqa(checkout: Path, folder: Path) -> None:
     source = checkout / "data" / "MetaQA"
     triples = sorted(set(_read_triples(source)))
     write_lines(folder / metaqa.TRIPLES, ("\t".join(triple) for triple in triples))
-    questions: list[PathQuestion] = []
-    for hops in (1, 2, 3):
-        for line in lines_of(source / f"{hops}-hop" / "test.txt"):
-            text, answers = line.split("\t")
-            questions.append(
-                PathQuestion(f"metaqa-{hops}h-{len(questions)}", hops, text, frozenset(answers.split("|")))
-            )
+    lines = [(hops, line) for hops in (1, 2, 3) for line in lines_of(source / f"{hops}-hop" / "test.txt")]
+    questions = []
+    for n, (hops, line) in enumerate(lines):
+        text, answers = line.split("\t")
+        questions.append(PathQuestion(f"metaqa-{hops}h-{n}", hops, text, frozenset(answers.split("|"))))
     write_json_lines(folder / metaqa.QUESTIONS, add_paths(questions, triples))
 
 

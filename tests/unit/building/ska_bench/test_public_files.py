@@ -67,7 +67,6 @@ FILES: dict[str, dict[str, str]] = {
         "data/training.tsv": "id\tutterance\tcontext\ttargetValue\nnt-1\ta \\p b?\tcsv/1-csv/1.csv\tx|y\\nz\n"
         "nt-2\tc?\tcsv/1-csv/2.csv\t1\n",
         "data/pristine-unseen-tables.tsv": "id\tutterance\tcontext\ttargetValue\nnu-1\td?\tcsv/1-csv/1.csv\t2\n",
-        "data/annotated-all.examples": '(example (id nt-1) (utterance "a") (targetFormula (count (r.a x))))\n',
     },
     "tatqa": {"dataset_raw/tatqa_dataset_test_gold.json": '[{"table": {"uid": "t"}, "questions": []}]'},
     "hybridqa": {
@@ -158,9 +157,9 @@ def test_public_files_become_the_folder_that_is_built_from(publish: Publish) -> 
     [table] = rows(folder / wikitablequestions.TABLES)
     assert (table["table"], table["rows"][0]) == ("csv/1-csv/1.csv", ['say "x"', "2", "3 4", "\\", "5", "6"])
     asked = rows(folder / wikitablequestions.QUESTIONS)
-    assert [(row["id"], row["question"], row["answers"], row["logical_form"]) for row in asked] == [
-        ("nt-1", "a | b?", ["x", "y z"], "(count (r.a x))"),
-        ("nu-1", "d?", ["2"], None),
+    assert [(row["id"], row["question"], row["answers"]) for row in asked] == [
+        ("nt-1", "a | b?", ["x", "y z"]),
+        ("nu-1", "d?", ["2"]),
     ]
     assert rows(folder / tatqa.FILE) == [{"questions": [], "table": {"uid": "t"}}]
     [question] = rows(folder / hybridqa_tables.QUESTIONS)
