@@ -66,11 +66,10 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
         of_size[len(each.instance.positive_sk)].append(each)
     chosen, paths = list[Instance](), Counter[str]()
     taken = Counter[tuple[str, str]]()
-    """How often each topic, wording and answer was taken."""
 
-    def uses(each: PathCandidate) -> dict[tuple[str, str], float]:
-        """Return what a candidate takes -> how often it may be taken."""
-        limits = {("topic", each.instance.split_key): 1.0, ("wording", each.wording): PER_WORDING}
+    def uses(each: PathCandidate) -> dict[tuple[str, str], int]:
+        """Return the topic, wording and answers of a candidate -> how often each may be taken."""
+        limits = {("topic", each.instance.split_key): 1, ("wording", each.wording): PER_WORDING}
         return limits | {("answer", normal_name(answer)): PER_ANSWER for answer in each.instance.answers}
 
     def take(candidates: Iterable[PathCandidate], number: int) -> int:
