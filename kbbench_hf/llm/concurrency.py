@@ -30,7 +30,7 @@ QUICK = 0.25
 GROWTH = 4
 """The limit grows at most by this factor at a time: the first replies are the shortest ones."""
 CAUTION = 64
-"""Replies before the concurrency at which requests timed out is tried again; doubled each time it fails again."""
+"""Replies before the concurrency at which requests timed out is tried again; doubled by timeouts before then."""
 
 
 class Sent(NamedTuple):

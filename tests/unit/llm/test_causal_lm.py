@@ -77,6 +77,16 @@ def test_what_was_learnt_is_answered_and_scored(model: CausalLM, tmp_path: Path)
     assert summary.n_parse_failures == result.counters["n_parse_failures"] <= 36
 
 
+def test_the_revision_of_a_folder_does_not_depend_on_the_order_of_its_listing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing, revisions = Path.iterdir, set()
+    for backwards in (False, True):
+        monkeypatch.setattr(Path, "iterdir", lambda self, way=backwards: iter(sorted(listing(self), reverse=way)))
+        revisions.add(CausalLM(str(folder)).revision)
+    assert len(revisions) == 1
+
+
 def test_a_finished_run_generates_nothing_again(
     model: CausalLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

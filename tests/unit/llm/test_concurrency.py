@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, WINDOW_S, Gate, TimeoutLimit, wait_before_retry
+from kbbench_hf.llm.concurrency import CAUTION, LONGEST_WAIT_S, WINDOW_S, Gate, TimeoutLimit, wait_before_retry
 
 
 class Clock:
@@ -195,3 +195,20 @@ def test_a_round_of_late_replies_cuts_by_a_quarter_and_a_ceiling_is_remembered()
     for _ in range(60):
         limit.answered(limit.sent(limit.size)._replace(at=clock.now - 0.01))
     assert limit.size == 32
+
+
+def test_a_timeout_below_the_ceiling_doubles_the_replies_before_it_is_tried_again() -> None:
+    clock = Clock()
+    limit = limit_of(8, clock)
+
+    def answer(n_replies: int) -> int:
+        for _ in range(n_replies):
+            limit.answered(limit.sent(limit.size)._replace(at=clock.now - 0.01))
+        return limit.size
+
+    limit.timed_out(limit.sent(6))
+    assert answer(30) == 5
+    clock.now = 6.0
+    limit.timed_out(limit.sent(5))
+    assert answer(2 * CAUTION - 1) == 4
+    assert answer(20) == 32

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.benchmarks.ska_bench.testbeds import noise_panels, order_panels, rejection_panels, robustness
+from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    noise_panels,
+    order_panels,
+    rejection_panels,
+    robustness,
+    summarize_robustness,
+)
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.plots import plot_panels
 from tests.unit.benchmarks.ska_bench.identities import read
@@ -60,3 +66,11 @@ def test_robustness_of_a_published_system() -> None:
     assert found["kg"].worst_order_drop == pytest.approx(0.5819 - 0.5507)
     assert found["table"].worst_order_drop == pytest.approx(0.2352 - 0.1947)
     assert robustness({}) == {}
+
+
+def test_robustness_in_words_says_what_was_run() -> None:
+    scores = published()["Llama3.1-8B"]
+    drop, orders = "relative drop over budgets 0.373", "standard deviation over orders 0.0453, worst order loses 0.0312"
+    assert summarize_robustness(scores)[0] == f"kg: {drop}, {orders}"
+    only_prefix = {"order_kg_prefix": scores["order_kg_prefix"]}  # nothing to compare with
+    assert summarize_robustness(only_prefix) == ["kg: standard deviation over orders 0.0000"]
