@@ -70,7 +70,8 @@ def command(
         if not (out := options.get("out")):
             raise UsageError("--slurm needs --out FOLDER, a folder on the disk that the machines share. Add it.")
         arguments = ["run", *without_slurm(click.get_current_context().meta["arguments"])]
-        submit_shards(slurm, arguments, out, "result.json", dry=bool(dry), json_output=json_output)
+        is_collected = (out / "result.json").is_file()
+        submit_shards(slurm, arguments, out, is_collected=is_collected, dry=bool(dry), json_output=json_output)
         return
     if subset and not testbed:
         raise UsageError("--subset needs --testbed NAME. Add it, or leave --subset out.")

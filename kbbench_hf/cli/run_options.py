@@ -193,14 +193,20 @@ def without_slurm(args: Iterable[str]) -> list[str]:
 
 
 def submit_shards(
-    slurm: Mapping[str, Any], arguments: Sequence[str], out: Path, result: str, *, dry: bool, json_output: bool = False
+    slurm: Mapping[str, Any],
+    arguments: Sequence[str],
+    out: Path,
+    *,
+    is_collected: bool,
+    dry: bool,
+    json_output: bool = False,
 ) -> None:
-    """Submit the jobs of a verb in shards to Slurm, or print their scripts; `result` is what collecting leaves."""
+    """Submit the jobs of a verb in shards to Slurm, or print their scripts."""
     from kbbench_hf.runners.slurm import SlurmRun
 
     given = "".join(f"--{name}={shlex.quote(slurm[name])} " for name in ("partition", "time") if name in slurm)
     command = [sys.executable, "-m", "kbbench_hf.cli", *arguments]
-    run = SlurmRun(command, out, slurm.get("array", "1"), given + slurm.get("slurm_args", ""), result)
+    run = SlurmRun(command, out, slurm.get("array", "1"), given + slurm.get("slurm_args", ""), is_collected)
     shards = run.open_shards()
     if dry:
         click.echo("\n".join([*([run.array_script()] if shards else []), run.collecting_script()]), nl=False)

@@ -119,7 +119,7 @@ def _line(status: WorkStatus) -> str:
         f"{status.n_done or 0:,}{f' of {status.n_total:,}' if status.n_total else ''} done": status.n_done is not None,
         f"{sum(status.failed.values()):,} of them failed ({_kinds(status)})": status.failed,
         f"{status.under_way:,}{f' of at most {status.concurrency}' if status.concurrency else ''} under way": (
-            status.state in ALIVE
+            status.state in ALIVE and (status.under_way or status.n_done is not None)
         ),
         f"{rate:,.1f}/s" if rate >= 1 else f"{1 / (rate or 1):,.1f} s each": rate and status.state != PAUSED,
         f"{status.cost or 0:.4f} {status.currency}": status.cost is not None,

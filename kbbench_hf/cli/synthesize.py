@@ -38,6 +38,7 @@ def _print_example(context: click.Context, _option: click.Parameter, wanted: boo
 @CONCURRENCY
 @option("--shard", "Send only the requests of shard K of N; 'slurm' is K/N of a job array.", metavar="K/N")
 @flag("--collect", "Send nothing, and write the questions of what the shards have journaled.")
+@flag("--allow-other-server", "Resume with a model on another server.")
 def command(
     name: str,
     count: int,
@@ -47,6 +48,7 @@ def command(
     dry_run: bool,
     prices: Path | None,
     concurrency: int,
+    allow_other_server: bool,
     **shards: Any,
 ) -> None:
     """Generate questions for the knowledge base NAME, without a model, and write them to ./kbbench/NAME2.
@@ -59,13 +61,14 @@ def command(
       kbbench synthesize mini-stark --count 120
       kbbench run mini-stark-questions --model bm25
     """
-    from kbbench_hf.building.synthesis.synthesize import COLLECTED, responses_folder, synthesis_costs, synthesize
+    from kbbench_hf.building.synthesis.synthesize import is_collected, open_responses, synthesis_costs, synthesize
 
     if slurm := take_slurm(shards):
         given = {"count": count, "seed": seed, "spec": spec, "out": out, "concurrency": concurrency}
         arguments = [f"--{option}={value}" for option, value in given.items() if value is not None]
-        folder = responses_folder(name, spec, out)
-        submit_shards(slurm, ["synthesize", name, *arguments], folder, COLLECTED, dry=dry_run)
+        arguments += ["--allow-other-server"] * allow_other_server
+        folder = open_responses(name, count, seed, spec, out)
+        submit_shards(slurm, ["synthesize", name, *arguments], folder, is_collected=is_collected(folder), dry=dry_run)
         return
     if dry_run:
         for model, cost in synthesis_costs(name, count, seed, spec, out, concurrency, prices).items():
@@ -74,7 +77,8 @@ def command(
         return
     started = time.monotonic()
     try:
-        made = synthesize(name, count, seed=seed, spec=spec, out=out, concurrency=concurrency, **shards)
+        how = {"concurrency": concurrency, "allow_other_server": allow_other_server, **shards}
+        made = synthesize(name, count, seed=seed, spec=spec, out=out, **how)
     except ShardEnd as end:
         echo(str(end))
         return

@@ -314,7 +314,11 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
 
 
 def client_of(kind: Callable[..., T], name: str, options: RunOptions) -> T:
-    """Return the client, of a kind of `Endpoint`, of a model of this name on the server at `base_url`."""
+    """Return the client, of a kind of `Endpoint`, of a model of this name on the server at `base_url`.
+
+    Raises:
+        UsageError: there is `model_kwargs`, which a server cannot have.
+    """
     from kbbench_hf.llm.endpoint import key_from_environment
 
     base_url, key = options.get("base_url"), key_from_environment(options.get("api_key_env"))

@@ -147,7 +147,8 @@ class StatusReader:
             left = [each.seconds_left for each in alive if each.n_done != each.n_total]
             status.under_way = sum(each.under_way for each in alive)
             status.rate_per_s = sum(each.rate_per_s or 0.0 for each in alive)
-            status.seconds_left = None if None in left else max((each for each in left if each is not None), default=0)
+            known = [each for each in left if each is not None]
+            status.seconds_left = None if None in left or status.n_done is None else max(known, default=0)
         else:
             is_open = summary.get("stopped") or set(summary.get("errors") or ()) - SETTLED
             if finished and not is_open:

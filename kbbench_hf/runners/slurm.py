@@ -50,8 +50,8 @@ class SlurmRun:
     """How many shards there are, and after % how many run at once."""
     options: str = ""
     """Options of sbatch for both jobs, quoted as in a shell."""
-    result: str = "result.json"
-    """The file in `out` that the collecting job leaves."""
+    is_collected: bool = False
+    """Whether there is a result."""
 
     def __post_init__(self) -> None:
         if not _ARRAY.fullmatch(self.array):
@@ -81,11 +81,6 @@ class SlurmRun:
     def logs(self) -> Path:
         """The folder of the jobs' output."""
         return self.out.absolute() / "slurm"
-
-    @property
-    def is_collected(self) -> bool:
-        """Whether there is a result."""
-        return (self.out / self.result).is_file()
 
     def open_shards(self) -> list[int]:
         """Return the numbers of the shards that have not ended; none of a collected run, whatever its shards were."""

@@ -305,10 +305,9 @@ def write_questions(
     lost = Counter(draft.dropped for draft in drafts if draft.dropped)
     if not judged:
         reasons = "; ".join(f"{reason} ({n:,})" for reason, n in lost.most_common())
-        raise DataError(
-            f"None of {len(drafts):,} planned questions survived: {reasons}. {' '.join(votes.alarms())} "
-            "Change the models in the spec, or its agreement to majority."
-        )
+        remedy = "Change the models in the spec, or its agreement to majority."
+        alarms = [f"None of {len(drafts):,} planned questions survived: {reasons}.", *votes.alarms()]
+        raise DataError(" ".join([*alarms, remedy]))
     planned.account.n_wanted = count
     questions = QuestionSet(kb, judged, splits_of(judged, spec, seed), difficulties_of(kb, judged), planned.account)
     return questions, _card_section(models, drafts, lost, votes, count)

@@ -29,6 +29,7 @@ from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.runners.progress import progress, say
 from kbbench_hf.runners.run_folder import open_run
 from kbbench_hf.runners.run_options import shard_of
+from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.text.words import list_words
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def synthesize(
     concurrency: int = 32,
     shard: str | None = None,
     collect: bool = False,
+    allow_other_server: bool = False,
     show: bool = True,
 ) -> DatasetFolder:
     """Generate questions for a knowledge base as `kbbench synthesize` does, and return the folder of the new dataset.
@@ -63,6 +65,7 @@ def synthesize(
         concurrency: maximum concurrent requests to models.
         shard: `K/N` to send only the requests for this part of the questions; the last shard to end collects them.
         collect: send nothing, and write the questions of what the shards have journaled.
+        allow_other_server: whether to resume where a model is on another server than before.
         show: whether to show a bar, and lines on standard error.
 
     Raises:
@@ -82,12 +85,11 @@ def synthesize(
     chosen, source = _read_spec(name, spec), _knowledge_base(name)
     by_models, work, part = None, RESPONSES / place.name, shard_of({"shard": shard, "collect": collect})
     if part is not None:
-        settings = {"benchmark": name, "revision": source.revision, "count": count, "seed": seed, **asdict(chosen)}
-        open_run(responses_folder(name, spec, out), settings, {}, shard=part)
+        open_responses(name, count, seed, spec, out, part)
     if chosen.models is not None:
         from kbbench_hf.building.synthesis.llm_questions import questions_by_models
 
-        how: Row = {"shard": part, "concurrency": concurrency, "show": show}
+        how: Row = {"shard": part, "concurrency": concurrency, "allow_other_server": allow_other_server, "show": show}
         by_models = questions_by_models(chosen, chosen.models, count, seed, work, **how)
     called, show_bar = Path(spec).name if spec else "", show and by_models is None
     try:
@@ -106,7 +108,7 @@ def synthesize(
     return DatasetFolder(place)
 
 
-COLLECTED = "collect/shard.1-of-1.done"
+_COLLECTED = "collect/shard.1-of-1.done"
 """The marker that the process which collects the shards leaves in the folder of the responses."""
 
 
@@ -122,18 +124,36 @@ def _collecting(folder: Path, shard: Shard | None) -> Iterator[None]:
         end_shard(Shard(1, 1), folder)
 
 
-def responses_folder(name: str, spec: Path | str | None, out: str | None) -> Path:
-    """Return the folder of the models' responses, which shards share.
+def is_collected(folder: Path) -> bool:
+    """Whether the shards that share this folder of responses are collected, and their dataset is still there."""
+    return (folder / _COLLECTED).is_file() and (Path(NAMESPACE) / folder.name / CARD).is_file()
+
+
+def open_responses(
+    name: str, count: int, seed: str, spec: Path | str | None, out: str | None, shard: Shard | None = None
+) -> Path:
+    """Return the folder of the models' responses, which shards share; with a `shard`, make it.
 
     Raises:
-        UsageError: as for `synthesize`, and a spec without models.
+        UsageError: as for `synthesize`, a spec without models, or shards of other questions are in the folder.
     """
-    if _read_spec(name, spec).models is None:
+    name = name.removeprefix(f"{NAMESPACE}/")
+    chosen, folder = _read_spec(name, spec), RESPONSES / _new_folder(name, out).name
+    if chosen.models is None:
         raise UsageError(
             "--shard, --collect and --slurm divide the requests to models, and this spec names none: one process is "
             "fast. Leave them out, or add models to the spec."
         )
-    return RESPONSES / _new_folder(name, out).name
+    settings = {"benchmark": name, "revision": _knowledge_base(name).revision, "count": count, "seed": seed}
+    settings |= asdict(chosen, dict_factory=_without_addresses)
+    if shard is not None or (folder / RUN).is_file():
+        open_run(folder, settings, {}, shard=shard)
+    return folder
+
+
+def _without_addresses(fields: Iterable[tuple[str, Any]]) -> Row:
+    # each machine may have a server of its own, and a server may move
+    return {name: value for name, value in fields if name not in ("base_url", "api_key_env")}
 
 
 def synthesis_costs(

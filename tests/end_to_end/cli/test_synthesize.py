@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.files import shards
+from kbbench_hf.files.journal import Journal
+from kbbench_hf.files.shards import Shard
 from tests.end_to_end.cli.conftest import Command
 from tests.servers.scripted import ScriptedServer
 from tests.servers.writers import answer
@@ -49,7 +51,9 @@ def made(folder: str) -> list[bytes]:
     return [file.read_bytes() for file in sorted(Path("kbbench", folder).rglob("*")) if file.is_file()]
 
 
-def test_shards_are_collected_when_all_have_ended_and_once_more(command: Command, kbbench: Command) -> None:
+def test_shards_are_collected_when_all_have_ended_and_once_more(
+    command: Command, kbbench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert command("--out", "made").code == 0
     whole = made("made")
     for folder in ("kbbench", "kbbench-runs"):
@@ -63,11 +67,21 @@ def test_shards_are_collected_when_all_have_ended_and_once_more(command: Command
     assert status.splitlines()[1:] == ["  shard 1/2: ended", "  shard 2/2: not started"]
     other = command("--out", "made", "--shard", "2/2", "--seed", "1")
     assert other.code == 2 and "its seed is '0', not '1'" in other.err
-    assert "4 questions" in command("--out", "made", "--shard", "2/2").out
+    submitted = command("--out", "made", "--slurm", "--array", "2", "--count", "5")
+    assert submitted.code == 2 and "its count is 4, not 5" in submitted.err
+    with Journal(Path("kbbench-runs/synthesize/made"), Shard(2, 2), abilities=()):  # as a shard between two steps
+        status = kbbench("status", "kbbench-runs/synthesize/made").out
+    assert status.startswith("kbbench-runs/synthesize/made: running\n")
+    Path("spec.json").write_text(Path("spec.json").read_text().replace("127.0.0.1", "localhost"))
+    assert "or add --allow-other-server" in command("--out", "made", "--shard", "2/2").err
+    assert "4 questions" in command("--out", "made", "--shard", "2/2", "--allow-other-server").out
     assert made("made") == whole
     assert command("--out", "made", "--collect").code == 0 and made("made") == whole
     assert kbbench("status", "kbbench-runs/synthesize/made").out.startswith("kbbench-runs/synthesize/made: finished")
     assert "are collected. Nothing is submitted" in command("--out", "made", "--slurm", "--array", "2").out
+    Path("kbbench/made").rename("elsewhere")
+    monkeypatch.setenv("PATH", "")
+    assert "--slurm needs Slurm's squeue" in command("--out", "made", "--slurm", "--array", "2").err
 
 
 def test_jobs_of_slurm_have_the_same_command(command: Command) -> None:
