@@ -21,6 +21,7 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from transformers.utils.logging import disable_progress_bar
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.writing import write_text
@@ -161,6 +162,7 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     model = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    disable_progress_bar()  # of the one file that is written
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     settings = {
