@@ -1,6 +1,6 @@
 import pytest
 
-from kbbench_hf.retrieval.graph_ranker.answer_type import remove_comparisons
+from kbbench_hf.retrieval.graph_ranker.answer_type import remove_comparisons, split_exclusions
 from kbbench_hf.retrieval.graph_ranker.parsed_query import parse_query
 
 QUESTION = "which films are set in Rome?"
@@ -180,6 +180,11 @@ def test_what_is_said_of_the_asked_is_not_what_is_asked_for(question: str) -> No
 def test_what_is_compared_with_is_taken_out_and_the_rest_stays() -> None:
     assert "speed" not in remove_comparisons("Which film is longer than Speed, and older?").lower()
     assert remove_comparisons("Rather a film about Rome?") == "Rather a film about Rome?"
+
+
+def test_an_exclusion_after_which_of_the_films_ends_with_its_name() -> None:
+    query = "Which of the films other than Speed are set in Rome?"
+    assert split_exclusions(query, {"speed", "rome"}).excluded == "other than Speed"
 
 
 @pytest.mark.parametrize(
