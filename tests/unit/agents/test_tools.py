@@ -53,6 +53,14 @@ def test_neighbours_ascend_each_once_with_every_relation_and_where_its_edge_lead
     assert question(kb).call("neighbors", {"node_id": 900, "node_type": "t"}).total == 0
 
 
+@pytest.mark.parametrize("direction", ["in", "out", "both"])
+def test_the_relations_of_a_graph_without_directions_are_shown_in_the_direction_asked_for(direction: str) -> None:
+    nodes = pa.table({"id": [7, 42], "type": ["t", "t"], "name": ["Alpha", "Beta"], "text": ["", ""]})
+    edges = pa.table({"head": [7, 42], "relation": ["r", "r"], "tail": [42, 7]})
+    found = question(KnowledgeBase.from_arrow(nodes, edges)).call("neighbors", {"node_id": 7, "direction": direction})
+    assert [each["relations"] for each in found.result["nodes"]] == [{"r": direction}]
+
+
 def test_neighbours_with_a_query_are_in_the_order_of_the_search_and_none_is_left_out() -> None:
     found = question(small_kb()).call("neighbors", {"node_id": 4, "relation": "yields", "query": "silver"})
     assert found.shown == (8, 7)
