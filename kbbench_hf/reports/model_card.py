@@ -69,7 +69,8 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
     """Return the text of `README.md` for what `training.json` holds; `retriever` is what ranks with the folder."""
     settings = facts["settings"]
     controls = [] if settings["mask"] else ["Known answers of a question could be its negatives."]
-    controls += ["**A control**: each question was taught another one's answers."] if settings["shuffle"] else []
+    taught = "plan" if settings["method"] == "plan" else "answers"
+    controls += [f"**A control**: each question was taught another one's {taught}."] if settings["shuffle"] else []
     known = ("method", "base", "seed", *_SHOWN[retriever])
     shown = [key for key in known if settings[key] is not None]
     return _CARD.format(

@@ -59,7 +59,7 @@ class TrainSpec:
     negatives_depth: Annotated[int, "Sample negatives from the top wrong results, this many."] = 20
     refresh: Annotated[int | None, "Mine negatives again after this number of steps.  [default: 20 for ance]"] = None
     mask: Annotated[bool, "Exclude known answers from the negatives.  [default: mask]"] = True
-    shuffle: Annotated[bool, "Baseline: train with the answers shuffled between questions."] = False
+    shuffle: Annotated[bool, "Baseline: train with the answers, or plans, shuffled between questions."] = False
     first_stage: Annotated[str, "qagnn: retriever of the candidate nodes."] = "bm25"
     candidates: Annotated[int, "qagnn: number of candidate nodes."] = 100
     graph_size: Annotated[int, "qagnn: maximum nodes of a graph."] = 200

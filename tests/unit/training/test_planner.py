@@ -238,7 +238,9 @@ def test_a_planner_learns_plans_and_ranks_by_its_folder_beside_controls(there: K
     assert lines["plans of other questions"].mrr <= lines["without plans"].mrr
     assert lines["oracle entities"].mrr > lines["without plans"].mrr
     assert {"bm25", "plans by rules"} < lines.keys()
-    assert read_json(tmp_path / "m-plans-from-types-alone/plan.json") == read_json(tmp_path / "m/plan.json")
+    alone = tmp_path / "m-plans-from-types-alone"
+    assert read_json(alone / "plan.json") == read_json(tmp_path / "m/plan.json")
+    assert "each question was taught another one's plan" in (alone / "README.md").read_text()
 
 
 def test_a_dataset_without_plans_is_refused(there: KnowledgeBase, tmp_path: Path) -> None:
