@@ -263,18 +263,24 @@ def test_true_is_no_integer() -> None:
     assert violation("2", {"enum": [1, 3]}) == "answer: 2 is not one of [1, 3]"
 
 
-def test_an_answer_that_nobody_asked_for_is_read_as_none() -> None:
+@pytest.mark.parametrize("n_strays", [1, 4])
+def test_an_answer_that_nobody_asked_for_is_read_as_none_and_ends_the_reuse_of_connections(n_strays: int) -> None:
+    connections = []
+
     def reply(text: str) -> bytes:
         body = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
         return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        number = len(connections)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
                 writer.write(reply("asked for"))
                 await asyncio.sleep(0.02)
-                writer.write(reply("not asked for"))
+                if number <= n_strays:
+                    writer.write(reply("not asked for"))
         writer.close()
 
     async def ask() -> list[str]:
@@ -288,3 +294,4 @@ def test_an_answer_that_nobody_asked_for_is_read_as_none() -> None:
         return found
 
     assert asyncio.run(ask()) == 4 * ["asked for"]
+    assert len(connections) == 4
