@@ -41,9 +41,7 @@ _PLURAL = ignoring_case(LISTS["plural"])
 _NOT_GIVEN = ignoring_case(LISTS["not_given"])
 _SENTENCE = ignoring_case(rf"{LISTS['sentence']}|[:：](?!\d)|[{{}}\[\]?？]|[.。!！](?<!\b[A-Z]\.)(?!\d)\s*\S")
 """What an answer alone does not hold: a verb of saying, a colon, another sentence."""
-_NO_ANSWER = ignoring_case(
-    r"\W*(?:none|n/?a|unknown|unanswerable|nothing|null|no answer|not (?:given|known|stated|available))\W*"
-)
+_NO_ANSWER = ignoring_case(rf"\W*{LISTS['no_answer']}\W*")
 _STRAIGHT = str.maketrans("“”«»「」", '""""""')
 _ROLE = ignoring_case(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*")
 """A word of a chat template, alone."""
