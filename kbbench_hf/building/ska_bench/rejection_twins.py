@@ -52,9 +52,9 @@ _NUMBER = re.compile(r"\d\d")
 _ARTICLES = frozenset({"the", "a", "an"})
 _WHO = re.compile(r"(?:^|, )who(?:se)?\b", re.IGNORECASE)
 _PLACE = re.compile(r"^where\b|\bwhere\b.*\blocated\b|\b(?:in|of|from) (?:which|what) \w+\?", re.IGNORECASE)
-_QUANTITY = re.compile(r"\d[\d,.]{2,}")
+_LONG_NUMBER = re.compile(r"\d[\d,.]{2,}")
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
-_MEASURE = re.compile(r"(\d[\d,]*(?:\.\d+)?)[- ]([a-z]+)")
+_QUANTITY = re.compile(r"(\d[\d,]*(?:\.\d+)?)[- ]([a-z]+)")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
 Removed = dict[Place, int | None]
@@ -255,7 +255,7 @@ class TwinMaker:
         """Return what a unit may call an answer, in normal form: its names, and the numbers in them."""
         instance = self._instance
         names = [*instance.answers, *(name for names in instance.answer_aliases for name in names)]
-        names += [number for name in names for number in _QUANTITY.findall(name)]
+        names += [number for name in names for number in _LONG_NUMBER.findall(name)]
         if instance.answer_type == "number":
             names += [word for word, number in ORDINALS.items() if str(number) in names]
         return {_join_initials(normal_name(re.sub(r"^(?:the|an?) ", "", each, flags=re.IGNORECASE))) for each in names}
@@ -343,9 +343,8 @@ def _quantities(text: str) -> set[tuple[float, str]]:
     >>> _quantities("worth $3.0 billion in 1997 to him")
     {(3.0, 'billion')}
     """
-    return {
-        (float(number.replace(",", "")), unit) for number, unit in _MEASURE.findall(text) if not _YEAR.fullmatch(number)
-    }
+    found = _QUANTITY.findall(text)
+    return {(float(number.replace(",", "")), unit) for number, unit in found if not _YEAR.fullmatch(number)}
 
 
 def _words(text: str) -> set[str]:

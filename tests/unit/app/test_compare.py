@@ -44,6 +44,15 @@ def test_the_paired_test_says_what_so_many_examples_can_show(boards: Boards, boa
     assert part.all("p")[0].text.startswith("Minimum detectable difference between the first two on 48 examples")
 
 
+def test_a_win_is_the_lower_value_where_less_is_better(boards: Boards, board: Board, rows: list[Row]) -> None:
+    metric, store = "subject_hallucination", boards.index.store
+    part = parsed(row_page.test_table(store, replace(board, headline=metric), rows))
+    ((_, _, _, _, outcomes, _),) = part.rows()
+    copied, pattern = (store.values(row.id, metric) for row in rows)
+    assert [int(each) for each in outcomes.split(" / ")][::2] == [sum(copied < pattern), sum(copied > pattern)]
+    assert sum(copied < pattern) != sum(copied > pattern)
+
+
 def test_disagreements_come_with_the_widest_first(boards: Boards, board: Board, rows: list[Row]) -> None:
     table = parsed(row_page.disagreement_table(boards.index.store, board, rows))
     widths = [abs(float(a) - float(b)) for _, a, b in table.rows()]
