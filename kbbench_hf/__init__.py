@@ -29,12 +29,13 @@ if TYPE_CHECKING:
         Showing,
         of_text,
     )
-    from kbbench_hf.benchmarks.load import KnowledgeBase, load
+    from kbbench_hf.benchmarks.load import load
     from kbbench_hf.benchmarks.warnings import ScoreWarning
     from kbbench_hf.building.build import BuildOptions, build
     from kbbench_hf.building.synthesis.synthesize import synthesize
     from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
     from kbbench_hf.files.datasets import DatasetFolder, write_dataset
+    from kbbench_hf.knowledge_base.store import KnowledgeBase
     from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
     from kbbench_hf.retrieval.ir_tools import ir_dataset, mteb_task
     from kbbench_hf.runners.run import run
@@ -50,12 +51,13 @@ _NAMES = {
     "benchmarks.answers": "ANSWERS IDS TRIPLES AnswerKind",
     "benchmarks.base": "Asking Benchmark Data Example Examples Explanation Facts Prompt PromptOptions Scores Scoring "
     "Metric Showing of_text",
-    "benchmarks.load": "KnowledgeBase load",
+    "benchmarks.load": "load",
     "benchmarks.warnings": "ScoreWarning",
     "building.build": "BuildOptions build",
     "building.synthesis.synthesize": "synthesize",
     "errors": "BusyError DataError KBBenchError UsageError",
     "files.datasets": "DatasetFolder write_dataset",
+    "knowledge_base.store": "KnowledgeBase",
     "parsing.parsed_reply": "ParsedReply ParseError",
     "retrieval.ir_tools": "ir_dataset mteb_task",
     "runners.run": "run",

@@ -1,13 +1,11 @@
-"""Loaders of datasets and knowledge bases by name."""
+"""Loader of datasets by name."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbbench_hf.benchmarks import benchmark, find_dataset, name_of_path, rows_of_code, task_key_of
 from kbbench_hf.errors import unknown_name
-from kbbench_hf.files import user_path
 from kbbench_hf.files.datasets import NAMESPACE
-from kbbench_hf.knowledge_base import store
+from kbbench_hf.knowledge_base.store import KnowledgeBase as KnowledgeBase  # an old path
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -48,19 +46,3 @@ def load(name: str, split: str | None = None, revision: str | None = None) -> "D
     files = {each: str(folder.file(f"data/{config}/{each}.parquet")) for each in wanted}
     loaded: Dataset = load_dataset("parquet", data_files=files, split=split)
     return loaded
-
-
-class KnowledgeBase(store.KnowledgeBase):
-    """A knowledge base that can be opened by its name or its folder."""
-
-    @classmethod
-    def open(cls, name: str | Path) -> "KnowledgeBase":
-        """Return the knowledge base of a dataset, or of a folder; memory-mapped, its store made on first use.
-
-        >>> KnowledgeBase.open("mini-stark").names([0])
-        ['Aldermouth']
-
-        Raises:
-            UsageError: there is no dataset of this name, or it is no knowledge base.
-        """
-        return super().open(user_path(name) if user_path(name).is_dir() else find_dataset(str(name)).path)

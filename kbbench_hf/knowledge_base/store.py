@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from kbbench_hf.addresses import imported
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files import user_path
 from kbbench_hf.files.arrow import arrow_numbers, numpy_numbers
 from kbbench_hf.files.datasets import MANIFEST
 from kbbench_hf.files.table_files import DETAILS, read_table
@@ -29,6 +31,8 @@ from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbo
 FORMAT = 1
 FACTS = "knowledge_base.json"
 CACHE = ".knowledge_base"
+FIND_DATASET = "kbbench_hf.benchmarks:find_dataset"
+"""What finds a dataset's folder by its name; benchmarks come after knowledge bases in the import order."""
 
 
 def map_store(store: Path) -> tuple[pa.Table, pa.Table, Graph, str]:
@@ -180,16 +184,21 @@ class KnowledgeBase:
         return cls.open(out)
 
     @classmethod
-    def open(cls, path: Path | str) -> Self:
-        """Open a store, or a dataset folder that holds `data/nodes` and `data/edges`, whose store is made on first use.
+    def open(cls, name: Path | str) -> Self:
+        """Open the knowledge base of a dataset, of its folder (`data/nodes`, `data/edges`), or a store's folder.
 
-        Where no store can be written, the knowledge base is made in memory.
+        The store of a dataset is made on first use; where it cannot be written, the knowledge base is made in memory.
+
+        >>> KnowledgeBase.open("mini-stark").names([0])
+        ['Aldermouth']
 
         Raises:
-            UsageError: the folder is neither.
+            UsageError: there is no dataset of this name, or the folder holds no knowledge base.
             DataError: the store was written by another version; it has to be made again.
         """
-        path = Path(path)
+        path = user_path(name)
+        if not path.is_dir():
+            path = imported(FIND_DATASET)(str(name)).path
         if (path / FACTS).is_file():
             return cls(*map_store(path))
         if not is_dataset(path):

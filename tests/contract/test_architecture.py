@@ -20,7 +20,10 @@ ORDER = (
 """Packages and top-level modules, lowest first. `kbbench_hf/__init__.py` is the public interface: it imports any of
 them, and none of them imports it."""
 BUILDERS = {"building", "cli"}
-"""Who imports `building`, which makes datasets. A benchmark names its builder in a string."""
+"""Who imports `building`, which makes datasets."""
+NAMED_IN_STRINGS = {"benchmarks": "kbbench_hf.building", "knowledge_base": "kbbench_hf.benchmarks"}
+"""Packages and the later one that they name in a string, imported on request: a benchmark names its builder, and the
+knowledge base what finds a dataset by its name."""
 OWN_DATA = frozenset({"own_data", "own_kb", "own_extraction"})
 """Benchmarks of a user's own data: they use the prompts and scores of a released benchmark."""
 HUGGING_FACE = set("datasets evaluate huggingface_hub transformers accelerate sentence_transformers gradio".split())
@@ -72,7 +75,7 @@ class SourceFile:
 
     @cached_property
     def imports(self) -> set[str]:
-        """The modules of import statements and of strings; a benchmark's strings may name its builder."""
+        """The modules of import statements and of strings, without those of `NAMED_IN_STRINGS`."""
         found: set[str] = set()
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -82,9 +85,8 @@ class SourceFile:
                 submodules = names & modules()
                 found |= submodules if submodules == names else submodules | {node.module}
         named = {match[1] for text in self.strings if (match := ADDRESS.fullmatch(text))}
-        if self.package == "benchmarks":
-            named = {name for name in named if not name.startswith("kbbench_hf.building.")}
-        return found | named
+        later = NAMED_IN_STRINGS.get(self.package, "-")
+        return found | {name for name in named if not f"{name}.".startswith(f"{later}.")}
 
     @cached_property
     def own_imports(self) -> set[str]:

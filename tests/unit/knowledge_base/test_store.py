@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
+import kbbench_hf
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
@@ -286,3 +287,12 @@ def test_the_real_slice_is_a_users_own_knowledge_base(shared: Path, tmp_path: Pa
         pq.write_table(csv.read_csv(folder / f"{name}.csv"), tmp_path / f"{name}.parquet")
     again = KnowledgeBase.from_tables(tmp_path / "nodes.parquet", tmp_path / "edges.parquet")
     assert again.hash == kb.hash
+
+
+def test_a_knowledge_base_is_opened_by_the_name_of_its_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert kbbench_hf.KnowledgeBase.open("kbbench/mini-stark").hash == KnowledgeBase.open("mini-stark").hash
+    KnowledgeBase.build(NODES, EDGES, None, tmp_path / "mini-stark")  # a folder of this name comes first
+    assert len(KnowledgeBase.open("mini-stark")) == 3
+    with pytest.raises(UsageError, match=r"Unknown dataset 'mini-starc'. Did you mean 'mini-stark'\?"):
+        KnowledgeBase.open("mini-starc")
