@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.llm.chat_completions import parse_json, read_completion
+from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_tool_turn
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.llm.failures import Failure
+from kbbench_hf.llm.http_bodies import read_stream
 from kbbench_hf.protocols import Completion
 from tests.servers.scripted import Reply, ScriptedServer
 
@@ -86,6 +87,24 @@ def test_a_call_of_a_tool_is_settled_and_an_empty_one_is_asked_again() -> None:
     assert failure({"content": "", "tool_calls": []}, "tool_calls").reason == "no_content"
 
 
+def test_a_turn_with_tools_has_its_calls_or_the_words_of_a_refusal() -> None:
+    call = {"function": {"name": "f", "arguments": "{}"}}
+    assert read_tool_turn(reply({"content": None, "tool_calls": [call]}), 0.1).tool_calls == [call]
+    assert read_tool_turn(reply({"content": None, "function_call": call}), 0.1).tool_calls == call
+    refused = read_tool_turn(reply({"content": None, "refusal": "I cannot."}), 0.1)
+    assert (refused.text, refused.tool_calls) == ("I cannot.", None)
+    assert read_tool_turn(reply({"refusal": "I cannot."}), 0.1).text == "yes"
+
+
+@pytest.mark.parametrize(
+    "body", [{"error": "down"}, {"choices": [{"message": {"content": "y"}, "error": {"code": 502}}]}]
+)
+def test_an_error_in_a_reply_with_status_200_is_tried_again(body: dict[str, Any]) -> None:
+    with pytest.raises(Failure) as caught:
+        read_completion(body, 0.1)
+    assert (caught.value.reason, caught.value.transient) == ("error_in_body", True)
+
+
 def test_another_protocol_is_said_to_be_one() -> None:
     with pytest.raises(Failure) as caught:
         read_completion({"message": {"content": [{"type": "text", "text": "yes"}]}, "finish_reason": "COMPLETE"}, 0.1)
@@ -115,6 +134,15 @@ def test_a_stream_that_nobody_asked_for_is_read() -> None:
     done = ask(stream(PIECE % ("", "h"), PIECE % ("y", "m"), PIECE % ("es", ""), LAST, usage))
     assert done[:4] == ("yes", "stop", 7, 3)
     assert (done.reasoning, done.model) == ("hm", "m")
+
+
+def test_only_the_first_choice_of_a_stream_is_read_and_other_events_are_passed_over() -> None:
+    second = '{"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]}'
+    counted = '{"choices": [{"index": 0, "delta": {"content": null, "refusal": null, "n": 7}}]}'
+    events = [f"data: {each}\n\n" for each in (PIECE % ("y", ""), "[1]", second, counted, PIECE % ("es", ""), LAST)]
+    body = read_stream("".join([": comment\n\n", *events]).encode())
+    message = {"content": "yes", "reasoning": "", "n": 7}
+    assert body == {"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
 
 @pytest.mark.parametrize(

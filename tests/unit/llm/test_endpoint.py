@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -178,7 +179,16 @@ def test_the_address_may_end_in_v1_or_not(given: str, used: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["localhost:8000", "ftp://host", "", "http://", "http://me:secret@host/v1", "http://h/v1?key=secret"]
+    "address",
+    [
+        "localhost:8000",
+        "ftp://host",
+        "",
+        "http://",
+        "http://me:secret@host/v1",
+        "http://h/v1?key=secret",
+        "http://h:99999",
+    ],
 )
 def test_an_address_that_is_none_or_holds_a_secret_is_refused_without_repeating_the_secret(address: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -214,6 +224,26 @@ def test_the_hub_token_is_never_sent_and_the_key_only_as_given(monkeypatch: pyte
     sent = [headers["authorization"] for _, headers in server.requests]
     assert sent == [f"Bearer {NO_KEY}", "Bearer sk-mine"]
     assert "planted" not in repr(server.requests)
+
+
+def test_the_account_to_bill_is_sent_and_an_endpoint_that_scales_to_zero_is_waited_for() -> None:
+    async def headers(url: str, **options: Any) -> Mapping[str, str]:
+        async with Endpoint(url, MODEL, timeout_s=7.4, **options) as endpoint:
+            assert endpoint._session is not None
+            return endpoint._session.headers
+
+    billed = asyncio.run(headers("http://localhost:1", bill_to="my-team"))
+    assert billed["X-HF-Bill-To"] == "my-team" and "X-Scale-Up-Timeout" not in billed
+    scaled = asyncio.run(headers("https://a.b.endpoints.huggingface.cloud"))
+    assert scaled["X-Scale-Up-Timeout"] == "7" and "X-HF-Bill-To" not in scaled
+
+
+def test_a_parameter_that_is_refused_under_both_names_has_no_other_form() -> None:
+    dialect = Dialect().learn("max_tokens", "use max_completion_tokens instead of max_tokens", {})
+    assert dialect == Dialect(limit="max_completion_tokens")
+    assert dialect.learn("max_completion_tokens", "unknown field max_completion_tokens", {}) == Dialect()
+    assert dialect.learn("max_completion_tokens", "max_completion_tokens and max_tokens are refused", {}) is None
+    assert Dialect().learn("max_tokens", "max_tokens is refused", {}) is None
 
 
 def test_a_key_that_is_asked_for_and_not_there_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:

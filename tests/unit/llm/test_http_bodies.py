@@ -51,6 +51,12 @@ def test_a_bomb_is_unpacked_no_further_than_a_reply_may_be_long() -> None:
     assert peak < 10 * MAX_BYTES
 
 
+def test_a_reply_that_announces_more_than_the_limit_is_not_read() -> None:
+    with pytest.raises(Failure) as caught:
+        ask(b" " * (MAX_BYTES + 1))
+    assert caught.value.reason == "reply_too_large"
+
+
 @pytest.mark.parametrize(("name", "reason"), [("br", "encoding"), ("zstd", "encoding"), ("gzip", "not_unpacked")])
 def test_what_is_packed_otherwise_is_a_failure_by_name(name: str, reason: str) -> None:
     with pytest.raises(Failure) as caught:

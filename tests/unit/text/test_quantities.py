@@ -80,3 +80,23 @@ def test_the_same_rounded_number_differs_by_less_than_one_in_the_last_digit():
 def test_units_of_several_words_are_those_of_one():
     assert parse_number("5 sq km") == parse_number("5 km2") != parse_number("5 km")
     assert parse_number("5 square miles") == parse_number("5 mi2")
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "unit"),
+    [
+        ("minus twelve", -12, ""), ("negative forty-two dollars", -42, "$"), ("a million", 10**6, ""),
+        ("a dozen", 12, ""), ("twenty one percent", 21, "%"), ("$-3", -3, "$"), ("-$3", -3, "$"),
+        ("($1.5m)", -1_500_000, "$"), ("1.5m", 1.5, "m"), ("€2 bn", 2 * 10**9, "€"), ("5 k", 5000, ""), ("zero", 0, ""),
+    ],
+)  # fmt: skip
+def test_a_whole_answer_is_one_number_with_its_sign_magnitude_and_unit(answer, value, unit):
+    found = parse_number(answer)
+    assert found is not None and (float(found.value), found.unit) == (value, unit)
+
+
+@pytest.mark.parametrize(
+    "answer", ["twenty ten", "3 to 4", "3 x 4", "xx$5", "3 thousand 4", "7 or of pears", "five of a b c d"]
+)
+def test_an_answer_with_more_than_a_number_is_none(answer):
+    assert parse_number(answer) is None
