@@ -9,7 +9,7 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base import KnowledgeBase
-from kbbench_hf.knowledge_base.tables import _rows_of_ends, read_dataset_table
+from kbbench_hf.knowledge_base.tables import _rows_of_ends, read_dataset_table, without_dangling
 
 NODES = "id,type,name,text\n7,a,Seven,\n9,b,Nine,two\n"
 EDGES = "head,relation,tail\n7,r,9\n"
@@ -82,6 +82,9 @@ def test_nulls_in_ids_and_a_partial_schema_are_refused() -> None:
     partial = pa.table({"kind": ["node_type"], "id": [0], "name": ["a"]})
     with pytest.raises(DataError, match="schema does not list the relation 'r'"):
         KnowledgeBase.from_arrow(fixed, edges, partial)
+    unnamed = edges.set_column(1, "relation", pa.array([""]))
+    with pytest.raises(DataError, match="A row has no relation"):
+        KnowledgeBase.from_arrow(fixed, unnamed)
     gap = pa.table({"kind": ["node_type", "relation"], "id": [1, 0], "name": ["a", "r"]})
     with pytest.raises(DataError, match="The schema numbers its node types"):
         KnowledgeBase.from_arrow(fixed, edges, gap)
@@ -125,6 +128,22 @@ def test_a_datasets_damaged_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nodes.parquet").write_bytes(b"PAR1 and nothing of it")
     with pytest.raises(DataError, match=r"nodes\.parquet cannot be read as a table: .*build it again"):
         read_dataset_table(tmp_path / "nodes.parquet", ("id",))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_dangling_edges_are_left_out_counted_and_the_first_ten_listed(kind: pa.DataType) -> None:
+    def edges(heads: list[str], tails: list[str]) -> pa.Table:
+        return pa.table({"head": pa.array(heads).cast(kind), "relation": ["r"] * len(heads), "tail": tails})
+
+    nodes = pa.table({"id": ["a", "b"]})
+    whole = edges(["a", "b"], ["b", "a"])
+    assert without_dangling(nodes, whole) == (whole, 0, "")
+    left, n, shown = without_dangling(nodes, edges(["a", "x", "y", "b"], ["b", "a", "z", "b"]))
+    assert (left["head"].to_pylist(), left["tail"].to_pylist(), n) == (["a", "b"], ["b", "b"], 2)
+    assert shown == "'x' (head, row 2), 'y' (head, row 3), 'z' (tail, row 3)"
+    for count, end in ((10, "'x' (head, row 10)"), (11, "'x' (head, row 10) ...")):
+        left, n, shown = without_dangling(nodes, edges(["x"] * count, ["a"] * count))
+        assert (len(left), n) == (0, count) and shown.endswith(end)
 
 
 @pytest.mark.parametrize(
