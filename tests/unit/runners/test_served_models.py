@@ -1,5 +1,7 @@
 """Embeddings and re-ranking by a server: rankings as of local models, and replies that must not become scores."""
 
+import asyncio
+import base64
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from kbbench_hf import run
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.shards import ShardEnd
-from kbbench_hf.protocols import ProcessGroup
+from kbbench_hf.protocols import Completion, ProcessGroup
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.embedders import embed
 from kbbench_hf.runners.served_models import EmbeddingClient, ServedEmbedder
@@ -61,6 +63,17 @@ def test_prefixes_extra_fields_and_empty_texts_are_sent(server: Any) -> None:
     assert all(each["dimensions"] == 64 for each in server.payloads)
     embedder(server).encode([""])
     assert server.payloads[-1]["input"] == [" "]
+
+
+def test_a_completion_has_the_vectors_in_base64_the_tokens_and_the_time_of_its_request(server: Any) -> None:
+    async def complete() -> Completion:
+        async with EmbeddingClient(server.url, "m") as client:
+            return await client.complete([{"role": "user", "content": text} for text in TEXTS[:2]])
+
+    text, finish, n_prompt, n_tokens, latency = asyncio.run(complete())[:5]
+    vectors = np.frombuffer(base64.b64decode(text), np.float32).reshape(2, -1)
+    assert np.allclose(vectors, Encoder().encode(TEXTS[:2]), atol=1e-6)
+    assert (finish, n_tokens) == ("stop", None) and n_prompt and 0 < latency < 60
 
 
 def _with(value: Any) -> Callable[[Rows], Rows]:

@@ -139,15 +139,16 @@ def test_a_server_is_described_by_its_pages_and_its_replies(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_at_once", "slots", "expected"), [(1, None, 2), (4, None, 32), (4, 4, 4), (1, 1, 1), (2, None, 2)]
+    ("n_at_once", "slots", "expected", "minutes"),
+    [(1, None, 2, 43), (4, None, 32, 171), (4, 4, 4, 22), (1, 1, 1, 22), (2, None, 2, 22), (1, 64, 32, 683)],
 )
-def test_the_concurrency_fits_what_the_server_does_at_one_time(
-    n_at_once: int, slots: int | None, expected: int
+def test_the_concurrency_and_the_timeout_fit_what_the_server_does_at_one_time(
+    n_at_once: int, slots: int | None, expected: int, minutes: int
 ) -> None:
-    speeds = (server_probe.Speed(1, 1, 1.0, 16), server_probe.Speed(4, 4, 4 / n_at_once, 64))
-    report = ServerReport({"kind": "vllm"}, "m", slots=slots, speeds=speeds)
-    assert report.concurrency == expected
-    assert report.timeout_s >= 2 * 1024 * expected / (16 * n_at_once)
+    for n_tokens in (16, 0):  # a server that counts no tokens is taken to send 16 in each reply
+        speeds = (server_probe.Speed(1, 1, 10.0, n_tokens), server_probe.Speed(4, 4, 40 / n_at_once, 4 * n_tokens))
+        report = ServerReport({"kind": "vllm"}, "m", slots=slots, speeds=speeds)
+        assert (report.concurrency, report.timeout_s) == (expected, 60 * minutes)
 
 
 def test_a_slow_server_is_described_in_time_with_what_it_answered(monkeypatch: pytest.MonkeyPatch) -> None:

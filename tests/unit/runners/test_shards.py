@@ -18,6 +18,7 @@ from kbbench_hf.files.shards import COLLECT, Claim, IncompleteError, Shard, Shar
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.cost import BudgetSpentError
 from kbbench_hf.runners.model_identity import Identity
+from kbbench_hf.runners.slurm import SlurmRun
 from tests.servers.scripted import MODEL, ScriptedServer
 from tests.servers.sharding import CONCURRENCY, SCORED, kill_shards, run_on_late_disk
 
@@ -293,6 +294,13 @@ def test_tasks_of_a_slurm_array_are_shards() -> None:
     for text in ("0/2", "3/2", "1", "slurm", "1/0"):
         with pytest.raises(UsageError):
             Shard.parse(text, task)
+
+
+@pytest.mark.parametrize("options", ["-a2", "--arr=1", "-Jx", "--job-n x", "--wrap=ls", "--par", "-p gpu --array 1"])
+def test_an_option_that_slurm_runs_set_is_refused_also_where_it_is_shortened(options: str) -> None:
+    with pytest.raises(UsageError, match="--slurm itself sets"):
+        SlurmRun(["kbbench"], Path("shared"), "2", options)
+    assert SlurmRun(["kbbench"], Path("shared"), "2", "-A lab --account=lab --time 1 -- x").n_shards == 2
 
 
 def test_a_task_of_a_slurm_array_that_runs_everything_says_so(
