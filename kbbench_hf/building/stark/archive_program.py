@@ -7,6 +7,7 @@ object a line: `{"reading": member}` before each member, then `{"done": ...}` or
 import io
 import json
 import pickle
+import struct
 import sys
 import zipfile
 import zlib
@@ -57,9 +58,9 @@ def member(archive: zipfile.ZipFile, name: str, cap: int) -> Iterator[io.Buffere
         raise RefusedArchive(f"{name!r} needs more memory than a release does") from None
     except RecursionError:
         raise RefusedArchive(f"{name!r} is nested too deeply") from None
-    except (zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, EOFError, OSError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, struct.error, EOFError, OSError) as error:
         raise RefusedArchive(f"{name!r} is damaged: {error}") from None
-    except (ValueError, TypeError, AttributeError, LookupError, OverflowError, ArithmeticError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, NotImplementedError) as error:
         raise RefusedArchive(f"{name!r} is malformed: {type(error).__name__}: {error}") from None
 
 

@@ -9,11 +9,9 @@ import io
 import pickle
 import re
 import stat
-import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -251,25 +249,69 @@ def limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 _SHORT = 64
-"""Texts of up to so many bytes are kept, and equal ones are one object: keys, types, dates."""
+"""Texts of up to so many bytes stay, and equal ones are one object: keys, types, dates."""
 _MOST_SHARED = 1 << 16
 _GONE = object()
-_BLOCK = 1 << 20
+_OPS = (
+    *(pickle.PROTO, pickle.MARK, pickle.MEMOIZE, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET),
+    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+    *(pickle.BINFLOAT, pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.BINUNICODE8, pickle.SHORT_BINBYTES),
+    *(pickle.BINBYTES, pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.TUPLE),
+    *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS),
+    *(pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.REDUCE, pickle.BUILD),
+)
+"""The instructions of a release's pickles; those with names and calls reach nothing but `RECORDS`."""
 
 
 class ReferredBack(Exception):
     """The pickle refers to a value that was let go."""
 
 
-class Items:
+class _Memo(list[Any]):
+    """The values that a pickle can refer back to, by number.
+
+    Without `keep`, values that were handed on are let go, but for short texts, numbers and what makes numbers.
+    """
+
+    def __init__(self, keep: bool) -> None:
+        self.keep, self.n_handed_on = keep, 0
+        self.shared: dict[str, str] = {}
+
+    def __setitem__(self, number: Any, value: Any) -> None:
+        if number != len(self):
+            raise RefusedArchive("does not number its values in order")
+        self.append(value)
+
+    def __getitem__(self, number: Any) -> Any:
+        value = super().__getitem__(number)
+        if value is _GONE:
+            raise RefusedArchive("contains itself") if self.keep else ReferredBack
+        return value
+
+    def let_go(self, root: object) -> None:
+        """Let go of what was handed on since the last call, and always of the whole dictionary, `root`."""
+        latest = self[self.n_handed_on :]
+        del self[self.n_handed_on :]
+        self += [_GONE if each is root else each if self.keep else self._stand_in(each) for each in latest]
+        self.n_handed_on = len(self)
+
+    def _stand_in(self, value: object) -> object:
+        if not isinstance(value, str):
+            return _GONE if isinstance(value, dict | list | tuple | bytes) else value
+        if len(self.shared) < _MOST_SHARED and len(value) <= _SHORT:
+            return self.shared.setdefault(value, value)
+        return self.shared.get(value, value if len(value) <= _SHORT else _GONE)
+
+
+class Items(pickle._Unpickler):
     """The items of the dictionary in a pickle, in the order in which they were written.
 
     Args:
         stream: the pickle.
         keep: whether all values are kept until the end, so that any of them can be referred to.
 
-    Iterating raises `Refused` where the pickle holds something else than a dictionary of plain values, and without
-    `keep` `ReferredBack` where a value is needed that was let go.
+    Iterating raises `RefusedArchive` or an error of `pickle` where the pickle holds something else than a dictionary
+    of plain values, and without `keep` `ReferredBack` where a value is needed that was let go.
 
     >>> import io, pickle
     >>> list(Items(io.BytesIO(pickle.dumps({0: {"name": "IL-2"}, 1: {"alias": ["a", None]}}))))
@@ -277,168 +319,35 @@ class Items:
     """
 
     def __init__(self, stream: IO[bytes], keep: bool = False) -> None:
-        self._read, self._keep = stream.read, keep
-        self._stack: list[Any] = []
-        self._marks: list[int] = []
-        self._memo: list[Any] = []
+        super().__init__(stream)
+        self.read, self.readline = stream.read, stream.readline
+        self.memo = _Memo(keep)
+        self.metastack: list[list[Any]] = []
+        self.stack: list[Any] = []
+        self.append = self.stack.append
 
     def __iter__(self) -> Iterator[tuple[object, object]]:
-        read, stack, marks, memo = self._read, self._stack, self._marks, self._memo
-        shared: dict[bytes, str] = {}
-        handed_on = 0
-        while (op := read(1)) != b".":
-            if op == b"\x8c" or op == b"X":
-                size = read(1)[0] if op == b"\x8c" else int.from_bytes(self._take(4), "little")
-                raw = read(size) if size < _BLOCK else self._take(size)
-                if len(raw) < size:
-                    raise EOFError("it ends in a text")
-                text = shared.get(raw)
-                if text is None:
-                    text = raw.decode("utf-8", "surrogatepass")
-                    if size <= _SHORT and len(shared) < _MOST_SHARED:
-                        shared[raw] = text
-                stack.append(text)
-            elif op == b"\x94":
-                memo.append(stack[-1])
-            elif op == b"K":
-                stack.append(read(1)[0])
-            elif op == b"J":
-                stack.append(int.from_bytes(self._take(4), "little", signed=True))
-            elif op == b"j" or op == b"h":
-                value = memo[read(1)[0] if op == b"h" else int.from_bytes(self._take(4), "little")]
-                if value is _GONE:
-                    raise ReferredBack
-                if value is stack[0]:
-                    raise RefusedArchive("contains itself")
-                stack.append(value)
-            elif op == b"(":
-                marks.append(len(stack))
-            elif op == b"u" or op == b"s":
-                mark = marks.pop() if op == b"u" else len(stack) - 2
-                found = stack[mark:]
-                del stack[mark:]
-                whole = stack[-1]
-                if type(whole) is not dict or len(found) % 2:
-                    raise RefusedArchive("puts items into what is not a dictionary")
-                if len(stack) > 1:
-                    whole.update(zip(found[::2], found[1::2], strict=True))
-                    continue
-                yield from zip(found[::2], found[1::2], strict=True)
-                if not self._keep:
-                    memo[handed_on:] = [each if _stays(each) else _GONE for each in memo[handed_on:]]
-                    handed_on = len(memo)
-            elif op in _RARE:
-                _RARE[op](self)
-            elif not op:
-                raise EOFError("it ends too early")
-            else:
+        while (op := self.read(1)) != pickle.STOP:
+            if op in _LOAD:
+                _LOAD[op](self)
+            elif op:
                 raise RefusedArchive(f"holds the instruction {op!r}, which no release uses")
-        if len(stack) != 1 or type(stack[0]) is not dict or marks:
-            raise RefusedArchive(f"holds {[type(each).__name__ for each in stack[:3]]}; expected a dictionary")
-
-    def _take(self, n: int) -> bytes:
-        """Return exactly `n` bytes; read in blocks, for a pickle can claim any number of them."""
-        parts, left = [], n
-        while left:
-            block = self._read(min(left, _BLOCK))
-            if not block:
+            else:
                 raise EOFError("it ends too early")
-            parts.append(block)
-            left -= len(block)
-        return b"".join(parts)
+            if op in _SET_ITEMS and len(self.stack) == 1 and not self.metastack:
+                root, self.stack[0] = self.stack[0], {}
+                yield from root.items()
+                self.memo.let_go(root)
+        if len(self.stack) != 1 or type(self.stack[0]) is not dict or self.metastack:
+            raise RefusedArchive(f"holds {[type(each).__name__ for each in self.stack[:3]]}; expected a dictionary")
 
-    def _protocol(self) -> None:
-        if not 2 <= self._take(1)[0] <= 5:
-            raise RefusedArchive("is a pickle of an unknown protocol")
-
-    def _extend(self, mark: int | None = None) -> None:
-        mark = self._marks.pop() if mark is None else mark
-        values = self._stack[mark:]
-        del self._stack[mark:]
-        if type(self._stack[-1]) is not list:
-            raise RefusedArchive("appends to what is not a list")
-        self._stack[-1].extend(values)
-
-    def _tuple(self, mark: int | None = None) -> None:
-        mark = self._marks.pop() if mark is None else mark
-        if mark < 0:
-            raise RefusedArchive("takes more values than there are")
-        self._stack[mark:] = [tuple(self._stack[mark:])]
-
-    def _long_text(self) -> None:
-        self._stack.append(self._take(_integer(self._take(8))).decode("utf-8", "surrogatepass"))
-
-    def _bytes(self, size: int) -> None:
-        self._stack.append(self._take(_integer(self._take(size))))
-
-    def _put(self, size: int) -> None:
-        if _integer(self._take(size)) != len(self._memo):
-            raise RefusedArchive("does not number its values in order")
-        self._memo.append(self._stack[-1])
-
-    def _global(self) -> None:
-        byte = partial(self._take, 1)
-        self._stack += [b"".join(iter(byte, b"\n")).decode() for _ in range(2)]
-        self._named()
-
-    def _named(self) -> None:
-        name, module = self._stack.pop(), self._stack.pop()
+    def find_class(self, module: str, name: str) -> object:
+        """Return the stand-in of a name, or refuse."""
         if (module, name) not in RECORDS:
             raise RefusedArchive(f"asks for {module}.{name}, which no release uses")
-        self._stack.append(RECORDS[module, name])
-
-    def _reduce(self) -> None:
-        arguments, function = self._stack.pop(), self._stack.pop()
-        if type(function) is not AllowedCall or type(arguments) is not tuple:
-            raise RefusedArchive("calls what is not a function")
-        self._stack.append(function(*arguments))
-
-    def _build(self) -> None:
-        state, value = self._stack.pop(), self._stack[-1]
-        if type(value) is not PickledDtype:
-            raise RefusedArchive("changes a value")
-        value.__setstate__(state)
+        return RECORDS[module, name]
 
 
-def _integer(raw: bytes, *, signed: bool = False) -> int:
-    return int.from_bytes(raw, "little", signed=signed)
-
-
-def _stays(value: object) -> bool:
-    """Whether a value is kept: short texts, numbers, and what makes numbers."""
-    return len(value) <= _SHORT if isinstance(value, str) else not isinstance(value, dict | list | tuple | bytes)
-
-
-def _constant(make: Callable[[], object]) -> Callable[[Items], None]:
-    return lambda reader: reader._stack.append(make())
-
-
-_RARE: dict[bytes, Callable[[Items], object]] = {
-    b"}": _constant(dict),
-    b"]": _constant(list),
-    b")": _constant(tuple),
-    b"N": _constant(lambda: None),
-    b"\x88": _constant(lambda: True),
-    b"\x89": _constant(lambda: False),
-    b"M": lambda reader: reader._stack.append(_integer(reader._take(2))),
-    b"G": lambda reader: reader._stack.append(struct.unpack(">d", reader._take(8))[0]),
-    b"\x8a": lambda reader: reader._stack.append(_integer(reader._take(reader._take(1)[0]), signed=True)),
-    b"\x8d": Items._long_text,
-    b"C": lambda reader: reader._bytes(1),
-    b"B": lambda reader: reader._bytes(4),
-    b"a": lambda reader: reader._extend(len(reader._stack) - 1),
-    b"e": Items._extend,
-    b"t": Items._tuple,
-    b"\x85": lambda reader: reader._tuple(len(reader._stack) - 1),
-    b"\x86": lambda reader: reader._tuple(len(reader._stack) - 2),
-    b"\x87": lambda reader: reader._tuple(len(reader._stack) - 3),
-    b"q": lambda reader: reader._put(1),
-    b"r": lambda reader: reader._put(4),
-    b"c": Items._global,
-    b"\x93": Items._named,
-    b"R": Items._reduce,
-    b"b": Items._build,
-    b"\x80": Items._protocol,
-    b"\x95": lambda reader: reader._take(8),  # says how much to read ahead
-}
-"""What each further instruction does, in the order of Python's `pickletools`."""
+_LOAD: dict[bytes, Any] = {op: pickle._Unpickler.dispatch[op[0]] for op in _OPS}
+_LOAD[pickle.FRAME] = lambda items: items.read(8)  # says how much to read ahead
+_SET_ITEMS = (pickle.SETITEM, pickle.SETITEMS)

@@ -3,6 +3,7 @@
 import io
 import itertools
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -40,12 +41,6 @@ def test_a_value_that_many_batches_share_needs_all_to_be_kept(shared):
     assert dict(Items(io.BytesIO(stream), keep=True)) == value
 
 
-def test_what_many_records_have_is_one_object():
-    value = {node: {"type": "".join(["pa", "per"])} for node in range(2)}
-    one, other = (record for _, record in Items(io.BytesIO(pickle.dumps(value))))
-    assert one["type"] is other["type"] and next(iter(one)) is next(iter(other))
-
-
 def test_numpy_values_become_plain_ones():
     value = {0: [np.float64(0.5), np.int32(-3), np.bool_(True), np.str_("acme")]}
     ((_, found),) = Items(io.BytesIO(pickle.dumps(value)))
@@ -55,5 +50,5 @@ def test_numpy_values_become_plain_ones():
 def test_every_beginning_of_a_pickle_is_refused_as_cut_short():
     whole = pickle.dumps({node: {"a": [1, 2.5, "text" * 20]} for node in range(3)})
     for n in itertools.chain(range(0, len(whole), 7), [len(whole) - 1]):
-        with pytest.raises((EOFError, IndexError)):
+        with pytest.raises((EOFError, IndexError, struct.error)):
             list(Items(io.BytesIO(whole[:n])))
