@@ -332,10 +332,12 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def on_signal(loop: asyncio.AbstractEventLoop, number: int, act: Callable[[], None]) -> Callable[[], object]:
-    """Have the loop call `act` at a signal; return what ends that."""
+    """Have the loop call `act` at a signal; return what puts the handler before it back."""
+    before = signal.getsignal(number)
     try:
         loop.add_signal_handler(number, act)
     except NotImplementedError:  # Windows
-        before = signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
         return lambda: signal.signal(number, before)
-    return lambda: loop.remove_signal_handler(number)
+    # The loop leaves Python's default handler, also where a shell's background ignored the signal.
+    return lambda: (loop.remove_signal_handler(number), signal.signal(number, before))

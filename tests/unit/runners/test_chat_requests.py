@@ -40,14 +40,19 @@ class Interrupting:
         return Completion("answer", "stop", None, None, 0.05)
 
 
-@pytest.mark.parametrize("in_the_loop", [True, False])
-def test_ctrl_c_waits_for_what_is_under_way(in_the_loop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("in_the_loop", "earlier"), [(True, None), (True, signal.SIG_IGN), (False, None)])
+def test_ctrl_c_waits_for_what_is_under_way(
+    in_the_loop: bool, earlier: signal.Handlers | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not in_the_loop:  # as on Windows
 
         def refuse(*_: object) -> None:
             raise NotImplementedError
 
         monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", refuse)
+    first = signal.getsignal(signal.SIGINT)
+    if earlier is not None:
+        signal.signal(signal.SIGINT, earlier)
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     jobs = Work({n: Prompt([{"role": "user", "content": "?"}]) for n in range(50)}, Sampling()).jobs("m")
     model = Interrupting()
@@ -56,7 +61,9 @@ def test_ctrl_c_waits_for_what_is_under_way(in_the_loop: bool, monkeypatch: pyte
         asyncio.run(RequestSender(model, records.append, Budget(None), concurrency=2).send_all(jobs))
     assert len(records) == model.n_asked < 10
     assert all(record["response"] == "answer" for record in records)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    after = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGINT, first)
+    assert after == before
 
 
 class Simulated(NamedTuple):
