@@ -71,6 +71,44 @@ def test_where_the_words_say_nothing_an_answered_prompt_is_sent_again_and_settle
         assert len(server.requests) == 21
 
 
+@pytest.mark.parametrize(("n_refused", "concurrency"), [(1, 1), (1, 4), (3, 8)])
+def test_first_prompts_that_are_refused_wait_for_the_first_answer_and_stop_no_run(
+    n_refused: int, concurrency: int, tmp_path: Path
+) -> None:
+    with ScriptedServer(reply=only(lambda i: i < n_refused, UNKNOWN)) as server:
+        summary = run(server, tmp_path, canary=False, concurrency=concurrency).summary
+    assert (summary.n_answered, summary.errors) == (20 - n_refused, {"prompt_refused": n_refused})
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_prompts_that_are_refused_and_none_answered_stop_the_run(concurrency: int, tmp_path: Path) -> None:
+    with ScriptedServer(reply=lambda payload: UNKNOWN, latency_s=0.01) as server:
+        with pytest.raises(UsageError, match="We do not like number 7"):
+            run(server, tmp_path, 40, canary=False, concurrency=concurrency)
+        assert len(server.requests) <= 2 * concurrency + 1
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome", "n_sent"),
+    [
+        (["429"], {"prompt_refused": 1}, 3),
+        (["refusal"], {"prompt_refused": 1}, 2),
+        (["content filter"], UsageError, 2),
+        (["400"], UsageError, 2),
+    ],
+)
+def test_an_answered_prompt_that_is_sent_again_settles_a_refusal_and_its_own_fault_does_not(
+    faults: list[str], outcome: Any, n_sent: int, tmp_path: Path
+) -> None:
+    with ScriptedServer(reply=only(lambda i: i == 7, UNKNOWN), faults={"prompt 6": ["no usage", *faults]}) as server:
+        if isinstance(outcome, dict):
+            assert run(server, tmp_path, 8, canary=False, concurrency=1).summary.errors == outcome
+        else:
+            with pytest.raises(outcome):
+                run(server, tmp_path, 8, canary=False, concurrency=1)
+        assert server.attempts["prompt 6"] == n_sent
+
+
 def test_a_server_that_refuses_everything_from_some_moment_on_stops_the_run(tmp_path: Path) -> None:
     with ScriptedServer() as server:
         server.reply = lambda payload: UNKNOWN if len(server.times) > 10 else None
