@@ -8,10 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kbbench_hf.agents.agent import describe_kb
 from kbbench_hf.agents.tool_schemas import FIRST_TOOLS, PAGE, TOOLS
 from kbbench_hf.agents.tools import AgentTools, QuestionState
 from kbbench_hf.knowledge_base.store import KnowledgeBase
+from kbbench_hf.protocols import Ranking
 from kbbench_hf.retrieval.bm25 import BM25
+from kbbench_hf.retrieval.retrievers import NodeSearch
 from tests.unit.retrieval.small_kb import small_kb
 
 ODD_TEXTS = ["", " ", "x" * 9000, "[3]", "4", "\ud800"]
@@ -21,6 +24,41 @@ STRANGE: list[Any] = [None, True, -1, 3, 10**5000, 1.5, float("nan"), *ODD_TEXTS
 def question(kb: KnowledgeBase, candidates: list[int] | None = None) -> QuestionState:
     words = [f"{name}. {text}" for name, text in zip(kb.names(), kb.texts(), strict=True)]
     return AgentTools(kb, BM25(words), None if candidates is None else np.array(candidates)).question()
+
+
+class Found:
+    """A searcher that finds the same for every query."""
+
+    def __init__(self, ranking: Any) -> None:
+        self.ranking = ranking
+
+    def search(self, queries: Any, top_k: int) -> Any:
+        return self.ranking
+
+
+@pytest.mark.parametrize(
+    ("ranking", "rows", "scores"),
+    [
+        (Ranking(np.array([[2, 0, -1]]), np.array([[5.0, 3.0, -np.inf]])), [0, 2], [3.0, 5.0]),
+        ([[("a b", 5.0), ("gone", 4.0), ("node/β", 3.0)]], [0, 2], [3.0, 5.0]),
+        ([["7", "gone", "node/β"]], [0, 1], [-2.0, 0.0]),
+        ([[]], [], []),
+    ],
+)
+def test_nodes_that_a_searcher_ranks_match_in_the_order_of_their_rows(ranking: Any, rows: Any, scores: Any) -> None:
+    found = NodeSearch(Found(ranking), scattered_kb(str)).matches("any")
+    assert (found.rows.tolist(), found.scores.tolist()) == (rows, scores)
+
+
+def test_instructions_have_the_types_of_the_candidates_and_the_most_frequent_kinds_of_edges() -> None:
+    words = describe_kb(question(small_kb(), [0, 2, 6]).tools)
+    assert words["answers"] == "Answers are nodes of type 'metal' or 'workshop'. "
+    assert words["schema"].splitlines() == [
+        "raw_ore - yields -> metal (3)",
+        "workshop - smelts -> raw_ore (2)",
+        "workshop - stores -> raw_ore (2)",
+    ]
+    assert describe_kb(question(small_kb()).tools)["answers"] == ""
 
 
 def scattered_kb(kind: type) -> KnowledgeBase:

@@ -2,7 +2,9 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.benchmarks.annotated import with_annotations
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
-from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, agreement_warnings
+from kbbench_hf.benchmarks.judge_agreement import HumanCheck, JudgeAgreement, agreement_warnings
 from kbbench_hf.building.genres.release import text_id
 from kbbench_hf.judges.surface import OTHER, Logistic, SurfaceJudge, fact_features, fit_logistic, split_features
-from kbbench_hf.metrics.agreement import agreement
+from kbbench_hf.metrics.agreement import Agreement, Decided, agreement
 from kbbench_hf.runners.calibration import released_items
 from kbbench_hf.runners.judge import annotate_verdicts, judge_by_name
 
@@ -127,6 +129,33 @@ def test_a_judge_that_nobody_calibrated_is_said_to_be_one() -> None:
     assert warning.code == "judge_not_calibrated" and "was not measured" in warning.message
     assert agreement_warnings({"factualness": "FS"}, {"factualness": {"judge": "stored:gpt-3.5-turbo-instruct"}}) == []
     assert agreement_warnings({"factualness": "FS"}, {}) == []
+
+
+def test_a_table_of_an_agreement_has_its_baselines_the_votes_of_people_and_the_cost() -> None:
+    one, none = Agreement(1200, 0.25, 0.9, 0.8, 0.75), Agreement(7, 0.5, 0.5, 0.5, 0.0)
+    check = HumanCheck(Decided(9, 7, 4, 2), Decided(9, 7, 5, 1), {"a": -0.5, "b": 1.0}, {"a": 0.25, "b": 0.0})
+    parts: dict[str, Any] = {"judge": one, "constant": none, "surface": none, "ceiling": one, "spearman": 0.5}
+    few = JudgeAgreement("docred", "gpt", 1000, 3, **parts, mean_absolute_error=None)
+    assert few.table().splitlines() == [
+        "                    accuracy  balanced   kappa  triples",
+        "  this judge           0.900     0.800   0.750    1,200",
+        "  surface features     0.500     0.500   0.000        7",
+        "  always the same      0.500     0.500   0.000        7",
+        "  gpt with itself      0.900     0.800   0.750    1,200",
+        "  against gpt on docred: 1,000 documents, 3 systems, 0 answers without a verdict; 25.0 % are yes",
+    ]
+    whole = replace(
+        few, mean_absolute_error=0.031, people=check, threshold=0.25, cost={"n_items": 2000, "seconds": 1.5}
+    )
+    assert whole.table().splitlines()[6:] == [
+        "  systems' figures: mean absolute error 3.1 points, Spearman 0.500 (surface features alone reach .6 to .95: "
+        "it proves no judge)",
+        "  people decide 7 of 9 pairs: this judge says the same of 4 and the opposite of 2 (released 5 and 1); "
+        "strength by people and by this judge: b +1.00 +0.00, a -0.50 +0.25",
+        "  threshold 0.25, fitted on the other half of the documents",
+        "  cost: items 2,000, seconds 1.5",
+    ]
+    assert JudgeAgreement.of(json.loads(json.dumps(whole.to_dict()))) == whole
 
 
 def test_an_agreement_comes_back_from_its_file_even_where_nothing_could_be_measured() -> None:

@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.results_table import print_comparison, print_results_table
-from kbbench_hf.reports.tables import interval, label, number, print_result
+from kbbench_hf.reports.tables import interval, label, latex, number, print_result
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.result import Result
@@ -29,6 +29,12 @@ def copied() -> Result:
 def test_figures_are_rounded_for_eyes_and_a_dash_stands_where_nothing_was_scored():
     assert [number(value) for value in (0.0, 0.33335, 1.0, math.nan)] == ["0.0000", "0.3333", "1.0000", "-"]
     assert interval((0.1, math.inf)) == "[0.100, -]"
+
+
+def test_letters_that_latex_lacks_become_their_closest_ones():
+    assert latex("é ﬁ ℜ e\u0301 x\u2026 ％ 東 50 % a_b~\\\u200b") == (
+        "é fi R e x... \\% ? 50 \\% a\\_b\\textasciitilde{}\\textbackslash{}?"
+    )
 
 
 def test_a_metric_of_which_less_is_better_has_an_arrow():

@@ -2,6 +2,8 @@
 
 import io
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,18 @@ def test_a_width_that_is_none_is_taken_for_unknown(monkeypatch, columns):
     monkeypatch.setenv("LINES", columns)
     terminal.prepare()
     assert terminal.console().width >= 80
+
+
+@pytest.mark.parametrize(("on_terminal", "wait_s"), [(True, 0), (True, 60), (False, 0)])
+def test_a_long_wait_has_a_title_on_a_terminal_alone(monkeypatch, capsys, on_terminal, wait_s):
+    timer = threading.Timer
+    monkeypatch.setattr(terminal.threading, "Timer", lambda seconds, show: timer(wait_s * seconds, show))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal)
+    with terminal.waiting("Loading the model"):
+        shown, until = "", time.monotonic() + 20
+        while wait_s == 0 and on_terminal and "Loading" not in shown and time.monotonic() < until:
+            shown += capsys.readouterr().err
+    assert ("Loading the model ..." in shown + capsys.readouterr().err) == (on_terminal and wait_s == 0)
 
 
 def printed(capsys, monkeypatch, columns, headings, rows, **how):

@@ -14,10 +14,10 @@ from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples, Scores
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
 from kbbench_hf.benchmarks.genres.topic_corpora import topic_corpus
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.judges.thresholds import Thresholds
 from kbbench_hf.metrics.aggregate import means
-from kbbench_hf.runners.annotators import annotate_embeddings, annotate_stored_cosines, annotate_topics
+from kbbench_hf.runners.annotators import _corpus, annotate_embeddings, annotate_stored_cosines, annotate_topics
 
 RULES = benchmark("mini-genres").scoring.annotations
 N_TOPICS = RULES.n_topics("sentences")
@@ -143,6 +143,24 @@ def test_topic_models_and_source_topics_are_kept_for_the_next_system(
     assert not set(texts) & set(TEXTS)  # the sources' topics were kept
     kept, again = (read_annotation(tmp_path / name, "topics-fixed") for name in "ab")
     assert kept is not None and again is not None and kept.identity == again.identity
+
+
+def test_a_corpus_of_ones_own_is_a_json_list_or_has_a_text_a_line(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("one\n\n  \ntwo ü\n", encoding="utf-8")
+    (tmp_path / "own.json").write_text('["one", "", "two ü"]', encoding="utf-8")
+    for ending in ("txt", "json"):
+        corpus = _corpus(tmp_path / f"own.{ending}")
+        assert (list(corpus.texts), corpus.name) == (["one", "two ü"], f"own.{ending}, 2 texts")
+    for written, words in (
+        ("[1]", "is not a list of texts"),
+        ('{"a": 1}', "is not a list of texts"),
+        ("[", "is not JSON"),
+    ):
+        (tmp_path / "own.json").write_text(written)
+        with pytest.raises(DataError, match=words):
+            _corpus(tmp_path / "own.json")
+    with pytest.raises(UsageError, match="does not exist"):
+        _corpus(tmp_path / "none.txt")
 
 
 def test_another_corpus_is_another_topic_model(examples: Examples, tmp_path: Path) -> None:

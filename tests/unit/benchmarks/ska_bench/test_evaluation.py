@@ -70,6 +70,19 @@ def test_a_system_that_did_not_run_all_settings_has_its_figures_and_no_mean() ->
     assert "figure-6a" not in made and "need three systems" in sections[0].notes[0]
 
 
+def test_settings_that_scored_another_number_of_examples_are_listed_and_depths_have_a_section() -> None:
+    runs = {"noise_kg_1k": scored({"a": 1.0, "b": 0.0}), "noise_kg_4k": scored({"a": 1.0})}
+    runs["noise_table_1k"] = scored({"a": 1.0})
+    (noise,) = evaluation({"one": runs, "two": {"noise_kg_4k": scored({"a": 0.0})}})
+    assert noise.notes[-1] == "KG: 2 examples in 1k; 1 examples in 4k."
+    assert not any("examples in" in note for note in noise.notes[:-1])
+    (depth,) = evaluation({"one": {"depth_kg_75": scored({"a": 1.0}), "depth_kg_text_0": scored({"a": 0.5})}})
+    (table,) = depth.tables
+    assert table.columns == [("KG", "75 %"), ("KG + Text", "0 %")]
+    assert [cell and cell.value for cell in table.rows["one"]] == [1.0, 0.5]
+    assert [panel.title for panel in depth.pictures["depth"].panels] == ["KG", "KG + Text"]
+
+
 def test_a_figure_is_marked_where_a_warning_of_its_run_weakens_it_and_so_is_what_is_made_of_it() -> None:
     warning = {"code": "missing", "severity": "warning", "message": "", "remedy": "", "n_examples": 1, "effect": {}}
     runs = {

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from kbbench_hf.benchmarks.charts import ShownScore
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    configs_of,
+    depth_panels,
+    integration_table,
     noise_panels,
     order_panels,
     rejection_panels,
@@ -39,6 +43,34 @@ def test_orders_stand_side_by_side_and_tables_have_their_own() -> None:
     figure = plot_panels(order_panels(published()))
     assert [len(axes.lines) for axes in figure.axes] == [3 * 8, 4 * 8, 3 * 8, 4 * 8]
     figure.savefig(io.BytesIO(), format="png")
+
+
+def test_depths_are_drawn_from_the_least_noise_to_the_most() -> None:
+    values = {100: 0.2, 0: 0.9, 50: 0.5}
+    scores = {f"depth_kg_{depth}": {"answer_f1": {"value": v, "ci95": [v, v]}} for depth, v in values.items()}
+    drawn = depth_panels({"mine": {**scores, "noise_kg_4k": scores["depth_kg_0"]}})
+    [panel] = drawn.panels
+    assert [(point.x, point.y) for point in panel.series["mine"]] == [(0.0, 0.9), (50.0, 0.5), (100.0, 0.2)]
+    assert drawn.ticks == {float(depth): f"{depth} %" for depth in (0, 25, 50, 75, 100)} and drawn.joined
+
+
+def test_scores_by_units_needed_have_a_column_for_each_number_of_units() -> None:
+    score = {"value": 0.5, "ci95": [0.4, 0.6], "n_scored": 9}
+    needed = {"2": {"answer_f1": score}, ">4": {"answer_f1": {**score, "value": None}}}
+    table = integration_table({"noise_kg_4k": {"slices": {"n_required": needed}}, "noise_table_4k": {"slices": {}}})
+    assert [words for _, words in table.columns] == ["1", "2", "3", "4", ">4"]
+    shown = ShownScore(0.5, (0.4, 0.6), None, 9, False)
+    assert table.rows == {"noise_kg_4k": [None, shown, None, None, None], "noise_table_4k": [None] * 5}
+
+
+def test_configs_are_those_of_a_testbed_and_its_subsets() -> None:
+    assert configs_of("order", ["table"]) == [
+        f"order_table_{each}" for each in ("original", "prefix", "random", "suffix")
+    ]
+    with pytest.raises(UsageError, match="testbed 'orders'"):
+        configs_of("orders")
+    with pytest.raises(UsageError, match="subset 'tables'"):
+        configs_of("integration", ["tables"])
 
 
 def test_rejection_is_drawn_against_its_control() -> None:
