@@ -106,6 +106,27 @@ def test_stems_worked_by_hand(word, expected):
     assert stem(word) == expected
 
 
+BY_RULE = """
+relational=relat conditional=condit valency=valenc hesitancy=hesit digitizer=digit conformably=conform orally=oral
+radically=radic differently=differ vilely=vile analogously=analog vietnamization=vietnam predication=predic
+operator=oper feudalism=feudal decisiveness=decis hopefulness=hope callousness=callous formality=formal
+sensitivity=sensit sensibility=sensibl theology=theolog logy=logi fully=fulli tally=talli ably=abli
+triplicate=triplic formative=form formalize=formal electricity=electr electrical=electr hopeful=hope goodness=good
+revival=reviv allowance=allow inference=infer airliner=airlin gyroscopic=gyroscop adjustable=adjust able=abl
+defensible=defens irritant=irrit adjustment=adjust dependent=depend homologous=homolog communism=commun
+activate=activ angularity=angular effective=effect bowdlerize=bowdler onion=onion mission=mission
+probate=probat rate=rate cease=ceas controll=control roll=roll tree=tree argue=argu bathe=bath
+plastered=plaster bled=bled sing=sing troubled=troubl sized=size tanned=tan hissing=hiss fizzed=fizz failing=fail
+filing=file freed=freed eyed=eye used=use oiling=oil boxed=box snowed=snow skiing=ski dyed=dy
+dies=die cries=cri died=die cried=cri say=say toy=toy gas=ga by=by
+"""
+
+
+def test_each_rule_of_the_stemmer_has_a_word():
+    pairs = [pair.split("=") for pair in BY_RULE.split()]
+    assert [stem(word) for word, _ in pairs] == [expected for _, expected in pairs]
+
+
 def test_the_context_of_the_notes_example():
     sentence = "Bleach: Hell Verse is a 2010 Japanese animated film directed by Noriyuki Abe."
     # No separator before the concepts: "Abe." and "film" are one token, so "abe." is not parted.
