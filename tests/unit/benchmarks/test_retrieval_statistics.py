@@ -1,5 +1,6 @@
 """STaRK's Tables 2 to 4 and Figure 4, counted by hand on four nodes and three questions, and on the real questions."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,28 @@ def test_a_dataset_of_questions_alone_has_no_table_of_its_knowledge_base(folder,
         [],
         [1],
     )
+
+
+def test_words_of_synthesized_questions_are_relational_or_textual(tmp_path):
+    import pyarrow as pa
+
+    from kbbench_hf.files.datasets import write_dataset
+
+    words = [{"relational": 6, "textual": 2}, {"relational": 4, "textual": 4}, {"relational": 3}, None]
+    provenance = ["" if each is None else json.dumps({"words": each}) for each in words]
+    columns = {"id": [1, 2, 3, 4], "query": ["what"] * 4, "answer_ids": pa.array([[1]] * 4, pa.list_(pa.int64()))}
+    table = pa.table({**columns, "provenance": provenance, "hops": ["2", "1", None, "1"]})
+    only = write_dataset(tmp_path / "questions", {"queries": {"test": table}}, "---\nlicense: mit\n---\n")
+    found = statistics(only)
+    assert found.tables["Relational to textual"] == [
+        ("all", "3", "1", "2.00"),  # (6 / 2 + 4 / 4) / 2
+        ("hops: 1", "1", "0", "1.00"),
+        ("hops: 2", "1", "0", "3.00"),
+        ("hops: unknown", "1", "1", "-"),
+    ]
+    assert found.columns["Relational to textual"] == ["queries", "without textual words", "mean ratio"]
+    assert found.lengths["relational words per query"] == [6, 4, 3]
+    assert found.lengths["textual words per query"] == [2, 4, 0]
 
 
 def test_figure_4_is_drawn_also_for_long_tails_and_for_nothing(folder, tmp_path):

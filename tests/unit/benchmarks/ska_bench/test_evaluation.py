@@ -7,6 +7,7 @@ from kbbench_hf.benchmarks import benchmark, shipped_dataset
 from kbbench_hf.benchmarks.base import ScoredConfig
 from kbbench_hf.benchmarks.charts import ScoreTable, Section
 from kbbench_hf.benchmarks.ska_bench.evaluation import dataset_section, evaluation
+from kbbench_hf.benchmarks.ska_bench.testbeds import bucket
 from tests.unit.benchmarks.ska_bench.identities import read
 
 F1, REJECTED, ACCEPTED = "answer_f1", "rejection_rate", "acceptance_rate"
@@ -81,6 +82,67 @@ def test_settings_that_scored_another_number_of_examples_are_listed_and_depths_h
     assert table.columns == [("KG", "75 %"), ("KG + Text", "0 %")]
     assert [cell and cell.value for cell in table.rows["one"]] == [1.0, 0.5]
     assert [panel.title for panel in depth.pictures["depth"].panels] == ["KG", "KG + Text"]
+
+
+def test_hard_mixed_and_easy_noise_stand_side_by_side_with_their_deviation() -> None:
+    runs = {f"hardness_kg_{level}": scored({"a": x, "b": x}) for level, x in (("hard", 0.2), ("easy", 0.8))}
+    systems = {
+        "one": {**runs, "noise_kg_4k": scored({"a": 0.5, "b": 0.5})},
+        "two": {"noise_kg_4k": runs["hardness_kg_easy"]},
+    }
+    hardness = evaluation(systems)[-1]
+    (table,) = hardness.tables
+    assert table.columns == [("KG", words) for words in ("hard", "mixed", "easy", "deviation")]
+    assert list(table.rows) == ["one"]
+    shown = [cell.value for cell in table.rows["one"] if cell]
+    assert shown == pytest.approx([0.2, 0.5, 0.8, np.std([0.2, 0.5, 0.8])])
+    (panel,) = hardness.pictures["hardness"].panels
+    assert [(point.x, point.y) for point in panel.series["one"]] == [(0, 0.2), (1, 0.5), (2, 0.8)]
+    assert list(panel.series) == ["one"] and hardness.pictures["hardness"].ticks == {0: "hard", 1: "mixed", 2: "easy"}
+    (alone,) = evaluation({"one": {"hardness_kg_hard": runs["hardness_kg_hard"]}})
+    assert [cell and cell.value for cell in alone.tables[0].rows["one"]] == [0.2, None, None, None]
+
+
+def test_scores_by_units_needed_have_their_deviation_where_the_examples_are_known() -> None:
+    folder = shipped_dataset("mini-ska")
+    assert folder is not None
+    needed = {row["id"]: bucket(row["n_required"]) for row in folder.rows("noise_table_4k", "test")}
+    means = {"2": 0.25, ">4": 0.75}
+    values = {name: means.get(n, 0.0) for name, n in needed.items()}
+    slices = {n: {F1: {"value": x, "ci95": [x, x], "n_scored": 3}} for n, x in means.items()}
+    systems = {"one": {"noise_table_4k": scored(values, slices={"n_required": slices})}}
+    systems["two"] = {
+        "noise_table_4k": scored(values, slices={"n_required": {"2": slices["2"]}}),
+        "noise_table_1k": scored(values),
+    }
+    for data, n_tables in ((None, 1), (folder, 2)):
+        found = next(each for each in evaluation(systems, data) if each.title == "Information integration")
+        table, *others = found.tables
+        assert table.columns == [("Table", "2"), ("Table", ">4")] and 1 + len(others) == n_tables
+        assert {name: [cell and cell.value for cell in row] for name, row in table.rows.items()} == {
+            "one": [0.25, 0.75],
+            "two": [0.25, None],
+        }
+    (deviation,) = others
+    assert list(deviation.rows) == ["one"] and deviation.columns == [("", "Table")]
+    (cell,) = deviation.rows["one"]
+    assert cell and cell.value == pytest.approx(0.25) and cell.ci95 == pytest.approx((0.25, 0.25))
+
+
+def test_ranks_of_three_systems_are_compared_between_subsets() -> None:
+    def runs(kg: float, table: float) -> dict[str, ScoredConfig]:
+        values = {"kg": {str(n): kg + n / 900 for n in range(9)}, "table": {str(n): table for n in range(9)}}
+        return {f"noise_{subset}_{size}": scored(values[subset]) for subset in values for size in ("1k", "4k")}
+
+    systems = {"a": runs(0.1, 0.3), "b": runs(0.5, 0.2), "c": runs(0.9, 0.9)}
+    found = tables(evaluation(systems))["figure-6a"]
+    assert found.columns == [("", "KG"), ("", "Table")] and list(found.rows) == ["KG", "Table"]
+    (same, across), (back, again) = found.rows["KG"], found.rows["Table"]
+    assert same and again and (same.value, again.value, same.ci95) == (1.0, 1.0, None)
+    assert across and back and across.value == back.value == pytest.approx(0.5)  # ranks 1 2 3 and 2 1 3
+    assert across.ci95 == pytest.approx((0.5, 0.5)) and across.n_scored == 3
+    assert "over 3 systems" in found.notes[0] and "hardly informative" in found.notes[0]
+    assert "figure-6a" not in tables(evaluation({name: systems[name] for name in "ab"}))
 
 
 def test_a_figure_is_marked_where_a_warning_of_its_run_weakens_it_and_so_is_what_is_made_of_it() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kbbench_hf.benchmarks.charts import ShownScore
 from kbbench_hf.benchmarks.ska_bench.testbeds import (
+    configs,
     configs_of,
     depth_panels,
     integration_table,
@@ -61,6 +62,26 @@ def test_scores_by_units_needed_have_a_column_for_each_number_of_units() -> None
     assert [words for _, words in table.columns] == ["1", "2", "3", "4", ">4"]
     shown = ShownScore(0.5, (0.4, 0.6), None, 9, False)
     assert table.rows == {"noise_kg_4k": [None, shown, None, None, None], "noise_table_4k": [None] * 5}
+
+
+def test_each_subset_has_its_settings_at_its_standard_budget() -> None:
+    orders = {"kg": "prefix random suffix", "table_text": "original prefix random suffix"}
+    sizes = {"kg": "1k 4k 12k 24k", "table_text": "4k 12k 24k"}
+    for subset, budget in (("kg", 4096), ("table_text", 12288)):
+        found = {name.removesuffix(subset): each for name, each in configs().items() if each.subset == subset}
+        names = [f"noise_{subset}_{size}" for size in [*sizes[subset].split(), *"32k 64k 128k 256k 512k 1m".split()]]
+        names += [f"order_{subset}_{each}" for each in orders[subset].split()]
+        names += [f"depth_{subset}_{each}" for each in (0, 25, 50, 75, 100)]
+        names += ["rejection_", "rejection_control_", "rejection_noise_"]
+        names += [f"hardness_{subset}_{each}" for each in ("hard", "easy") if subset == "kg"]
+        assert list(found) == [*names, "unreviewed_"]
+        fixed = [each for each in found.values() if each.testbed not in ("noise", "hardness")]
+        assert {each.budget for each in fixed} == {budget}
+        depths = {each.setting: each.depth for each in found.values() if each.depth is not None}
+        assert depths == {"prefix": 0, "suffix": 1} | {f"depth_{d}": d / 100 for d in (0, 25, 50, 75, 100)}
+        assert [each.setting for each in found.values() if each.long] == [found[names[0]].setting] * 6
+    assert configs()["hardness_kg_hard"].hops == (1, 2) and configs()["hardness_kg_easy"].hops == (4, 255)
+    assert configs()["noise_table_1k"].setting == "original" and configs()["noise_kg_1k"].setting == "random"
 
 
 def test_configs_are_those_of_a_testbed_and_its_subsets() -> None:

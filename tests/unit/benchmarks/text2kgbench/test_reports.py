@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.text2kgbench.analysis import CLASSES, error_classes, statistics
 from kbbench_hf.benchmarks.text2kgbench.material import Material
@@ -66,6 +67,23 @@ def test_table_1_is_the_papers(webnlg):
     assert rows["1_university"] == ["15", "46", "156", "85", "71"]  # Table 1: 15 types, 46 relations, 156 sentences
     assert rows["16_city"] == ["11", "23", "348", "131", "217"]
     assert sum(int(each[2].replace(",", "")) for each in rows.values()) == 4860
+
+
+def test_the_test_split_is_counted_by_sentences_triples_and_words():
+    mini = shipped_dataset("mini-text2kg")
+    assert mini is not None
+    found, rows = statistics(mini), mini.rows("sentences", "test")
+    gold, words = [len(row["triples_repaired"]) for row in rows], [len(row["sentence"].split()) for row in rows]
+    assert found.tables["Test split"] == [
+        ("sentences", "48"),
+        ("different ones", str(len({row["sentence"] for row in rows}))),
+        ("gold triples", str(sum(gold))),
+        ("gold triples per sentence", f"{sum(gold) / 48:.2f}"),
+        ("gold triples with both ends named", "100.0%"),
+        ("words per sentence", f"{sum(words) / 48:.1f}"),
+        ("selected", str(sum(row["selected"] for row in rows))),
+    ]
+    assert found.lengths == {"words per test sentence": words, "gold triples per test sentence": gold}
 
 
 def test_an_audit_finds_what_can_be_copied(tmp_path):
