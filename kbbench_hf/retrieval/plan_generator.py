@@ -229,7 +229,7 @@ class PlanGrammar:
                 is_text = kind is str or not isinstance(kind, type)
                 value = number_of(text) if not is_text else text if isinstance(kind, type) or text in kind else None
                 for sign in () if value is None else [EQUAL] if is_text else OPERATORS:
-                    test = AttributeTest(field, OPERATORS[sign], value or "")
+                    test = AttributeTest(field, OPERATORS[sign], "" if value is None else value)
                     if test not in plan.attributes:
                         tested = replace(plan, attributes=(*plan.attributes, test))
                         yield f"{TEST}{field}{sign}{VALUE[number]}", replace(state, plan=tested)

@@ -1,14 +1,17 @@
 """Plots: a row per score, its interval as a line, and nothing drawn where nothing was scored."""
 
+from dataclasses import replace
+
 import pytest
 from matplotlib.figure import Figure
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.charts import Statistics
+from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.reports.plots import plot_lengths, plot_results, plot_scores
 from kbbench_hf.scoring.comparison import compare
-from kbbench_hf.scoring.results_table import results_table
+from kbbench_hf.scoring.results_table import SystemScore, results_table
 from kbbench_hf.scoring.score import score
 
 
@@ -21,6 +24,12 @@ def test_systems_side_by_side_say_which_way_is_better_and_are_told_apart_without
     assert [label.get_text() for label in axes.get_yticklabels()] == ["F1 ↑", "P ↑", "R ↑", "OC ↑", "SH ↓"]
     assert [line.get_label() for line in axes.lines] == ["copy", "pattern"]
     assert len({line.get_marker() for line in axes.lines}) == 2
+    headline = ["f1", "precision", "recall", "ontology_conformance", "subject_hallucination"]
+    for place, (result, line, bars) in enumerate(zip(systems.values(), axes.lines, axes.collections, strict=True)):
+        scores = [result.scores[metric] for metric in headline]
+        assert line.get_xdata().tolist() == [score.value for score in scores]
+        assert line.get_ydata().tolist() == pytest.approx([row + (place - 0.5) * 0.22 for row in range(5)])
+        assert [tuple(each[:, 0]) for each in bars.get_segments()] == [score.ci95 for score in scores]
     assert axes.get_title(loc="left") == "Text2KGBench, mini (n = 48)"
 
 
@@ -79,6 +88,23 @@ def test_two_systems_have_a_forest_plot_with_the_tests_of_the_comparison(tmp_pat
             assert (point.get_markerfacecolor() == "black") == test.significant
 
 
+@pytest.mark.parametrize("n_own", [1, 8])
+def test_published_systems_are_hollow_and_have_no_interval(tmp_path, drawn, n_own):
+    own = [f"{number}={file}" for number, file in enumerate(list(shipped_answers("mini-text2kg")) * 4)]
+    (block,) = results_table(own[:n_own], ["mini-text2kg"], metrics=["f1"])
+    score = PublishedScore(0.25, 2, Source("s", "table", "Paper", "Table 1", "", ""), "row")
+    paper = SystemScore("paper", published=PublishedRow(block.task_key, "paper", {"f1": score}))
+    plot_results(replace(block, systems=[*block.systems, paper]), tmp_path / "x.png")
+    (axes,) = drawn[0].axes
+    assert len(axes.collections) == n_own
+    *filled, last = axes.lines
+    assert last.get_xdata()[0] == 0.25 and last.get_markerfacecolor() == "white"
+    assert all(line.get_markerfacecolor() == line.get_color() for line in filled)
+    assert (last.get_color() != filled[0].get_color()) and last.get_marker() not in {
+        line.get_marker() for line in filled
+    }
+
+
 @pytest.mark.parametrize("n", [3, 9])
 def test_many_systems_share_one_scale_per_family_of_metrics(tmp_path, drawn, n):
     copy, pattern = shipped_answers("mini-text2kg")
@@ -87,6 +113,13 @@ def test_many_systems_share_one_scale_per_family_of_metrics(tmp_path, drawn, n):
     (block,) = results_table(systems, ["mini-text2kg"], metrics=metrics)
     plot_results(block, tmp_path / "x.pdf")
     axes = drawn[0].axes
+    figures = {metric: [each.figure(metric) for each in block.systems] for metric in metrics}
+    family = metrics[:2] if n <= 8 else metrics[:1]
+    points = [(metric, at, each) for at in range(n) for metric in family for each in [figures[metric][at]] if each]
+    places = [family.index(metric) + (at - (n - 1) / 2) * 0.8 / n if n <= 8 else at for metric, at, _ in points]
+    assert [line.get_xdata()[0] for line in axes[0].lines] == [each.value for *_, each in points]
+    assert [line.get_ydata()[0] for line in axes[0].lines] == pytest.approx(places)
+    assert [tuple(bar.get_segments()[0][:, 0]) for bar in axes[0].collections] == [each.ci95 for *_, each in points]
     if n <= 8:
         assert len(axes) == 2 and drawn[0].get_figwidth() < 3.5
         assert len({line.get_marker() for line in axes[0].lines}) == n

@@ -3,6 +3,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -99,6 +100,36 @@ def test_a_long_walk_is_cut_and_says_so(kb: KnowledgeBase) -> None:
     picture = draw_trajectory(replace(WALK, calls=searches), [], kb)
     assert (len(picture.boxes), picture.n_left_out) == (2 * MOST_ROWS, 3)
     assert "3 more rows are not drawn" in trajectory(replace(WALK, calls=searches), [], kb)
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts", "outcome"),
+    [
+        ({}, "4 steps · 6 calls · 1 error · 4 seen", ""),
+        ({"steps": 1, "tool_errors": {}}, "1 step · 6 calls · 0 errors · 4 seen", ""),
+        ({"prompt_tokens": 1200}, "4 seen · 1,200 tokens in, 0 out", ""),
+        ({"cost_usd": 0.5, "seconds": 2.04}, "4 seen · 0.5000 USD · 2.0 s", ""),
+        ({"backed_off": True}, "", "Nothing was selected; the ranking is the base retriever"),
+        ({"answer_selected": False}, "", "A gold node was seen but not selected (selection error)."),
+        ({"answer_seen": False, "answer_selected": False}, "", "No gold node was seen (search error)."),
+        ({"selected": ["p", "x"]}, "", "A gold node was selected, but not first."),
+    ],
+)
+def test_a_walk_has_its_counts_and_what_became_of_the_gold(
+    kb: KnowledgeBase, changes: Any, facts: str, outcome: str
+) -> None:
+    text = unescape(trajectory(replace(WALK, **changes), ["x"], kb))
+    assert facts in text and outcome in text
+    said = ["Nothing was selected", "A gold node", "No gold node"]
+    assert [each for each in said if each in text] == [each for each in said if outcome.startswith(each)]
+
+
+def test_means_over_many_questions_have_their_percentiles() -> None:
+    many = [replace(WALK, steps=steps, seen=1) for steps in range(1, 21)]
+    assert dict(totals(many))["steps"] == "10.5 (90 % range 1.05 to 19.95)"
+    assert dict(totals(many[:19]))["steps"] == "10"
+    found = dict(totals([replace(WALK, answer_seen=None, tool_errors={})]))
+    assert found["tool errors"] == "none" and "gold node seen" not in found and "seconds" not in found
 
 
 def test_totals_say_what_was_seen_and_then_selected() -> None:

@@ -22,6 +22,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval import plan_generator
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import RetrieverContext, render
+from kbbench_hf.retrieval.plan_generator import PlanGrammar, SlottedQuery, number_of
 from kbbench_hf.retrieval.plan_ranker import PlanRanker
 from kbbench_hf.retrieval.planner import PlanCandidate, PlanQuery
 from kbbench_hf.retrieval.retrievers import RETRIEVERS, IdRetriever, retriever
@@ -251,3 +252,56 @@ def test_a_planner_that_writes_plans_in_another_format_is_to_be_trained_again(se
     (tmp_path / "plan.json").write_text(json.dumps(settings))
     with pytest.raises(UsageError, match=r"writes plans in format [19]; expected 2. Train it again"):
         plan_generator.build(tmp_path, small_kb())
+
+
+def options(grammar: PlanGrammar, numbers: list[str], query: SlottedQuery, *symbols: str) -> dict[str, Plan]:
+    """Return what may follow after these symbols, and the plan that each one gives."""
+    alternatives = grammar.start(query)
+    for symbol in symbols:
+        alternatives = grammar.after(alternatives, numbers.index(symbol), query)
+    return {numbers[rest[0]]: state.plan for rest, state in alternatives if rest}
+
+
+def test_tests_of_a_plan_are_of_the_fields_of_its_type_and_texts_come_last() -> None:
+    columns = {"year": [0, 1990, None], "score": [1.5, None, None], "genre": ["drama", "", ""]}
+    nodes = {"id": [1, 2, 3], "type": ["film", "film", "person"], "name": ["Salt", "Stone", "Ann"], "text": [""] * 3}
+    edges = pa.table({"head": [3, 3], "relation": ["made"] * 2, "tail": [1, 2]})
+    kb, numbers = KnowledgeBase.from_arrow(pa.table(nodes | columns), edges), ["<end>"]
+
+    def encode(symbol: str) -> list[int]:
+        numbers.extend([symbol] if symbol not in numbers else [])
+        return [numbers.index(symbol)]
+
+    grammar, query = PlanGrammar(kb, encode, 1), SlottedQuery("", (np.array([2]),), ("0", "drama", "1.5"))
+    films = ["film", "<walk><e1>person", "<in>made<to>person"]
+    assert sorted(options(grammar, numbers, query)) == ["film", "person"]
+    assert list(options(grammar, numbers, query, *films[:1])) == films[1:2]
+    assert list(options(grammar, numbers, query, *films[:2])) == films[2:]
+    found = options(grammar, numbers, query, *films)
+    tests = {symbol: str(plan.attributes[0]) for symbol, plan in found.items() if plan.attributes}
+    signs = {"equal": "=", "least": ">=", "most": "<="}
+    numeric = {"<v1>": "0", "<v3>": "1.5"}
+    assert tests == {"<test>genre<equal><v2>": 'genre = "drama"'} | {
+        f"<test>{field}<{sign}>{slot}": f"{field} {operator} {value}"
+        for field in ("year", "score")
+        for sign, operator in signs.items()
+        for slot, value in numeric.items()
+    }
+    texts = {"<text><v1>": "0", "<text><v2>": "drama", "<text><v3>": "1.5"}
+    assert found.keys() - tests.keys() == {*texts, "<end>"}
+    after = options(grammar, numbers, query, *films, "<test>year<least><v1>")
+    assert after.keys() == found.keys() - {"<test>year<least><v1>"}
+    assert [str(each) for each in after["<test>year<most><v3>"].attributes] == ["year >= 0", "year <= 1.5"]
+    last = options(grammar, numbers, query, *films, "<text><v2>")
+    assert {symbol: plan.text for symbol, plan in last.items()} == {
+        "<text><v1>": "drama; 0",
+        "<text><v3>": "drama; 1.5",
+        "<end>": "drama",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("7", 7), ("-7", -7), ("7.50", 7.5), ("7.x", None), ("x", None), ("", None)]
+)
+def test_a_number_is_whole_where_it_has_no_point(text: str, number: float | None) -> None:
+    assert (number_of(text), type(number_of(text))) == (number, type(number))
