@@ -45,15 +45,9 @@ def routes(boards: Boards) -> list[Route]:
         base = public_address(request)
         return HTMLResponse(render_html("api", styles=STYLES, base=base, place=str(task_key), row=row))
 
-    def places(request: Request) -> Response:
-        return _json([_place(boards, task_key) for task_key in boards.places()])
-
     def board(request: Request) -> Response:
         query = dict(request.query_params)
         return board_answer(boards, as_task_key(query.get("place", "")), query)
-
-    def row(request: Request) -> Response:
-        return _json(row_values(boards, request.path_params["row"]))
 
     def predictions(request: Request) -> Response:
         row_id = request.path_params["row"]
@@ -67,19 +61,16 @@ def routes(boards: Boards) -> list[Route]:
         name = f"{row_id[:12]}.predictions.jsonl.gz"
         return Response(data, media_type="application/gzip", headers=_attachment(name))
 
-    def styles(request: Request) -> Response:
-        return Response(CSS, media_type="text/css", headers={"Cache-Control": "max-age=300"})
-
-    def picture(request: Request) -> Response:
-        return Response(PNG, media_type="image/png", headers={"Cache-Control": "max-age=86400"})
+    def fixed(content: str | bytes, kind: str, seconds: int) -> Callable[[Request], Response]:
+        return lambda _: Response(content, media_type=kind, headers={"Cache-Control": f"max-age={seconds}"})
 
     return [
-        Route(f"/{STYLES}", styles),
-        Route(f"/{PICTURE}", picture),
+        Route(f"/{STYLES}", fixed(CSS, "text/css", 300)),
+        Route(f"/{PICTURE}", fixed(PNG, "image/png", 86400)),
         Route("/api", answered(page)),
-        Route("/api/boards", answered(places)),
+        Route("/api/boards", answered(lambda _: _json([_place(boards, each) for each in boards.places()]))),
         Route("/api/board", answered(board)),
-        Route("/api/rows/{row}", answered(row)),
+        Route("/api/rows/{row}", answered(lambda request: _json(row_values(boards, request.path_params["row"])))),
         Route("/api/rows/{row}/predictions.jsonl.gz", answered(predictions)),
     ]
 

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -50,7 +51,7 @@ N_LEADERS = 3
 def overview_html(boards: Boards) -> str:
     """Return a line for each benchmark, on the place with most submissions."""
     families = {
-        family: [line_of(boards, group) for group in _by_benchmark(places)]
+        family: [line_of(boards, list(group)) for _, group in groupby(places, attrgetter("benchmark"))]
         for family, places in boards.families().items()
     }
     return render_html("overview", families=families)
@@ -112,11 +113,6 @@ def _by(board: Board, first: Row, stored: list[Row]) -> str:
     return f" ({p_text(test.p_value)} against the next)" if test and test.p_value < ALPHA else ""
 
 
-def _by_benchmark(places: list[TaskKey]) -> list[list[TaskKey]]:
-    names = dict.fromkeys(task_key.benchmark for task_key in places)
-    return [[task_key for task_key in places if task_key.benchmark == name] for name in names]
-
-
 OVERVIEW = "Overview"
 
 
@@ -166,7 +162,7 @@ def board_tab(boards: Boards) -> BoardTab:
             view = View((search or "")[:MAX_SEARCH], origin, sort or "", page, size, type)
             return table_html(boards.board(where), where, view, shown or []), page
         except KBBenchError as error:
-            return board_problem(error), 1
+            return render_html("words", text=error), 1
 
     def clicked(event: gr.SelectData, *view: Any) -> object:
         """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
@@ -184,7 +180,7 @@ def board_tab(boards: Boards) -> BoardTab:
         try:
             board = boards.board(where := as_task_key(task_key))
         except KBBenchError as error:
-            problem = {table: board_problem(error), one_board: gr.Column(visible=True), more: "", plot: ""}
+            problem = {table: render_html("words", text=error), one_board: gr.Column(visible=True), more: "", plot: ""}
             return [problem.get(each, gr.skip()) for each in outputs]
         return _board_values(boards, board, where, query)
 
@@ -425,11 +421,6 @@ def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     note = f"{n_systems(len(scores))}, the first {N_SUMMARY} shown. " if len(scores) > N_SUMMARY else ""
     note += "Mean: unweighted over the datasets, for systems with a score on each."
     return table([*headings, "mean"], lines, note=note)
-
-
-def board_problem(error: KBBenchError) -> str:
-    """Return an error as the table's place shows it."""
-    return render_html("words", text=error)
 
 
 def chosen_columns(board: Board, shown: Sequence[str]) -> list[BoardColumn]:

@@ -76,15 +76,7 @@ def examples_of(
 
 
 def why_no_answers(boards: Boards, task_key: TaskKey, rows: Sequence[Row]) -> str:
-    """Return why what rows answered is not shown nor handed on; empty where it is."""
-    if why := why_hidden(task_key):
-        return why
-    all_stored = all(boards.index.store.has_predictions(row.id) for row in rows)
-    return "" if all_stored else "Only scores are kept: the source states no licence to hand its answers on."
-
-
-def why_hidden(task_key: TaskKey) -> str:
-    """Return why no example of a place may be shown; empty where they may.
+    """Return why what rows answered is not shown nor handed on; empty where it is.
 
     Answers are kept from browsers with the gold: right ones are the gold.
     """
@@ -94,7 +86,8 @@ def why_hidden(task_key: TaskKey) -> str:
     folder = at_hand(task_key.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
     if folder is not None and folder.is_private:
         return "This split is private: its examples, gold and answers are not shown."
-    return ""
+    all_stored = all(boards.index.store.has_predictions(row.id) for row in rows)
+    return "" if all_stored else "Only scores are kept: the source states no licence to hand its answers on."
 
 
 def _at_hand(task_key: TaskKey, row_id: str, boards: Boards) -> EvalTask | None:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -135,17 +136,13 @@ class EventLog:
 
     def receive(self, path: str, data: bytes) -> bool:
         """Take an event of another copy of the store, instead of a damaged one; False where it is damaged itself."""
-        try:
-            event = Event.from_bytes(data)
-        except ValueError:
-            return False
-        if event.path != path:
-            return False
-        file = self._file(path)
-        if self.read(file) is None:
-            file.parent.mkdir(exist_ok=True, parents=True)
-            write_bytes(file, data)
-        return True
+        with suppress(ValueError):
+            if Event.from_bytes(data).path == path:
+                if self.lacks(path):
+                    self._file(path).parent.mkdir(exist_ok=True, parents=True)
+                    write_bytes(self._file(path), data)
+                return True
+        return False
 
     def lacks(self, path: str) -> bool:
         """Say whether a path, of another copy of the store, is an event's, and no intact one stands there here."""
@@ -189,22 +186,18 @@ class EventLog:
         """
         file = self.folder.with_name("writer")
         while True:
-            try:
+            with suppress(FileNotFoundError):
                 name, _, number = file.read_text().partition(" ")
                 if number in ("", str(file.stat().st_ino)):
                     return name
                 file.unlink(missing_ok=True)
-            except FileNotFoundError:
-                pass
             self.folder.mkdir(parents=True, exist_ok=True)
             partial = file.with_name(f".writer.partial-{secrets.token_hex(6)}")
             partial.touch()
-            write = f"{secrets.token_hex(8)} {partial.stat().st_ino}"
-            partial.write_text(write)
+            partial.write_text(f"{secrets.token_hex(8)} {partial.stat().st_ino}")
             try:
-                os.link(partial, file)
-            except FileExistsError:
-                pass
+                with suppress(FileExistsError):
+                    os.link(partial, file)
             finally:
                 partial.unlink()
 

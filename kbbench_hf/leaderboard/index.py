@@ -109,10 +109,6 @@ class Index:
         query = "SELECT DISTINCT benchmark, config, split, mode FROM rows WHERE shown AND returned ORDER BY 1, 2, 3, 4"
         return [TaskKey(*row) for row in self._select(query)]
 
-    def n_rows(self) -> int:
-        """Return how many submissions the index holds, those off the board among them."""
-        return int(self._select("SELECT count(*) FROM rows")[0][0])
-
     def rows(self, task_key: TaskKey, any_mode: bool = False) -> list[StoredRow]:
         """Return the shown rows of a place, oldest first."""
         query = """SELECT id, changed FROM rows
@@ -185,29 +181,25 @@ class Index:
             path = file.relative_to(self.store.root).as_posix()
             if db.execute("SELECT 1 FROM taken WHERE path = ?", (path,)).fetchone():
                 continue
-            event = self.store.events.read(file)
-            if event is None or not self.store.whole(event.submission):
-                all_of_it = False
-                continue
-            try:
-                self._take_in(db, event)
-            except (KBBenchError, *UNREADABLE):  # a file that is there, and damaged
-                all_of_it = False
-                continue
-            number = db.execute("INSERT INTO taken (path) VALUES (?)", (path,)).lastrowid
-            db.execute("UPDATE rows SET changed = ? WHERE id = ?", (number, event.submission))
-            n_new += 1
+            event, taken = self.store.events.read(file), False
+            if event and self.store.whole(event.submission):
+                with suppress(KBBenchError, *UNREADABLE):  # a file that is there, and damaged
+                    self._take_in(db, event)
+                    number = db.execute("INSERT INTO taken (path) VALUES (?)", (path,)).lastrowid
+                    db.execute("UPDATE rows SET changed = ? WHERE id = ?", (number, event.submission))
+                    taken = True
+            n_new, all_of_it = n_new + taken, all_of_it and taken
         return n_new, all_of_it
 
     def _take_in(self, db: sqlite3.Connection, event: Event) -> None:
         """Make one event count: a row was stored when it was first stored, and is shown as was last decided."""
-        record = db.execute("SELECT record FROM rows WHERE id = ?", (event.submission,)).fetchone()
-        if record is None:
+        select = "SELECT record FROM rows WHERE id = ?"
+        if not db.execute(select, (event.submission,)).fetchone():
             self._insert(db, event.submission, event.order)
         values = {"id": event.submission, "order": event.order, "on": event.action in ("shown", "returned")}
         if event.action == "edited":
-            record = record or db.execute("SELECT record FROM rows WHERE id = ?", (event.submission,)).fetchone()
-            edited = {**json.loads(record[0]), "system": event.said}
+            (record,) = db.execute(select, (event.submission,)).fetchone()
+            edited = {**json.loads(record), "system": event.said}
             values["record"] = json.dumps(edited, sort_keys=True, ensure_ascii=False)
         if event.action in EFFECTS:
             db.execute(f"UPDATE rows SET {EFFECTS[event.action]}", values)  # noqa: S608 - of our own

@@ -1,6 +1,5 @@
 """Copy of the local store on the Hub: each submission and its event in one commit; restoring from that copy."""
 
-import hashlib
 import logging
 import random
 import re
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from kbbench_hf.errors import DataError
+from kbbench_hf.files import file_sha256
 from kbbench_hf.hub.repository import DatasetRepository, StoredFile
 from kbbench_hf.leaderboard.events import UNREADABLE, Event
 from kbbench_hf.leaderboard.index import Index
@@ -200,8 +200,8 @@ class Outbox:
         """Say whether a file is the same on the Hub as here; None where there is none here."""
         if not (here := self.store.root / path).is_file():
             return None
-        there = self.repository.files[path].sha256 or _sha256(self.repository.fetch(path, staging))
-        return there == _sha256(here)
+        there = self.repository.files[path].sha256 or file_sha256(self.repository.fetch(path, staging))
+        return there == file_sha256(here)
 
     def catch_up(self) -> None:
         """Take from the Hub what others sent since the last time; make the dataset where there is none."""
@@ -314,7 +314,7 @@ class Outbox:
             path = f"{folder}/{name}"
             if path not in self.repository.files:
                 raise _NotWholeError(path, "is missing")
-            if _sha256(self.repository.fetch(path, staging)) != sha256:
+            if file_sha256(self.repository.fetch(path, staging)) != sha256:
                 raise _NotWholeError(path, "is not the file that was stored")
         self.store.install(submission, [staging / folder / name for name in (*record.files, RECORD)])
 
@@ -422,10 +422,6 @@ def _error_of(fetch: Callable[[Path, str], None], staging: Path, name: str) -> E
     except Exception as error:  # the classes depend on the Hub client's HTTP library
         return error
     return None
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _pause(answer: Any, attempt: int) -> float:

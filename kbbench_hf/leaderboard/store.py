@@ -16,8 +16,10 @@ import re
 import shutil
 import time
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -315,19 +317,14 @@ class Store:
 
     def visible(self) -> list[str]:
         """Return the ids on the board, in the order in which they were first stored: whole, and not hidden since."""
-        shown: dict[str, bool] = {}
-        withdrawn: set[str] = set()
+        off: dict[str, set[str]] = {}
+        ends = {"shown": "hidden", "returned": "withdrawn"}
         for event in self.events:
-            if event.action in ("hidden", "shown"):
-                shown[event.submission] = event.action == "shown"
-            elif event.action == "withdrawn":
-                withdrawn.add(event.submission)
-            elif event.action == "returned":
-                withdrawn.discard(event.submission)
-            else:
-                shown.setdefault(event.submission, True)  # the same submission again changes nothing
-        off = {each for each, is_shown in shown.items() if not is_shown} | withdrawn
-        return [each for each in shown if each not in off and self.whole(each)]
+            reasons = off.setdefault(event.submission, set())
+            if event.action in ends.values():
+                reasons.add(event.action)
+            reasons.discard(ends.get(event.action, ""))
+        return [each for each, reasons in off.items() if not reasons and self.whole(each)]
 
     def hide(self, submission: str, actor: str, reason: str) -> None:
         """Take a submission off the board; the files and the reason stay."""
@@ -374,15 +371,14 @@ class Store:
     def check(self) -> list[str]:
         """Return everything wrong with the store, in words: altered events, altered, missing or unknown files."""
         problems = self.events.problems()
-        known: dict[str, set[str]] = {}
+        known: defaultdict[str, set[str]] = defaultdict(set)
         for event in self.events:
-            known.setdefault(event.submission, set()).add(event.content)
+            known[event.submission].add(event.content)
         for submission, contents in known.items():
             problems += self.damage(submission, contents)
         lost = set(self._submission_ids()) - known.keys()
-        return problems + [
-            f"{self._place(each)} stands in no event; give it one: kbbench leaderboard fsck --recover" for each in lost
-        ]
+        remedy = "give it one: kbbench leaderboard fsck --recover"
+        return problems + [f"{self._place(each)} stands in no event; {remedy}" for each in lost]
 
     def _taken_back(self, submission: str) -> bool:
         """Remove a submission that could not be given an event; False where another process gave it one."""
@@ -517,20 +513,12 @@ def _comparable(line: Mapping[str, object]) -> list[str]:
 
 def _normalize(text: str) -> str:
     """Return text without case, spaces and punctuation, but with what parts the items of a triple."""
-    return unicodedata.normalize("NFKC", text).casefold().translate(_KEPT)
+    return "".join(filter(_counts, unicodedata.normalize("NFKC", text).casefold()))
 
 
-class _KeptCharacters(dict[int, str | None]):
-    """Each character, or None where it does not count; the common ones are looked up once."""
-
-    def __missing__(self, code: int) -> str | None:
-        letter = chr(code)
-        counts = letter.isalnum() or letter == "|" or unicodedata.category(letter)[0] == "M"
-        translation = letter if counts else None
-        return self.setdefault(code, translation) if len(self) < N_LETTERS else translation
-
-
-_KEPT = _KeptCharacters()
+@lru_cache(maxsize=N_LETTERS)
+def _counts(letter: str) -> bool:
+    return letter.isalnum() or letter == "|" or unicodedata.category(letter)[0] == "M"
 
 
 def _hash(parts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark, importable_names, shipped_answers, shipped_runs
-from kbbench_hf.benchmarks import benchmark as find_benchmark
 from kbbench_hf.benchmarks.annotations import COLUMNS, KINDS, METADATA_KEY, Identity, write_annotation
 from kbbench_hf.benchmarks.answers import Answer
 from kbbench_hf.benchmarks.base import Benchmark, Examples
@@ -70,7 +69,7 @@ class Preview:
     @property
     def benchmark(self) -> Benchmark:
         """What it answers."""
-        return find_benchmark(self.result.benchmark)
+        return benchmark(self.result.benchmark)
 
 
 def preview(file: Path, dataset: str, annotations: Sequence[Path] = (), mode: str | None = None) -> Preview:
@@ -199,7 +198,7 @@ def checked_system(system: System) -> System:
     >>> checked_system(System(name="  My  model ")).name
     'My model'
     """
-    text: Row = {key: _clean(value) for key, value in asdict(system).items() if isinstance(value, str)}
+    text: Row = {key: _clean(value) for key, value in vars(system).items() if isinstance(value, str)}
     if secret := next((key for key, value in text.items() if _SECRET.search(value)), None):
         raise DataError(f"{secret!r} holds what looks like a secret token; it was not stored. Revoke it and remove it.")
     if not _can_be_name(text["name"]):
@@ -213,7 +212,7 @@ def checked_system(system: System) -> System:
         )
     if len(text["licence"]) > MAX_NAME or len(text["notes"]) > MAX_NOTES:
         raise DataError(f"License or notes are too long; at most {MAX_NAME} and {MAX_NOTES} characters. Shorten them.")
-    for key, value in asdict(system).items():
+    for key, value in vars(system).items():
         if isinstance(value, int | float) and not (math.isfinite(value) and 0 <= value < 1e6):
             raise DataError(f"{key} is {value!r}; expected a number from 0 to 1,000,000. Correct it or leave it out.")
     return replace(system, **text)
@@ -348,7 +347,11 @@ def _read(file: Path) -> tuple[str, Identity, pa.Table]:
     # a text that is repeated a million times is one text as long as it stays in its dictionary
     table = pq.read_table(file, columns=list(COLUMNS[kind]), read_dictionary=texts, use_threads=False)
     _check_columns(kind, table)
-    return kind, identity, table.cast(pa.schema([_decoded_field(field) for field in table.schema]))
+    return (
+        kind,
+        identity,
+        table.cast(pa.schema([(of.name, pa.string() if of.name in texts else of.type) for of in table.schema])),
+    )
 
 
 def _identity(metadata: dict[bytes, bytes]) -> tuple[str, Identity]:
@@ -377,16 +380,12 @@ def _check_columns(kind: str, table: pa.Table) -> None:
         if not _FORMS[form](column.type):
             raise DataError(f"{kind}'s column {name!r} holds {column.type}; expected {form}.")
         if form == "text":
-            expanded += sum(_length(chunk) for chunk in column.chunks)
+            for texts in column.chunks:  # their bytes where each is written out
+                expanded += pc.sum(pc.take(pc.binary_length(texts.dictionary), texts.indices)).as_py() or 0
         elif not _finite(column):
             raise DataError(f"{kind}'s column {name!r} has a value that is not a finite number.")
     if expanded > MAX_TEXT_BYTES:
         raise DataError(f"{kind} hold {expanded:,} bytes of text; at most {MAX_TEXT_BYTES:,} are read.")
-
-
-def _length(texts: pa.DictionaryArray) -> int:
-    """Return how many bytes texts have where each is written out."""
-    return pc.sum(pc.take(pc.binary_length(texts.dictionary), texts.indices)).as_py() or 0
 
 
 def _finite(column: pa.ChunkedArray) -> bool:
@@ -409,10 +408,6 @@ _FORMS: dict[str, Callable[[pa.DataType], bool]] = {
     "number": lambda kind: bool(pa.types.is_floating(kind) or pa.types.is_integer(kind)),
     "vector": _is_vector,
 }
-
-
-def _decoded_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
 
 
 class Seed(NamedTuple):

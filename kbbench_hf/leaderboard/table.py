@@ -42,8 +42,8 @@ class BoardScore:
     @classmethod
     def of(cls, plain: PlainScore) -> "BoardScore":
         """Return the figure that stands in a `result.json`."""
-        low, high = plain["ci95"]
-        return cls(_number(plain["value"]), _number(low), _number(high))
+        values = plain["value"], *plain["ci95"]
+        return cls(*(math.nan if each is None else each for each in values))
 
     def text(self, most: int = 4) -> str:
         """Return the value with the digits that are known of it, at most so many; nothing where there is none.
@@ -143,7 +143,8 @@ def board(index: Index, task_key: TaskKey) -> list[Row]:
     rows += [_published(each) for each in published_systems(task_key)]
     metric = headline(bench, rows)
     sign = 1 if metric in bench.scoring.lower_is_better else -1
-    rows.sort(key=lambda row: (_order(row, metric, sign), row.system, row.id))
+    order = {row.id: sign * row.score(metric).value if _has(row, metric) else math.inf for row in rows}
+    rows.sort(key=lambda row: (order[row.id], row.system, row.id))
     return _with_groups(rows, index, bench, metric)
 
 
@@ -240,10 +241,6 @@ def _tests(ids: Sequence[str], index: Index, of: Benchmark, metric: str) -> Iter
         index.keep_tests(metric, made)
 
 
-def _order(row: Row, metric: str, sign: int) -> float:
-    return sign * row.score(metric).value if _has(row, metric) else math.inf
-
-
 def _other_data(row: Row, rows: Sequence[Row]) -> ScoreWarning:
     n = sum(other.revision != row.revision for other in rows)
     message = f"Scored on data revision {row.revision[:8]}; {n:,} rows here are on other revisions and not comparable."
@@ -294,10 +291,6 @@ def _stored(row: StoredRow, headline: str) -> Row:
     )
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def flags(in_doubt: Mapping[str, Sequence[Flag]], rows: Sequence[StoredRow]) -> dict[str, tuple[Flag, ...]]:
     """Return the flags of the rows of a place that have some.
 
@@ -309,7 +302,7 @@ def flags(in_doubt: Mapping[str, Sequence[Flag]], rows: Sequence[StoredRow]) -> 
     records = {row.record.id: row.record for row in rows}
     for name, record in records.items():
         by_row[name] += in_doubt.get(name, ())
-        if record.gold and record.gold.suspicious() and not _is_own(record):
+        if record.gold and record.gold.suspicious() and record.origin == "submitted":
             by_row[name].append(Flag("gold", _gold(record.gold)))
     first = sorted(rows, key=lambda row: row.record.id in in_doubt)  # whose name is in doubt is not first with answers
     for copy, (of, whole) in copies(first).items():
@@ -337,7 +330,7 @@ def copies(rows: Sequence[StoredRow]) -> dict[str, tuple[str, bool]]:
     for record, parts, n_mistakes in ((row.record, row.headline["parts"], _n_mistakes(row)) for row in rows):
         keys = [(len(parts), n, part) for n, part in enumerate(parts)]
         earlier = {first[key].id: first[key] for key in keys if key in first}
-        if earlier and not _is_own(record) and n_mistakes >= MISTAKES:
+        if earlier and record.origin == "submitted" and n_mistakes >= MISTAKES:
             [(other, n_shared)] = Counter(first[key].id for key in keys if key in first).most_common(1)
             whole, theirs = n_shared == len(keys), earlier[other].submitter != record.submitter
             nearly = theirs and len(keys) >= N_PARTS and len(keys) - n_shared <= len(keys) // N_PARTS
@@ -352,7 +345,3 @@ def _n_mistakes(row: StoredRow) -> int:
     """Return how many answers are not the gold."""
     gold = row.record.gold
     return gold.n - gold.exact if gold else int(row.headline["counters"].get("n_examples", 0))
-
-
-def _is_own(record: Record) -> bool:
-    return record.origin != "submitted"

@@ -138,11 +138,6 @@ def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
     return [heading for heading in there if heading in shown]
 
 
-def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[BoardColumn]) -> list[Row]:
-    """Return the rows that a view leaves, in its order."""
-    return matching(ordered(rows, view.sort, all_columns), view)
-
-
 def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[BoardColumn]) -> list[Row]:
     """Return rows as a view sorts them."""
     heading, in_order = sort.removeprefix("-"), list(rows)

@@ -133,7 +133,11 @@ def killed_after_every_commit(hub: LocalHub, folder: Path, n: int) -> dict[str, 
         index = Index(fresh)
         index.update()
         seconds.append(time.monotonic() - started)
-        if not durable == set(fresh.visible()) == again.durable() or index.n_rows() != len(durable) or fresh.check():
+        if (
+            not durable == set(fresh.visible()) == again.durable()
+            or len(index.dump().splitlines()) != len(durable)
+            or fresh.check()
+        ):
             wrong.append(after)
         shutil.rmtree(fresh.root)
     return {

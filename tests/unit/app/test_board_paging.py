@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kbbench_hf.app.board_page import board_problem, table_html
+from kbbench_hf.app.board_page import table_html
 from kbbench_hf.app.boards import Board
+from kbbench_hf.app.html import render_html
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.view import View
@@ -56,4 +57,7 @@ def test_a_search_without_a_result_says_what_to_do(long: Board, place: TaskKey) 
 
 
 def test_an_error_stands_in_the_table_s_place() -> None:
-    assert parsed(board_problem(UsageError("no such place"))).all("p", class_="kb-empty")[0].text == "no such place"
+    assert (
+        parsed(render_html("words", text=UsageError("no such place"))).all("p", class_="kb-empty")[0].text
+        == "no such place"
+    )

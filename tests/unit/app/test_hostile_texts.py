@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kbbench_hf.app import row_page
-from kbbench_hf.app.board_page import board_problem, table_html
+from kbbench_hf.app.board_page import table_html
 from kbbench_hf.app.boards import Board, Boards
 from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Dot, Panel, multiples, render_html, scatter, table
 from kbbench_hf.app.row_page import ShownExample
@@ -62,7 +62,7 @@ def test_a_row_s_head_and_an_error_are_text(board: Board, place: TaskKey, text: 
     head = inert(row_page.head_html(row, place))
     assert head.all("h2")[0].text == words(text) and head.all("p")[-1].text == words(text)
     inert(row_page.head_html(replace(row, link=f"https://example.org/{text}"), place))
-    assert inert(board_problem(UsageError(text))).text == words(text)
+    assert inert(render_html("words", text=UsageError(text))).text == words(text)
 
 
 def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kbbench_hf.app import row_page
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.row_page import why_hidden
+from kbbench_hf.app.row_page import why_no_answers
 from kbbench_hf.benchmarks import TaskKey, as_task_key
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -74,8 +74,9 @@ def test_examples_begin_with_the_worst_and_show_sentence_gold_and_what_each_part
 @pytest.mark.parametrize(
     ("dataset", "words"), [("genres-corpora", "no licence"), ("ska-bench", "no licence"), ("mini-text2kg", "")]
 )
-def test_no_example_is_shown_of_a_source_without_a_licence(dataset: str, words: str) -> None:
-    assert words in why_hidden(TaskKey(dataset, "", "", ""))
+def test_no_example_is_shown_of_a_source_without_a_licence(boards: Boards, dataset: str, words: str) -> None:
+    why = why_no_answers(boards, TaskKey(dataset, "", "", ""), [])
+    assert words in why and bool(why) == bool(words)
 
 
 def test_no_example_of_a_private_split_is_shown_or_handed_out(

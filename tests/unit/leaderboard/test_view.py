@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,13 +11,15 @@ from kbbench_hf.benchmarks import benchmark
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import (
     PAGE,
+    BoardColumn,
     View,
     cells,
-    chosen,
     columns,
     csv_text,
     default_columns,
     latex_text,
+    matching,
+    ordered,
     page_of,
     sizes,
     types,
@@ -25,6 +28,10 @@ from kbbench_hf.metrics.significance import PairedTest
 
 BENCHMARK = benchmark("mini-text2kg")
 COLUMNS = columns(BENCHMARK)
+
+
+def chosen(rows: Sequence[Row], view: View, all_columns: Sequence[BoardColumn]) -> list[Row]:
+    return matching(ordered(rows, view.sort, all_columns), view)
 
 
 def row(system: str, f1: float, **others: object) -> Row:
