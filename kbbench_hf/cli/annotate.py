@@ -144,9 +144,8 @@ def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Ro
     from kbbench_hf.scoring.score import score
 
     kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
-    chosen = {name: options[name] for name in (*kinds, "topic_models", "calibrations")}
-    if options["topic_seeds"]:
-        chosen["topic_seeds"] = options["topic_seeds"]
+    seeds = ("topic_seeds",) if options["topic_seeds"] else ()
+    chosen = {name: options[name] for name in (*kinds, *seeds, "topic_models", "calibrations")}
     if not (annotators := Annotators(**chosen, judging=_judging(options))):
         annotators = replace(annotators, fact_judge=SURFACE, split_judge=SURFACE)
     file = prediction_files([predictions])[0]

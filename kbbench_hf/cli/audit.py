@@ -69,17 +69,16 @@ def _model_scores(name: str, models: Sequence[str]) -> dict[str, tuple[float, in
     from kbbench_hf.runners.run import run
 
     metric = next(iter(benchmark(name).scoring.metrics))
-    figures = {model: run(name, model).scores[metric] for model in models}
-    return {model: (figure.value, figure.n_scored) for model, figure in figures.items()}
+    figures = ((model, run(name, model).scores[metric]) for model in models)
+    return {model: (figure.value, figure.n_scored) for model, figure in figures}
 
 
 def _print(findings: Sequence[Finding]) -> None:
     """Print a row per baseline and a column per part; scores above their limit are bold and marked."""
     parts = list(dict.fromkeys(each.part for each in findings))
     table = {(each.name, each.part): each for each in findings}
-    limits = {each.name: each.limit for each in findings}
-    cells = {name: [_cell(table.get((name, part))) for part in parts] for name in limits}
-    rows = [[name, f"{limit:.2f}", *cells[name]] for name, limit in limits.items()]
+    limits = {each.name: f"{each.limit:.2f}" for each in findings}
+    rows = [[name, limit, *(_cell(table.get((name, part))) for part in parts)] for name, limit in limits.items()]
     console = terminal.console()
     terminal.print_table(console, ["baseline", "limit", *parts], rows)
     console.print(

@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbbench_hf.benchmarks import PUBLISHED
-from kbbench_hf.cli.options import (
-    ACROSS_PROMPTS,
-    ALL_METRICS,
-    JSON,
-    MODE,
-    NOTES,
-    STRICT,
-    FilePath,
-    flag,
-    on_benchmark,
-    option,
-    refuse_warnings,
-    with_log_options,
-    with_read_options,
-)
+from kbbench_hf.cli import options as cli
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports.terminal import waiting
 from kbbench_hf.scoring.options import LogOptions, ReadOptions
@@ -37,21 +23,21 @@ FORMATS = ("latex", "markdown", "csv", "html")
 
 
 @click.command()
-@click.argument("systems", nargs=-1, required=True, type=FilePath(path_type=str))
-@on_benchmark
-@MODE
-@with_read_options
-@with_log_options
-@option("--slices", "Two systems: also compare them in these slices; 'all' for every slice.", metavar="NAME,...")
-@option("--table table_format", "Print a results table of all systems in this format.", click.Choice(FORMATS))
-@option("--metrics", "Metrics to show; three or more systems are ranked by the first.", metavar="NAME,...")
-@flag("--percent", "Show the scores of the table in percent.")
-@option("--plot", "Plot the systems into a .png, .svg or .pdf file.", FilePath())
-@ACROSS_PROMPTS
-@ALL_METRICS
-@NOTES
-@STRICT
-@JSON
+@click.argument("systems", nargs=-1, required=True, type=cli.FilePath(path_type=str))
+@cli.on_benchmark
+@cli.MODE
+@cli.with_read_options
+@cli.with_log_options
+@cli.option("--slices", "Two systems: also compare them in these slices; 'all' for every slice.", metavar="NAME,...")
+@cli.option("--table table_format", "Print a results table of all systems in this format.", click.Choice(FORMATS))
+@cli.option("--metrics", "Metrics to show; three or more systems are ranked by the first.", metavar="NAME,...")
+@cli.flag("--percent", "Show the scores of the table in percent.")
+@cli.option("--plot", "Plot the systems into a .png, .svg or .pdf file.", cli.FilePath())
+@cli.ACROSS_PROMPTS
+@cli.ALL_METRICS
+@cli.NOTES
+@cli.STRICT
+@cli.JSON
 def command(
     systems: tuple[str, ...],
     benchmark: str | None,
@@ -145,7 +131,7 @@ def command(
             print_results_table(blocks, percent=percent, notes=notes)
         warnings = [each for block in blocks for each in block.warnings]
     if strict:
-        refuse_warnings(warnings)
+        cli.refuse_warnings(warnings)
 
 
 def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequence[str] | None") -> "Block":

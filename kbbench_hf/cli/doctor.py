@@ -62,10 +62,10 @@ def command(base_url: str | None, model: str | None, api_key_env: str | None) ->
             echo(f"{'':10} missing: {', '.join(absent)}; install with: {remedy}")
             broken += extra == "core"
     echo(f"metrics    {', '.join(metric_modules())}")
-    built = [file.parent.name for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))]
-    for name, find in [*((name, shipped_dataset) for name in benchmark_names()), *((name, _built) for name in built)]:
+    built = {file.parent.name: DatasetFolder(file.parent) for file in sorted(Path(NAMESPACE).glob(f"*/{MANIFEST}"))}
+    for name, here in [*((name, None) for name in benchmark_names()), *built.items()]:
         try:
-            if folder := find(name):
+            if folder := here or shipped_dataset(name):
                 folder.verify()
                 echo(f"dataset    {name} {folder.revision[:12]}, all files unchanged")
         except (KBBenchError, OSError) as error:
@@ -88,7 +88,3 @@ def _describe_server(base_url: str, model: str | None, api_key_env: str | None) 
     for name, words in report.lines():
         echo(f"{name:10} {words}")
     echo(f"\nkbbench run NAME --base-url {shlex.quote(base_url)} {' '.join(report.options())}")
-
-
-def _built(name: str) -> DatasetFolder:
-    return DatasetFolder(Path(NAMESPACE) / name)

@@ -97,9 +97,9 @@ def command(
       kbbench export mini-stark --as graph-files
       kbbench export mini-stark --into qdrant:http://localhost:6333 --model dense:sentence-transformers/all-MiniLM-L6-v2
     """
-    if into is not None and (out or target != "hub"):
-        raise UsageError("--into loads a search engine, and --as and --out write files. Leave one of them out.")
     if into is not None:
+        if out or target != "hub":
+            raise UsageError("--into loads a search engine, and --as and --out write files. Leave one of them out.")
         _load_into(run, into, model, {"base_url": base_url, "api_key_env": api_key_env})
         return
     if base_url or api_key_env:
@@ -115,13 +115,13 @@ def command(
         )
     if pull_request:
         check_name(pull_request)
+    file = run / "result.json" if run.is_dir() else run
     if target in RANKING_FILES:
-        _export_rankings(run, target)
+        _export_rankings(run, file.parent, target)
         return
     if target == TRAJECTORIES:
-        _export_trajectories(run, successes=not of_all)
+        _export_trajectories(file.parent, successes=not of_all)
         return
-    file = run / "result.json" if run.is_dir() else run
     if not file.is_file():
         raise UsageError(
             f"{run} has no result.json; expected a scored run. Score it first: kbbench score ... --out {run}"
@@ -183,7 +183,7 @@ def _export_record(folder: Path, result: PlainResult, scored: datetime, options:
     echo("\n".join([str(place), *notes]))
 
 
-def _export_rankings(run: Path, target: str) -> None:
+def _export_rankings(run: Path, folder: Path, target: str) -> None:
     """Write the rankings of a retriever's run, and the gold, into a folder named after the format."""
     task = resolve_task([run])
     if task.benchmark.scoring.answer is not IDS:
@@ -191,25 +191,23 @@ def _export_rankings(run: Path, target: str) -> None:
             f"{run} holds {task.benchmark.scoring.answer.field} for {task.task_key.benchmark}; expected rankings. "
             "Use --as hub or --as eee."
         )
-    read = read_predictions([run if run.is_dir() else run.parent], task.benchmark, task.examples)
+    read = read_predictions([folder], task.benchmark, task.examples)
     pairs = zip(task.examples.rows, read.answers, strict=True)
     rankings = {row["id"]: answer for row, answer in pairs if answer}
     gold = {row["id"]: grades_of(row) for row in task.examples.rows}
-    folder = (run if run.is_dir() else run.parent) / target
-    files = RANKING_FILES[target](rankings, gold, str(system_name(read_json(folder.parent / RUN)["settings"])))
-    folder.mkdir(exist_ok=True)
+    files = RANKING_FILES[target](rankings, gold, str(system_name(read_json(folder / RUN)["settings"])))
+    (folder / target).mkdir(exist_ok=True)
     for name, content in files.items():
-        write_text(folder / name, content)
-        echo(f"{folder / name}")
+        write_text(folder / target / name, content)
+        echo(f"{folder / target / name}")
     if missing := len(gold) - len(rankings):
         echo(f"{missing:,} of {len(gold):,} queries have no ranking; count them as 0 (trec_eval -c).")
 
 
-def _export_trajectories(run: Path, *, successes: bool) -> None:
+def _export_trajectories(folder: Path, *, successes: bool) -> None:
     """Write the conversations of an agent's run to `training.jsonl`."""
     from kbbench_hf.runners.agent import training_lines
 
-    folder = run if run.is_dir() else run.parent
     lines = list(training_lines(folder, successes=successes))
     if not lines:
         raise UsageError(

@@ -104,7 +104,10 @@ def _all_facts() -> Iterator[Row]:
     """Yield the facts of every benchmark and user dataset, by name; print those that fail on stderr."""
     for name in sorted([*benchmark_names(), *own_names()]):
         try:
-            yield _benchmark_facts(benchmark(name)) if has_questions(name) else _bare_facts(name)
+            if has_questions(name):
+                yield _benchmark_facts(benchmark(name))
+            else:  # a knowledge base that is no benchmark
+                yield {"dataset": name, "installed": _place(name), "title": "no questions", "metrics": {}}
         except KBBenchError as error:
             terminal.echo(f"! {error}", err=True)
         except Exception as error:  # a damaged folder, or an error in a plugin package
@@ -112,11 +115,6 @@ def _all_facts() -> Iterator[Row]:
             terminal.echo(
                 f"! {name} cannot be read: {what}. Build it again, or fix the package that provides it.", err=True
             )
-
-
-def _bare_facts(name: str) -> Row:
-    """Return the facts of a knowledge base without questions, which is not a benchmark."""
-    return {"dataset": name, "installed": _place(name), "title": "no questions", "metrics": {}}
 
 
 def _benchmark_facts(of: Benchmark) -> Row:

@@ -8,16 +8,7 @@ import click
 
 from kbbench_hf.benchmarks import PUBLISHED, find_dataset, is_published
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.cli.options import (
-    ACROSS_PROMPTS,
-    MODE,
-    FilePath,
-    flag,
-    on_benchmark,
-    option,
-    with_log_options,
-    with_read_options,
-)
+from kbbench_hf.cli import options as cli
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
 from kbbench_hf.reports import terminal
@@ -26,14 +17,14 @@ from kbbench_hf.scoring.options import LogOptions, ReadOptions
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True, type=FilePath(path_type=str))
-@on_benchmark
-@MODE
-@with_read_options
-@with_log_options
-@flag("--dataset of_dataset", "Describe the dataset WHAT: its size, lengths, diversity.")
-@ACROSS_PROMPTS
-@option("--out", "The file to write; for a folder of runs, the folder.", FilePath())
+@click.argument("what", nargs=-1, required=True, type=cli.FilePath(path_type=str))
+@cli.on_benchmark
+@cli.MODE
+@cli.with_read_options
+@cli.with_log_options
+@cli.flag("--dataset of_dataset", "Describe the dataset WHAT: its size, lengths, diversity.")
+@cli.ACROSS_PROMPTS
+@cli.option("--out", "The file to write; for a folder of runs, the folder.", cli.FilePath())
 def command(what: tuple[str, ...], of_dataset: bool, out: Path | None, **options: Any) -> None:
     """Write an HTML report of WHAT, a run folder or a predictions file; several systems give one side-by-side page.
 

@@ -14,7 +14,7 @@ from kbbench_hf.cli.options import ALL_METRICS, BENCHMARK, JSON, NOTES, option
 from kbbench_hf.cli.run_options import RunCommand, submit_shards, take_slurm, without_slurm
 from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.shards import ShardEnd
-from kbbench_hf.model_specs import is_retriever
+from kbbench_hf.model_specs import KINDS, is_retriever
 from kbbench_hf.reports.terminal import called_as, echo, print_json
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def command(
     if model is None and options.get("base_url") and found.asking.prompts:
         model = _served_model(cast("RunOptions", options))
     if model is None:
-        from kbbench_hf.model_specs import KINDS
-
         kinds = (
             "hf:MODEL, or --base-url with the server that has the model" if found.asking.prompts else f"one of: {KINDS}"
         )

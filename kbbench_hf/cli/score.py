@@ -8,19 +8,7 @@ from typing import Any
 import click
 
 from kbbench_hf.benchmarks import benchmark as benchmark_of
-from kbbench_hf.cli.options import (
-    ALL_METRICS,
-    JSON,
-    MODE,
-    NOTES,
-    STRICT,
-    FilePath,
-    flag,
-    on_benchmark,
-    option,
-    refuse_warnings,
-    with_read_options,
-)
+from kbbench_hf.cli import options as cli
 from kbbench_hf.errors import UsageError
 from kbbench_hf.reports import terminal
 from kbbench_hf.reports.published import print_nearest_published
@@ -29,24 +17,24 @@ from kbbench_hf.scoring.options import ReadOptions
 from kbbench_hf.scoring.result import write_result
 from kbbench_hf.scoring.score import score
 
-PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=FilePath())
+PREDICTIONS = click.argument("predictions", nargs=-1, required=True, type=cli.FilePath())
 PARTIAL = click.option("--partial", is_flag=True, help="--check: accept missing predictions.")
 
 
 @click.command()
 @PREDICTIONS
-@on_benchmark
-@MODE
-@with_read_options
-@option("--slices", "Also show the scores of these slices; 'all' for every one.", metavar="NAME,...")
-@option("--out", "Write result.json and scores.jsonl into this folder.", FilePath())
-@flag("--check", "Only check the predictions, and print every problem with its line.")
-@option("--write", "--check: write the predictions as JSON Lines.", FilePath(), metavar="FILE")
+@cli.on_benchmark
+@cli.MODE
+@cli.with_read_options
+@cli.option("--slices", "Also show the scores of these slices; 'all' for every one.", metavar="NAME,...")
+@cli.option("--out", "Write result.json and scores.jsonl into this folder.", cli.FilePath())
+@cli.flag("--check", "Only check the predictions, and print every problem with its line.")
+@cli.option("--write", "--check: write the predictions as JSON Lines.", cli.FilePath(), metavar="FILE")
 @PARTIAL
-@ALL_METRICS
-@NOTES
-@STRICT
-@JSON
+@cli.ALL_METRICS
+@cli.NOTES
+@cli.STRICT
+@cli.JSON
 def command(
     predictions: tuple[Path, ...],
     benchmark: str | None,
@@ -93,16 +81,16 @@ def command(
         print_result(result, benchmark_of(result.benchmark), slices, all_metrics=all_metrics, notes=notes)
         print_nearest_published(result, benchmark_of(result.benchmark))
     if strict:
-        refuse_warnings(result.warnings)
+        cli.refuse_warnings(result.warnings)
 
 
 @click.command()
 @PREDICTIONS
-@on_benchmark
-@with_read_options
+@cli.on_benchmark
+@cli.with_read_options
 @PARTIAL
-@option("--out", "Write the predictions as JSON Lines into this file.", FilePath())
-@JSON
+@cli.option("--out", "Write the predictions as JSON Lines into this file.", cli.FilePath())
+@cli.JSON
 def validate(read_options: ReadOptions, partial: bool, out: Path | None, **given: Any) -> None:
     """Check PREDICTIONS without scoring them, as `kbbench score --check` does; --out is its --write.
 
@@ -149,4 +137,4 @@ def _check(
         )
         print_warnings(terminal.console(), read.notes)
     if strict:
-        refuse_warnings(read.notes)
+        cli.refuse_warnings(read.notes)

@@ -115,9 +115,10 @@ def _lines(status: WorkStatus) -> Iterator[str]:
 
 def _line(status: WorkStatus) -> str:
     rate, left = status.rate_per_s or 0, status.seconds_left
+    kinds = ", ".join(f"{why} {n:,}" for why, n in sorted(status.failed.items()))
     parts = {
         f"{status.n_done or 0:,}{f' of {status.n_total:,}' if status.n_total else ''} done": status.n_done is not None,
-        f"{sum(status.failed.values()):,} of them failed ({_kinds(status)})": status.failed,
+        f"{sum(status.failed.values()):,} of them failed ({kinds})": status.failed,
         f"{status.under_way:,}{f' of at most {status.concurrency}' if status.concurrency else ''} under way": (
             status.state in ALIVE and (status.under_way or status.n_done is not None)
         ),
@@ -127,7 +128,3 @@ def _line(status: WorkStatus) -> str:
     }
     shown = ", ".join([status.state, *(part for part, is_known in parts.items() if is_known)])
     return f"{status.name}: {shown}{f' ({status.note})' if status.note else ''}"
-
-
-def _kinds(status: WorkStatus) -> str:
-    return ", ".join(f"{why} {n:,}" for why, n in sorted(status.failed.items()))
