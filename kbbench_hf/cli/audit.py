@@ -5,16 +5,7 @@ from pathlib import Path
 
 import click
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
-from kbbench_hf.benchmarks.audits import (
-    Finding,
-    beside_models,
-    read_closed_book,
-    refuse_unwaived,
-    refuse_without_canary,
-    waived,
-    write_into_card,
-)
+from kbbench_hf.benchmarks import audits, benchmark, benchmark_names, find_dataset
 from kbbench_hf.cli.options import BENCHMARK, JSON, FilePath, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE, built
@@ -50,18 +41,18 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     folder = find_dataset(name)
     if models and benchmark(name).asking.prompts:
         raise UsageError(f"--model is for retrieval benchmarks, and {name} is not one. Leave it out.")
-    findings = list(audit(folder, read_closed_book(closed_book) if closed_book else None))
+    findings = list(audit(folder, audits.read_closed_book(closed_book) if closed_book else None))
     if models:
-        findings = beside_models(findings, benchmark(name).data.default_split, _model_scores(name, models))
-    findings = waived(folder, findings)
+        findings = audits.beside_models(findings, benchmark(name).data.default_split, _model_scores(name, models))
+    findings = audits.waived(folder, findings)
     if built(name):
-        write_into_card(folder, findings)
+        audits.write_into_card(folder, findings)
     if json_output:
         terminal.print_json([each.to_dict() for each in findings])
     else:
         _print(findings)
-    refuse_unwaived(findings)
-    refuse_without_canary(folder)
+    audits.refuse_unwaived(findings)
+    audits.refuse_without_canary(folder)
 
 
 def _model_scores(name: str, models: Sequence[str]) -> dict[str, tuple[float, int]]:
@@ -73,7 +64,7 @@ def _model_scores(name: str, models: Sequence[str]) -> dict[str, tuple[float, in
     return {model: (figure.value, figure.n_scored) for model, figure in figures}
 
 
-def _print(findings: Sequence[Finding]) -> None:
+def _print(findings: Sequence[audits.Finding]) -> None:
     """Print a row per baseline and a column per part; scores above their limit are bold and marked."""
     parts = list(dict.fromkeys(each.part for each in findings))
     table = {(each.name, each.part): each for each in findings}
@@ -86,7 +77,7 @@ def _print(findings: Sequence[Finding]) -> None:
     )
 
 
-def _cell(found: Finding | None) -> str:
+def _cell(found: audits.Finding | None) -> str:
     if found is None:
         return ""
     figure = number(found.value)

@@ -9,16 +9,7 @@ from pathlib import Path
 import click
 from rich.markup import escape
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
-from kbbench_hf.benchmarks.reviews import (
-    QUESTIONS,
-    Judgement,
-    Judgements,
-    ReviewerAgreement,
-    agreement,
-    folded,
-    read_judgements,
-)
+from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset, reviews
 from kbbench_hf.cli.options import JSON, FilePath, of_benchmark, option
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import NAMESPACE
@@ -71,9 +62,9 @@ def command(
                 f"{missing[0]} is not a file; expected one that 'kbbench review --out' wrote. Check the path."
             )
         if what[0] == "agreement":
-            _show(agreement(*map(read_judgements, files)), json_output)
+            _show(reviews.agreement(*map(reviews.read_judgements, files)), json_output)
         else:
-            _show_folded([each for file in files for each in read_judgements(file)], json_output)
+            _show_folded([each for file in files for each in reviews.read_judgements(file)], json_output)
         return
     if len(what) > 1:
         raise UsageError(f"Expected one dataset; got {len(what)}: {', '.join(what)}. Name one.")
@@ -94,7 +85,9 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
 
     folder = find_dataset(name)
     items = items_of(folder, subset, sample)
-    judgements = Judgements(out, reviewer, folder.revision, benchmark(name).data.review_questions or QUESTIONS)
+    judgements = reviews.Judgements(
+        out, reviewer, folder.revision, benchmark(name).data.review_questions or reviews.QUESTIONS
+    )
     try:
         server = ReviewServer(f"{name}, {subset}", items, judgements, port)
     except OSError as error:
@@ -111,7 +104,7 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
             )
 
 
-def _show(found: ReviewerAgreement, json_output: bool) -> None:
+def _show(found: reviews.ReviewerAgreement, json_output: bool) -> None:
     if json_output:
         kappas = {}
         for name, kappa in found.kappas.items():
@@ -137,8 +130,8 @@ def _show(found: ReviewerAgreement, json_output: bool) -> None:
         terminal.print_table(console, ["instance", "question", one, other], found.disagreements, n_words=4)
 
 
-def _show_folded(judgements: Sequence[Judgement], json_output: bool) -> None:
-    intervals = folded(judgements)
+def _show_folded(judgements: Sequence[reviews.Judgement], json_output: bool) -> None:
+    intervals = reviews.folded(judgements)
     if json_output:
         terminal.print_json({name: each._asdict() for name, each in intervals.items()}, indent=None)
         return
