@@ -85,8 +85,7 @@ class DatasetFolder:
     @property
     def revision(self) -> str:
         """The content hash of all data files, 40 hexadecimal digits; the same data gives the same revision."""
-        revision: str = self.manifest["revision"]
-        return revision
+        return str(self.manifest["revision"])
 
     @property
     def left_out(self) -> Sequence[str]:
@@ -153,8 +152,7 @@ class DatasetFolder:
 
     def rows(self, config: str, split: str) -> list[Row]:
         """Return one split as Python dictionaries."""
-        rows: list[Row] = self.table(config, split).to_pylist()
-        return rows
+        return cast("list[Row]", self.table(config, split).to_pylist())
 
     def verify(self) -> None:
         """Compare every file with the manifest.
@@ -184,11 +182,10 @@ def _is_entry(name: str, facts: object) -> bool:
     return name.count("/") == 2 and isinstance(facts, dict) and {"sha256", "rows"} <= facts.keys()
 
 
-def built(name: str, path: Path = Path(NAMESPACE)) -> DatasetFolder | None:
+def built(name: str) -> DatasetFolder | None:
     """Return a finished dataset in `./kbbench`, or None; a name with a slash is none."""
-    if "/" in name or name in ("", ".", "..") or not (path / name / MANIFEST).is_file():
-        return None
-    return DatasetFolder(path / name)
+    folder = Path(NAMESPACE) / name
+    return DatasetFolder(folder) if folder.name == name != ".." and (folder / MANIFEST).is_file() else None
 
 
 def check_replaceable(out: Path) -> None:

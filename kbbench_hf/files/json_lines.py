@@ -13,7 +13,6 @@ from kbbench_hf.files.rows import LONG_NUMBER, ParsedFile, ParsedRow, Problem, R
 MAX_LINE_BYTES = 1_000_000
 """The longest line of an uploaded file."""
 MAX_DEPTH = 8
-MAX_BLANK_LINES = 100_000
 _LOOKED_AT = 50
 
 
@@ -42,16 +41,12 @@ def parse_json_lines(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
 
 def read_lines(opened: OpenedFile, longest: int) -> Iterator[ParsedRow]:
     """Yield the value, or the problem, of every line that is not blank."""
-    n_blank = 0
     for number in count(1):
         if not (text := opened.stream.readline(longest + 1)):
             return
         if len(text) > longest:
             raise Unreadable(f"longer than {longest:,} bytes; one example is one line", line=number)
         if not text.strip():
-            n_blank += 1
-            if n_blank > MAX_BLANK_LINES:
-                raise Unreadable(f"more than {MAX_BLANK_LINES:,} blank lines", line=number)
             continue
         try:
             yield ParsedRow(number, parse(text))

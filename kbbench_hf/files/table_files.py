@@ -363,7 +363,7 @@ def _stored_column(column: pa.ChunkedArray, name: str, known: Sequence[str], wha
                 column.to_pylist()  # fails here where Python has no such value
             return column
         return _id_column(column, what) if name in ID_COLUMNS else text_column(column, what, _SEPARATOR.get(name))
-    except (pa.ArrowException, KeyError, ValueError, OverflowError) as error:  # such as an unknown time zone
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:  # an unknown time zone, say
         raise _type_error(kind, what) from error
 
 
@@ -397,19 +397,14 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
 
 
 def _json_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
-    """Return a column of objects as JSON; a column of text is left as it is."""
+    """Return a column of objects as JSON; a column of text is left as it is. Keys that are no text are a TypeError."""
     kind = column.type
     if _extension(kind) == "arrow.json":
         return column.cast(kind.storage_type)
     if pa.types.is_null(kind) or pa.types.is_dictionary(kind) or _is_text(kind):
         return text_column(column, what)
     values = column.to_pylist(maps_as_pydicts="lossy")
-    try:
-        texts = [json.dumps(value, ensure_ascii=False, default=_to_text) for value in values]
-    except TypeError:
-        message = f"{what} has keys that are not text (type {kind}); expected objects. Write it as JSON."
-        raise DataError(message) from None
-    return _text_array(texts, column)
+    return _text_array((json.dumps(value, ensure_ascii=False, default=_to_text) for value in values), column)
 
 
 def _to_text(value: object) -> str:
