@@ -11,40 +11,50 @@ from typing import TYPE_CHECKING, Any
 from kbbench_hf.moved import install as _find_moved_modules
 
 if TYPE_CHECKING:
-    from kbbench_hf.benchmarks import benchmark, benchmark_names
-    from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES, AnswerKind
-    from kbbench_hf.benchmarks.base import (
-        Asking,
-        Benchmark,
-        Data,
-        Example,
-        Examples,
-        Explanation,
-        Facts,
-        Metric,
-        Prompt,
-        PromptOptions,
-        Scores,
-        Scoring,
-        Showing,
-        of_text,
-    )
-    from kbbench_hf.benchmarks.load import load
-    from kbbench_hf.benchmarks.warnings import ScoreWarning
-    from kbbench_hf.building.build import BuildOptions, build
-    from kbbench_hf.building.synthesis.synthesize import synthesize
-    from kbbench_hf.errors import BusyError, DataError, KBBenchError, UsageError
-    from kbbench_hf.files.datasets import DatasetFolder, write_dataset
-    from kbbench_hf.knowledge_base.store import KnowledgeBase
-    from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
-    from kbbench_hf.retrieval.ir_tools import ir_dataset, mteb_task
-    from kbbench_hf.runners.run import run
-    from kbbench_hf.runners.run_options import RunOptions
-    from kbbench_hf.scoring.comparison import Comparison, compare
-    from kbbench_hf.scoring.evaluate_modules import trainer_metrics
-    from kbbench_hf.scoring.result import Result
-    from kbbench_hf.scoring.score import score
-    from kbbench_hf.training.train import train
+    from kbbench_hf.benchmarks import benchmark as benchmark
+    from kbbench_hf.benchmarks import benchmark_names as benchmark_names
+    from kbbench_hf.benchmarks.answers import ANSWERS as ANSWERS
+    from kbbench_hf.benchmarks.answers import IDS as IDS
+    from kbbench_hf.benchmarks.answers import TRIPLES as TRIPLES
+    from kbbench_hf.benchmarks.answers import AnswerKind as AnswerKind
+    from kbbench_hf.benchmarks.base import Asking as Asking
+    from kbbench_hf.benchmarks.base import Benchmark as Benchmark
+    from kbbench_hf.benchmarks.base import Data as Data
+    from kbbench_hf.benchmarks.base import Example as Example
+    from kbbench_hf.benchmarks.base import Examples as Examples
+    from kbbench_hf.benchmarks.base import Explanation as Explanation
+    from kbbench_hf.benchmarks.base import Facts as Facts
+    from kbbench_hf.benchmarks.base import Metric as Metric
+    from kbbench_hf.benchmarks.base import Prompt as Prompt
+    from kbbench_hf.benchmarks.base import PromptOptions as PromptOptions
+    from kbbench_hf.benchmarks.base import Scores as Scores
+    from kbbench_hf.benchmarks.base import Scoring as Scoring
+    from kbbench_hf.benchmarks.base import Showing as Showing
+    from kbbench_hf.benchmarks.base import of_text as of_text
+    from kbbench_hf.benchmarks.load import load as load
+    from kbbench_hf.benchmarks.warnings import ScoreWarning as ScoreWarning
+    from kbbench_hf.building.build import BuildOptions as BuildOptions
+    from kbbench_hf.building.build import build as build
+    from kbbench_hf.building.synthesis.synthesize import synthesize as synthesize
+    from kbbench_hf.errors import BusyError as BusyError
+    from kbbench_hf.errors import DataError as DataError
+    from kbbench_hf.errors import KBBenchError as KBBenchError
+    from kbbench_hf.errors import UsageError as UsageError
+    from kbbench_hf.files.datasets import DatasetFolder as DatasetFolder
+    from kbbench_hf.files.datasets import write_dataset as write_dataset
+    from kbbench_hf.knowledge_base.store import KnowledgeBase as KnowledgeBase
+    from kbbench_hf.parsing.parsed_reply import ParsedReply as ParsedReply
+    from kbbench_hf.parsing.parsed_reply import ParseError as ParseError
+    from kbbench_hf.retrieval.ir_tools import ir_dataset as ir_dataset
+    from kbbench_hf.retrieval.ir_tools import mteb_task as mteb_task
+    from kbbench_hf.runners.run import run as run
+    from kbbench_hf.runners.run_options import RunOptions as RunOptions
+    from kbbench_hf.scoring.comparison import Comparison as Comparison
+    from kbbench_hf.scoring.comparison import compare as compare
+    from kbbench_hf.scoring.evaluate_modules import trainer_metrics as trainer_metrics
+    from kbbench_hf.scoring.result import Result as Result
+    from kbbench_hf.scoring.score import score as score
+    from kbbench_hf.training.train import train as train
 
 _NAMES = {
     "benchmarks": "benchmark benchmark_names",
@@ -70,52 +80,7 @@ _NAMES = {
 }
 """Module -> its public names. A plug-in needs no other ones."""
 _ADDRESSES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
-__all__ = [
-    "ANSWERS",
-    "IDS",
-    "TRIPLES",
-    "AnswerKind",
-    "Asking",
-    "Benchmark",
-    "BuildOptions",
-    "BusyError",
-    "Comparison",
-    "Data",
-    "DataError",
-    "DatasetFolder",
-    "Example",
-    "Examples",
-    "Explanation",
-    "Facts",
-    "KBBenchError",
-    "KnowledgeBase",
-    "Metric",
-    "ParseError",
-    "ParsedReply",
-    "Prompt",
-    "PromptOptions",
-    "Result",
-    "RunOptions",
-    "ScoreWarning",
-    "Scores",
-    "Scoring",
-    "Showing",
-    "UsageError",
-    "benchmark",
-    "benchmark_names",
-    "build",
-    "compare",
-    "ir_dataset",
-    "load",
-    "mteb_task",
-    "of_text",
-    "run",
-    "score",
-    "synthesize",
-    "train",
-    "trainer_metrics",
-    "write_dataset",
-]
+__all__ = sorted(_ADDRESSES)  # noqa: PLE0605
 
 _find_moved_modules()
 

@@ -42,8 +42,8 @@ class BoardScore:
     @classmethod
     def of(cls, plain: PlainScore) -> "BoardScore":
         """Return the figure that stands in a `result.json`."""
-        values = plain["value"], *plain["ci95"]
-        return cls(*(math.nan if each is None else each for each in values))
+        value, low, high = (math.nan if each is None else each for each in (plain["value"], *plain["ci95"]))
+        return cls(value, low, high)
 
     def text(self, most: int = 4) -> str:
         """Return the value with the digits that are known of it, at most so many; nothing where there is none.
