@@ -10,20 +10,8 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from kbbench_hf.app import html
 from kbbench_hf.app.boards import Board, Boards, dataset_label, setting_label, task_keys_apart, task_label
-from kbbench_hf.app.html import (
-    ON_CLICK,
-    Dot,
-    Listener,
-    Panel,
-    axis_of,
-    markup,
-    multiples,
-    pareto_front,
-    render_html,
-    scatter,
-    table,
-)
 from kbbench_hf.benchmarks import TaskKey, as_task_key, benchmark
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.leaderboard.table import BoardScore, Row
@@ -54,7 +42,7 @@ def overview_html(boards: Boards) -> str:
         family: [line_of(boards, list(group)) for _, group in groupby(places, attrgetter("benchmark"))]
         for family, places in boards.families().items()
     }
-    return render_html("overview", families=families)
+    return html.render_html("overview", families=families)
 
 
 def line_of(boards: Boards, places: list[TaskKey]) -> dict[str, Any]:
@@ -65,7 +53,7 @@ def line_of(boards: Boards, places: list[TaskKey]) -> dict[str, Any]:
     gold = board.benchmark.showing.gold  # the gold itself is no system
     here = replace(board, rows=[row for row in board.rows if row.badge != "published" or row.system != gold])
     leaders = [(row, score) for row in here.rows[:N_LEADERS] if (score := row.figures.get(here.headline))]
-    axis = axis_of(score for _, score in leaders)
+    axis = html.axis_of(score for _, score in leaders)
     others = len(places) - 1
     more = f" · {others} other {'split or subset' if others == 1 else 'splits or subsets'}" if others else ""
     stored = sum(row.badge != "published" for row in here.rows)
@@ -134,7 +122,7 @@ def board_tab(boards: Boards) -> BoardTab:
     families = boards.families()
     with gr.Tabs(elem_id="families", selected=OVERVIEW) as family_tabs:
         with gr.Tab(OVERVIEW, id=OVERVIEW):
-            overview = markup("", "overview")
+            overview = html.markup("", "overview")
         for name in families:
             gr.Tab(name, id=name)
     with gr.Column(visible=False) as one_board:
@@ -162,7 +150,7 @@ def board_tab(boards: Boards) -> BoardTab:
             view = View((search or "")[:MAX_SEARCH], origin, sort or "", page, size, type)
             return table_html(boards.board(where), where, view, shown or []), page
         except KBBenchError as error:
-            return render_html("words", text=error), 1
+            return html.render_html("words", text=error), 1
 
     def clicked(event: gr.SelectData, *view: Any) -> object:
         """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
@@ -180,7 +168,12 @@ def board_tab(boards: Boards) -> BoardTab:
         try:
             board = boards.board(where := as_task_key(task_key))
         except KBBenchError as error:
-            problem = {table: render_html("words", text=error), one_board: gr.Column(visible=True), more: "", plot: ""}
+            problem = {
+                table: html.render_html("words", text=error),
+                one_board: gr.Column(visible=True),
+                more: "",
+                plot: "",
+            }
             return [problem.get(each, gr.skip()) for each in outputs]
         return _board_values(boards, board, where, query)
 
@@ -204,13 +197,13 @@ def board_tab(boards: Boards) -> BoardTab:
         family = gr.Tabs(selected=benchmark(where.benchmark).facts.family) if where else gr.skip()
         return [family, *show(str(where or query["place"]), query)]
 
-    quiet: Listener = {"show_progress": "hidden", "api_visibility": "private"}
+    quiet: html.Listener = {"show_progress": "hidden", "api_visibility": "private"}
     family_tabs.select(pick_family, None, outputs, js="kbbench.again", **quiet)
     dataset.input(pick_dataset, [dataset, place], outputs, js="kbbench.again", **quiet)
     place.input(lambda place: show(place, {}), place, outputs, js="kbbench.again", **quiet)
     place.change(None, place, None, js="kbbench.place")
-    at_once: Listener = {"show_progress": "hidden", "queue": False}
-    searched: Listener = {**at_once, "trigger_mode": "always_last"}
+    at_once: html.Listener = {"show_progress": "hidden", "queue": False}
+    searched: html.Listener = {**at_once, "trigger_mode": "always_last"}
     inputs = [place, search, origin, sort, shown, page, size, kind]
     table.select(clicked, inputs, [table, page, sort], api_visibility="private", **at_once)
     filters = [search.change, origin.input, size.input, kind.input]
@@ -224,7 +217,7 @@ def _table_and_plot() -> "tuple[gr.HTML, gr.CheckboxGroup, gr.HTML, gr.HTML]":
     """Lay out the table, the choice of its columns, the part below it and the plot."""
     import gradio as gr
 
-    table = gr.HTML(label="table", elem_id="board", js_on_load=ON_CLICK, apply_default_css=False)
+    table = gr.HTML(label="table", elem_id="board", js_on_load=html.ON_CLICK, apply_default_css=False)
     with gr.Accordion("Columns", open=False):
         shown = gr.CheckboxGroup([], show_label=False, elem_id="columns")
     more = gr.HTML(elem_id="board-more", js_on_load=None, apply_default_css=False)
@@ -363,7 +356,7 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
     )
     columns = ",".join(column.heading for column in columns_shown)
     query = {"place": str(task_key), **view.address, "columns": columns}
-    return render_html(
+    return html.render_html(
         "board",
         headings=headings,
         rows=list(zip(visible, begins, lines, strict=True)),
@@ -383,7 +376,9 @@ def more_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     """Return what is below a board: the summary over datasets, and the best systems by slice of the examples."""
     names = [name for row in _best_stored(board)[:1] for name in boards.index.store.result(row.id)["slices"]]
     slices = _slices(boards, board, task_key, names)
-    return render_html("board_more", summary=summary_html(boards, board, task_key), slices=slices, label=board.label)
+    return html.render_html(
+        "board_more", summary=summary_html(boards, board, task_key), slices=slices, label=board.label
+    )
 
 
 def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
@@ -420,7 +415,7 @@ def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
     headings = ["system", *(to_board.format(each, task_keys_apart(each, alike)) for each in alike)]
     note = f"{n_systems(len(scores))}, the first {N_SUMMARY} shown. " if len(scores) > N_SUMMARY else ""
     note += "Mean: unweighted over the datasets, for systems with a score on each."
-    return table([*headings, "mean"], lines, note=note)
+    return html.table([*headings, "mean"], lines, note=note)
 
 
 def chosen_columns(board: Board, shown: Sequence[str]) -> list[BoardColumn]:
@@ -464,13 +459,13 @@ def plot_html(board: Board, task_key: TaskKey, x: str, y: str) -> str:
     values, scores = _values(board, across), _values(board, up)
     rows = [row for row in board.rows if row.id in values and row.id in scores]
     points = [(-values[row.id] if across.descending else values[row.id], scores[row.id]) for row in rows]
-    front = set(pareto_front(points, not up.descending))
+    front = set(html.pareto_front(points, not up.descending))
     plotted = [row for n, row in enumerate(rows) if n < N_DOTS or n in front]
-    dots = [Dot(values[row.id], row.figures[up.metric], row.system, row_address(task_key, row)) for row in plotted]
+    dots = [html.Dot(values[row.id], row.figures[up.metric], row.system, row_address(task_key, row)) for row in plotted]
     x_axis, y_axis = (COSTS.get(x, x), not across.descending), (y, not up.descending)
-    drawn = scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
+    drawn = html.scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
     axes = {"y": ("y axis", y, y_choices), "x": ("x axis", x, x_choices)}
-    return render_html("plot", drawn=drawn, axes=axes, costs=x in COSTS)
+    return html.render_html("plot", drawn=drawn, axes=axes, costs=x in COSTS)
 
 
 def _values(board: Board, column: BoardColumn) -> dict[str, float]:
@@ -497,8 +492,8 @@ def _slices(boards: Boards, board: Board, task_key: TaskKey, names: Sequence[str
                 if board.headline in each.get(name, {}).get(key, {})
             }
             n = max((each["n_scored"] for each in scores.values()), default=0)
-            panels.append(Panel(f"{key} (n = {n:,})", values))
-        drawn[name.replace("_", " ")] = multiples(panels, f"{board.label} by {name.replace('_', ' ')}")
+            panels.append(html.Panel(f"{key} (n = {n:,})", values))
+        drawn[name.replace("_", " ")] = html.multiples(panels, f"{board.label} by {name.replace('_', ' ')}")
     return drawn
 
 
