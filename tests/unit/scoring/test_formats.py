@@ -233,6 +233,22 @@ def graph(answer: list[Any], source: object) -> dict[str, object]:
     }
 
 
+def node(example_id: str, answer: list[Any]) -> dict[str, object]:
+    """Return triples as a node of LlamaIndex, whose extractors leave them in its metadata."""
+    names = dict.fromkeys(name for subject, _, obj in answer for name in (subject, obj))
+    relations = [{"label": relation, "source_id": s, "target_id": o, "properties": {}} for s, relation, o in answer]
+    nodes = [{"label": "Node", "name": name, "properties": {}} for name in names]
+    return {"id_": "n", "metadata": {"id": example_id, "nodes": nodes, "relations": relations}, "text": ""}
+
+
+def arrow() -> bytes:
+    table_ = pa.Table.from_pylist(rows(SKA))
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table_.schema) as writer:
+        writer.write_table(table_)
+    return sink.getvalue()
+
+
 def barred(between: str) -> list[dict[str, object]]:
     """Return mini-text2kg's answers as text with bars."""
     return [{"id": k, "triples": between.join(map(" | ".join, answer)) or "[]"} for k, answer in triples().items()]
@@ -257,6 +273,8 @@ SKA, STARK, T2K, GENRES = "mini-ska", "mini-stark", "mini-text2kg", "mini-genres
 LATER = {"fields": {"id": "meta.qid", "answers": "pred.entities"}}
 
 READ = {
+    "Arrow": Case(SKA, arrow, said="Arrow"),
+    "nodes of LlamaIndex": Case(T2K, lambda: lines([node(*each) for each in triples().items()]), said="LlamaIndex"),
     # JSON
     "array": Case(SKA, lambda: json.dumps(rows(SKA)).encode(), said="a JSON array"),
     "array, indented by tabs": Case(T2K, lambda: json.dumps(rows(T2K), indent="\t").encode()),
@@ -648,6 +666,34 @@ READ = {
 }
 
 REFUSED = {
+    **{
+        f"a list in a table: {text!r}": Case(
+            SKA, lambda text=text: table([{"id": k, "answers": text} for k in texts()]), re.escape(message)
+        )
+        for text, message in {
+            "['a'] b": "there is text after the end of the list: \"['a'] b\"",
+            "['a', \u00a7]": "no list: '\u00a7]' cannot be read",
+            "['a', ": "the list has no end",
+            "[" * 10 + "'a'" + "]" * 10: "nested more than 8 levels deep",
+            "['a', :]": "not a list: ':' where an item was expected",
+            "('a')": "one thing in parentheses, which is not a tuple",
+        }.items()
+    },
+    "columns, one of them no list": Case(SKA, lambda: b'{"id": ["a", "b"], "answers": 7}', "'answers' is int, where"),
+    "columns of two lengths": Case(SKA, lambda: b'{"id": ["a", "b"], "answers": [["x"]]}', "have not the same rows"),
+    "objects with commas between": Case(SKA, lambda: b",\n".join(lines([r]).strip() for r in rows(SKA)), "comma"),
+    "XML with entities": Case(
+        T2K, lambda: b'<?xml version="1.0"?><benchmark><!ENTITY a "b"></benchmark>', "defines entities"
+    ),
+    "XML cut off": Case(T2K, lambda: b"<benchmark><entries>", "not XML: no element found"),
+    "XML with half a triple": Case(
+        T2K,
+        lambda: (
+            b"<benchmark><entry eid='1'><generatedtripleset><gtriple>a | b</gtriple></generatedtripleset></entry>"
+            b"</benchmark>"
+        ),
+        "entry 1: 'a \\| b' is not 'subject",
+    ),
     "csv, responses that pandas lost": Case(
         SKA, lambda: table([{"id": k, "response": "nan"} for k in texts()]), "pandas"
     ),
