@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections import deque
 from contextlib import suppress
 
 from kbbench_hf.files.json_lines import MAX_DEPTH
@@ -45,9 +45,9 @@ def parse_list(text: str) -> object:
     """
     with suppress(ValueError, RecursionError):
         return json.loads(text)
-    parser = _LiteralParser(text)
-    value = parser.value(0)
-    if parser.token is not None:
+    tokens = _scan(text)
+    value = _value(tokens, 0)
+    if tokens:
         raise ListTextError(f"there is text after the end of the list: {text[-40:]!r}")
     return value
 
@@ -102,84 +102,82 @@ def barred_triples(text: str) -> list[list[str]] | None:
     return None
 
 
-class _LiteralParser:
-    """Recursive parser of Python literals and of printed NumPy arrays, which have no commas."""
+Tokens = deque[tuple[str, str]]
+"""Kind and text of each part of Python literals, and of printed NumPy arrays, which have no commas."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = self._scan()
-        self.token = next(self._tokens, None)
 
-    def _scan(self) -> Iterator[tuple[str, str]]:
-        position = 0
-        while position < len(self._text.rstrip()):
-            match = _TOKEN.match(self._text, position)
-            if match is None:
-                raise ListTextError(f"no list: {self._text[position : position + 30]!r} cannot be read")
-            position = match.end()
-            kind = match.lastgroup or ""
-            yield kind, match[kind]
+def _scan(text: str) -> Tokens:
+    tokens, position = Tokens(), 0
+    while position < len(text.rstrip()):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ListTextError(f"no list: {text[position : position + 30]!r} cannot be read")
+        position, kind = match.end(), match.lastgroup or ""
+        tokens.append((kind, match[kind]))
+    return tokens
 
-    def _take(self) -> tuple[str, str]:
-        if self.token is None:
-            raise ListTextError("the list has no end")
-        taken, self.token = self.token, next(self._tokens, None)
-        return taken
 
-    def value(self, depth: int) -> object:
-        kind, text = self._take()
-        if depth > MAX_DEPTH:
-            raise ListTextError(f"nested more than {MAX_DEPTH} levels deep")
-        match kind, text:
-            case "text", _:
-                return ast.literal_eval(text.replace("\n", "\\n"))
-            case "number", _:
-                try:
-                    return int(text) if text.lstrip("+-").isdecimal() else float(text)
-                except ValueError:
-                    raise ListTextError(LONG_NUMBER) from None
-            case "word", _:
-                return _WORDS[text]
-            case "gap", _:
-                raise ListTextError("'...': it was shortened when it was printed, and the middle is lost")
-            case "wrap", _:
-                return self._wrapped(depth)
-            case "mark", "[" | "(":
-                return self._items(_CLOSING[text], depth)
-            case "mark", "{":
-                return self._members(depth)
-        raise ListTextError(f"not a list: {text!r} where an item was expected")
+def _take(tokens: Tokens) -> tuple[str, str]:
+    if not tokens:
+        raise ListTextError("the list has no end")
+    return tokens.popleft()
 
-    def _wrapped(self, depth: int) -> object:
-        """Return the first argument of a call, such as array([...], dtype=object)."""
-        self._take()
-        value = self.value(depth + 1)
-        while self._take() != ("mark", ")"):
-            pass
-        return value
 
-    def _items(self, closing: str, depth: int) -> list[object]:
-        items: list[object] = []
-        n_commas = 0
-        while self.token != ("mark", closing):
-            items.append(self.value(depth + 1))
-            n_commas += self._skip_comma()
-        self._take()
-        if closing == ")" and len(items) == 1 and not n_commas:
-            raise ListTextError("one thing in parentheses, which is not a tuple")
-        return items
+def _take_if(tokens: Tokens, mark: str) -> bool:
+    return bool(tokens) and tokens[0] == ("mark", mark) and bool(tokens.popleft())
 
-    def _skip_comma(self) -> bool:
-        return self.token == ("mark", ",") and bool(self._take())
 
-    def _members(self, depth: int) -> object:
-        members: dict[str, object] = {}
-        while self.token != ("mark", "}"):
-            key = self.value(depth + 1)
-            if self.token != ("mark", ":"):
-                raise ListTextError("a set, whose items have no order")
-            self._take()
-            members[str(key)] = self.value(depth + 1)
-            self._skip_comma()
-        self._take()
-        return members
+def _value(tokens: Tokens, depth: int) -> object:
+    kind, text = _take(tokens)
+    if depth > MAX_DEPTH:
+        raise ListTextError(f"nested more than {MAX_DEPTH} levels deep")
+    match kind, text:
+        case "text", _:
+            return ast.literal_eval(text.replace("\n", "\\n"))
+        case "number", _:
+            try:
+                return int(text) if text.lstrip("+-").isdecimal() else float(text)
+            except ValueError:
+                raise ListTextError(LONG_NUMBER) from None
+        case "word", _:
+            return _WORDS[text]
+        case "gap", _:
+            raise ListTextError("'...': it was shortened when it was printed, and the middle is lost")
+        case "wrap", _:
+            return _wrapped(tokens, depth)
+        case "mark", "[" | "(":
+            return _items(tokens, _CLOSING[text], depth)
+        case "mark", "{":
+            return _members(tokens, depth)
+    raise ListTextError(f"not a list: {text!r} where an item was expected")
+
+
+def _wrapped(tokens: Tokens, depth: int) -> object:
+    """Return the first argument of a call, such as array([...], dtype=object)."""
+    _take(tokens)
+    value = _value(tokens, depth + 1)
+    while _take(tokens) != ("mark", ")"):
+        pass
+    return value
+
+
+def _items(tokens: Tokens, closing: str, depth: int) -> list[object]:
+    items: list[object] = []
+    n_commas = 0
+    while not _take_if(tokens, closing):
+        items.append(_value(tokens, depth + 1))
+        n_commas += _take_if(tokens, ",")
+    if closing == ")" and len(items) == 1 and not n_commas:
+        raise ListTextError("one thing in parentheses, which is not a tuple")
+    return items
+
+
+def _members(tokens: Tokens, depth: int) -> object:
+    members: dict[str, object] = {}
+    while not _take_if(tokens, "}"):
+        key = _value(tokens, depth + 1)
+        if not _take_if(tokens, ":"):
+            raise ListTextError("a set, whose items have no order")
+        members[str(key)] = _value(tokens, depth + 1)
+        _take_if(tokens, ",")
+    return members
