@@ -17,6 +17,8 @@ WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
 SETBACK = 2
 """How many answers' worth of growth a server error takes back: with more than a third of errors, growth stops."""
+FIRST_BACKOFF_S = 0.5
+"""The most that is waited before the first retry."""
 LONGEST_WAIT_S = 86_400.0
 """A server that asks for so long, or longer, is not waited for."""
 SAFE = 0.5
@@ -301,7 +303,7 @@ def wait_before_retry(attempt: int, retry_after: float | None, rng: random.Rando
     >>> wait_before_retry(1, retry_after=20.0, rng=random.Random(0)) >= 20
     True
     """
-    backoff: float = min(60.0, 0.5 * 2.0 ** (attempt - 1))
+    backoff: float = min(60.0, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
     chance = rng.random()
     if retry_after is None:
         return backoff * (0.5 + 0.5 * chance)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build_wikidata_tekgen
 from kbbench_hf.files.datasets import DatasetFolder
 
 
@@ -48,15 +47,6 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def built(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with both datasets of Text2KGBench in `kbbench`."""
-    folder = tmp_path_factory.mktemp("built")
-    build_wikidata_tekgen(shared / "data/text2kgbench", folder / "kbbench/text2kg-wikidata-tekgen")
-    build_dbpedia_webnlg(shared / "data/text2kgbench", folder / "kbbench/text2kg-dbpedia-webnlg")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -46,8 +46,10 @@ def _client(hub: LocalHub, folder: Path) -> Client:
 
 @pytest.fixture(scope="module")
 def published(hub: LocalHub, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Publish mini-text2kg and mini-stark."""
-    commands = (KBBENCH.format(["publish", name, "--yes"]) for name in ("mini-text2kg", "mini-stark"))
+    """Publish mini-text2kg and mini-stark, and the first for other owners too."""
+    targets = [["mini-text2kg"], ["mini-stark"]]
+    targets += [["mini-text2kg", "--namespace", owner] for owner in ("somebody", "changed", "faulty")]
+    commands = (KBBENCH.format(["publish", *target, "--yes"]) for target in targets)
     _client(hub, tmp_path_factory.mktemp("published"))("\n".join(commands))
 
 
@@ -114,16 +116,19 @@ def test_rankings_are_checked_by_the_hubs_questions_without_its_knowledge_base(c
     assert not [path for _, path in hub.log if "/data/edges" in path]
 
 
-def test_datasets_of_another_owner_are_read_where_one_is_named(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-text2kg", "--namespace", "somebody")
-    assert "datasets--somebody--mini-text2kg" in client(
+@pytest.mark.usefixtures("published")
+def test_datasets_of_another_owner_are_listed_and_read_where_one_is_named(client: Client) -> None:
+    listed, place = client(
         "import os; os.environ['KBBENCH_DATASETS'] = 'somebody'\n"
         "import kbbench_hf.benchmarks as benchmarks\n"
+        "from kbbench_hf.hub.download import datasets_on_hub\n"
+        "print(*datasets_on_hub())\n"
         "benchmarks.at_hand = lambda name: None\n"
         "folder = benchmarks.find_dataset('mini-text2kg')\n"
         "folder.verify()\n"
         "print(folder.path)"
-    )
+    ).splitlines()
+    assert listed == "mini-text2kg" and "datasets--somebody--mini-text2kg" in place
 
 
 @pytest.mark.usefixtures("published")
@@ -138,8 +143,8 @@ def test_a_dry_run_shows_what_would_change_and_sends_nothing(client: Client, hub
     assert "+ ranking.py" in printed and ("space", "dry/ranking") not in hub.repos
 
 
+@pytest.mark.usefixtures("published")
 def test_a_change_on_the_hub_is_shown_and_undone(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-text2kg", "--namespace", "changed")
     repo = hub.repos["dataset", "changed/mini-text2kg"]
     repo.commit("main", {**repo.commits[-1][1], "README.md": b"other", "stray.txt": b"?"})
     printed = publish(client, "mini-text2kg", "--namespace", "changed")
@@ -147,8 +152,8 @@ def test_a_change_on_the_hub_is_shown_and_undone(client: Client, hub: LocalHub) 
     assert "stray.txt" not in repo.commits[-1][1]
 
 
+@pytest.mark.usefixtures("published")
 def test_faults_of_the_hub_leave_either_the_old_or_the_new_commit(client: Client, hub: LocalHub) -> None:
-    publish(client, "mini-text2kg", "--namespace", "faulty")
     repo = hub.repos["dataset", "faulty/mini-text2kg"]
     repo.commit("main", {})
     before = len(repo.commits)
@@ -230,12 +235,6 @@ def test_a_space_may_install_the_release_instead(client: Client, hub: LocalHub) 
     files = hub.repos["space", "released/leaderboard"].commits[-1][1]
     assert set(files) == {"README.md", "app.py", "requirements.txt"}
     assert files["requirements.txt"] == f"kbbench-hf[space]=={VERSION}\n".encode()
-
-
-def test_the_hub_lists_its_owners_datasets(client: Client) -> None:
-    publish(client, "mini-text2kg", "--namespace", "lister")
-    names = "from kbbench_hf.hub.download import datasets_on_hub; print(*datasets_on_hub())"
-    assert client(f"import os; os.environ['KBBENCH_DATASETS'] = 'lister'; {names}") == "mini-text2kg\n"
 
 
 def test_what_is_kept_from_models_is_published_in_private_only(client: Client, hub: LocalHub, tmp_path: Path) -> None:

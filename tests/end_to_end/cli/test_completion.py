@@ -50,18 +50,34 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
 
 
-def test_bash_completes_verbs_options_benchmarks_configs_and_modes(environment, tmp_path):
-    if shutil.which("bash") is None:
-        pytest.skip("no bash here")
-    manifest = tmp_path / "kbbench" / "my-kb" / "manifest.json"
+@pytest.fixture
+def own_dataset(in_tmp: Path) -> None:
+    manifest = in_tmp / "kbbench" / "my-kb" / "manifest.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text("{}")
-    lines = "".join(f"{line}\n" for line in OFFERED)
+
+
+@pytest.mark.usefixtures("own_dataset")
+@pytest.mark.parametrize("line", OFFERED)
+def test_verbs_options_benchmarks_configs_and_modes_are_completed(kbbench, monkeypatch, line):
+    words = [*line.split(), *([""] if line.endswith(" ") else [])]
+    monkeypatch.setenv("_KBBENCH_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    assert " ".join(each.partition(",")[2] for each in kbbench().out.split()) == OFFERED[line]
+
+
+@pytest.mark.usefixtures("own_dataset")
+def test_bash_completes_what_stands_before_the_cursor(environment, tmp_path):
+    if shutil.which("bash") is None:
+        pytest.skip("no bash here")
+    asked = [line for line in OFFERED if line.endswith((" sc", "--from ", "--mode re"))]
+    lines = "".join(f"{line}\n" for line in asked)
     done = subprocess.run(
         ["bash", "-c", SCRIPT], input=lines, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
     )
     assert done.stderr == ""
-    assert dict(zip(OFFERED, done.stdout.splitlines(), strict=True)) == OFFERED
+    assert done.stdout.splitlines() == [OFFERED[line] for line in asked]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -1,11 +1,20 @@
 import asyncio
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbbench_hf.llm import concurrency
 from kbbench_hf.llm.concurrency import CAUTION, LONGEST_WAIT_S, WINDOW_S, Gate, TimeoutLimit, wait_before_retry
+
+
+@pytest.fixture(scope="module", autouse=True)
+def backoff_of_a_user(first_backoff_s: float) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(concurrency, "FIRST_BACKOFF_S", first_backoff_s)
+        yield
 
 
 class Clock:

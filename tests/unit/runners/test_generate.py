@@ -210,7 +210,10 @@ def test_retry_after_is_waited_for(tmp_path: Path) -> None:
     assert time.monotonic() - started >= 0.8
 
 
-def test_a_server_with_room_for_few_is_soon_asked_for_few_at_a_time(tmp_path: Path) -> None:
+def test_a_server_with_room_for_few_is_soon_asked_for_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_backoff_s: float
+) -> None:
+    monkeypatch.setattr("kbbench_hf.llm.concurrency.FIRST_BACKOFF_S", first_backoff_s)
     with ScriptedServer(latency_s=0.05, max_active=4) as server:
         done = run(server, tmp_path, 120, concurrency=16, attempts=8)
         assert done.summary.n_answered == 120

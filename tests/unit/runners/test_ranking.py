@@ -133,7 +133,7 @@ def test_a_model_sees_the_words_of_the_questions_and_nothing_else(
 
 
 def test_only_candidates_are_ranked(tmp_path: Path) -> None:
-    chosen = [3, 700, 1400]
+    chosen = [3, 140, 280]
     given = Examples(examples(2).rows, SimpleNamespace(candidates=SimpleNamespace(ids=chosen)))
     rank_nodes(given, knowledge_base(), "bm25", tmp_path, about={}, cache=tmp_path, show=False)
     assert [sorted(line["ids"]) for line in _predictions(tmp_path)] == [chosen] * 2

@@ -241,7 +241,8 @@ def test_vicunas_missing_answers_lower_conformance_in_reference_and_raise_it_in_
 
 def test_gold_scores_one_wherever_there_is_gold(scored):
     for dataset, split in (("wikidata_tekgen", "test"), ("wikidata_tekgen", "unseen"), ("dbpedia_webnlg", "test")):
-        examples = scored.examples(dataset, split)
+        whole = scored.examples(dataset, split)
+        examples = Examples(whole.rows[:: 1 if split == "unseen" else 5], whole.context)
         repaired = [(mode, "triples_repaired") for mode in ("repaired", "repaired-2")]
         for mode, column in (("reference", "triples"), *repaired):
             answers = [
