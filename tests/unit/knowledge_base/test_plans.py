@@ -283,6 +283,23 @@ def test_the_schema_can_be_narrowed_to_linked_entities_and_a_type(kb: KnowledgeB
     assert len(json.dumps(schema)) < 2000
 
 
+def test_a_column_of_few_values_that_is_stored_as_a_dictionary_is_tested_as_texts(kb: KnowledgeBase) -> None:
+    nodes = kb.nodes.set_column(kb.nodes.column_names.index("kind"), "kind", kb.nodes["kind"].dictionary_encode())
+    nodes = nodes.append_column("tags", pa.array([["a"]] * len(nodes))).set_column(1, "type", pa.array(kb.types()))
+    ends = {end: kb.ids(kb.edges[end].to_numpy()) for end in ("head", "tail")}
+    relations = [kb.graph.relations[number] for number in kb.edges["relation"].to_pylist()]
+    stored = KnowledgeBase.from_arrow(nodes, pa.table({**ends, "relation": relations}))
+    assert pa.types.is_dictionary(stored.nodes["kind"].type)
+    assert stored.ids(execute(Plan.parse('"harbour; old" ; kind = "deep"'), stored).rows) == ["h0", "h1"]
+    assert PlanSchema.of(stored) == PlanSchema.of(kb)  # lists are no field
+
+
+def test_a_plan_names_each_entity_once() -> None:
+    plan = Plan.parse(f'{HARBOURS} & "Gull Light":lighthouse -["guards & lights"]-> "harbour; old" & {HARBOURS}')
+    assert plan.names == ("North Bay", "Gull Light")
+    assert Plan.parse("any lighthouse -[near]-> lighthouse").names == ()
+
+
 def test_rows_of_an_execution_ascend(kb: KnowledgeBase) -> None:
     done = execute(Plan.parse('any "harbour; old" -[^"guards & lights"]-> lighthouse'), kb)
     assert all((np.diff(rows) > 0).all() for rows in (done.rows, *done.walks[0]))

@@ -81,7 +81,9 @@ def test_nodes_are_found_by_id_name_type_and_value() -> None:
     assert kb.with_value("b", "source.id", 8).tolist() == [2]
     assert kb.with_value("b", "extra", 1).tolist() == [0]
     assert kb.with_value("a", "source", None).tolist() == []
+    assert kb.with_value("b", "name", "Ümit").tolist() == [0]
     assert kb.details(1) == {}
+    assert KnowledgeBase.from_arrow(NODES.drop_columns("details"), EDGES).details(0) == {}
     with pytest.raises(DataError, match=r"1 ids are not in the knowledge base: 'n9'. Expected ids such as 'n1'"):
         kb.rows(["n1", "n9"])
 

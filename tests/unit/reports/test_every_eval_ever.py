@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,23 @@ def test_samples_of_data_that_may_not_be_handed_on_have_scores_and_hashes_only(
     text = place.with_name(f"{place.stem}_samples.jsonl").read_text(encoding="utf-8")
     assert "Petrel" not in text and '"sample_hash"' in text
     assert any("the dataset is private" in note for note in notes)
+
+
+def test_texts_of_another_revision_of_the_data_are_withheld(tmp_path: Path) -> None:
+    place, _, notes = export(replace(scored("mini-text2kg"), dataset_revision="0" * 40), tmp_path)
+    text = place.with_name(f"{place.stem}_samples.jsonl").read_text(encoding="utf-8")
+    assert "Petrel" not in text and '"sample_hash"' in text
+    assert any("another revision than the one that was scored" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("server", "engine"),
+    [({"kind": "vllm", "version": "1"}, "1"), ({"kind": "vllm"}, "unknown"), ({"version": "1"}, None), (None, None)],
+)
+def test_a_server_is_the_engine_where_it_said_what_it_is(server: Any, engine: str | None, tmp_path: Path) -> None:
+    _, record, _ = export(scored("mini-text2kg"), tmp_path, {"settings": {"model": "org/m", "server": server}})
+    named = f'"inference_engine": {{"name": "vllm", "version": "{engine}"}}'
+    assert (named in json.dumps(record)) == (engine is not None) == ("inference_engine" in json.dumps(record))
 
 
 def test_warnings_and_the_names_of_a_system_go_with_the_record(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.llm.concurrency import run as run_to_the_end
 from kbbench_hf.llm.endpoint import Endpoint, server_facts
 from kbbench_hf.runners.generate import Generation, generate
+from kbbench_hf.runners.model_identity import Identity
 from tests.servers.scripted import MODEL, Reply, ScriptedServer, answer_to
 
 
@@ -41,6 +42,24 @@ def test_another_address_is_refused_before_anything_is_asked(tmp_path: Path) -> 
         done = run(second, tmp_path, 20, allow_other_server=True)
         assert len([prompt for prompt, _ in second.requests if prompt.startswith("prompt")]) == 10
     assert [warning.code for warning in done.warnings] == ["several_servers"]
+
+
+@pytest.mark.parametrize(
+    ("server", "codes"),
+    [
+        ({"kind": "hf-router", "model": "org/m"}, ["provider_not_named"]),
+        ({"kind": "hf-router", "model": "org/m:groq"}, []),
+        ({"kind": "vllm", "model": "org/m"}, []),
+        ({"kind": "vllm", "dialect": {"left_out": ["seed", "stop"]}}, ["parameters_left_out"]),
+    ],
+)
+def test_a_router_without_a_provider_and_parameters_left_out_are_warnings(
+    server: dict[str, Any], codes: list[str], tmp_path: Path
+) -> None:
+    identity = Identity(tmp_path)
+    assert identity.warnings() == []
+    identity.servers = [server]
+    assert [each.code for each in identity.warnings()] == codes
 
 
 def test_a_server_that_answered_nothing_binds_nobody(tmp_path: Path) -> None:

@@ -234,6 +234,32 @@ def test_only_whole_lines_count_and_a_reader_reads_on(tmp_path: Path) -> None:
     assert (reader.read().n_done, reader.read().failed, reader.read().note) == (4, {}, "")
 
 
+def test_questions_of_an_agent_count_when_they_are_finished_and_its_calls_do_not(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"settings": {"n_examples": 3}}')
+    with Journal(tmp_path) as journal:
+        journal.append({"key": "q1/session", "session": "s", "finished": False})
+        journal.append({"key": "q1/1", "call": "search_nodes"})
+        assert status_of(tmp_path).n_done == 0
+        journal.append({"key": "q1/end", "session": "s", "finished": True})
+        journal.append({"key": "q2/end", "session": "s", "finished": True, "error": "stopped"})
+    assert (status_of(tmp_path).n_done, status_of(tmp_path).failed) == (2, {"stopped": 1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "n"),
+    [
+        ({"n_examples": 9}, 9),
+        ({"n_examples": 9, "repeats": 2}, 18),
+        ({"n_examples": 9, "rerank": "m", "depth": 5}, 45),
+        ({"n_examples": 9, "rerank": "m", "depth": 5, "top_k": 3, "repeats": 2}, 54),
+        ({"rerank": "m", "depth": 5}, None),
+    ],
+)
+def test_a_run_has_as_many_prompts_as_it_asks_for(settings: dict[str, Any], n: int | None, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"settings": settings}))
+    assert status_of(tmp_path).n_total == n
+
+
 def test_copied_predictions_have_no_count(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"settings": {"n_examples": 9}}')
     found = status_of(tmp_path)

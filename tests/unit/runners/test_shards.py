@@ -18,6 +18,7 @@ from kbbench_hf.files.shards import COLLECT, Claim, IncompleteError, Shard, Shar
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.cost import BudgetSpentError
 from kbbench_hf.runners.model_identity import Identity
+from kbbench_hf.runners.run_options import shard_of
 from kbbench_hf.runners.slurm import SlurmRun
 from tests.servers.scripted import MODEL, ScriptedServer
 from tests.servers.sharding import CONCURRENCY, SCORED, kill_shards, run_on_late_disk
@@ -294,6 +295,16 @@ def test_tasks_of_a_slurm_array_are_shards() -> None:
     for text in ("0/2", "3/2", "1", "slurm", "1/0"):
         with pytest.raises(UsageError):
             Shard.parse(text, task)
+
+
+def test_options_that_need_a_whole_run_are_refused_for_a_shard() -> None:
+    assert shard_of({}) is None and shard_of({"annotate": ("a",)}) is None
+    assert (shard_of({"shard": "2/3"}), shard_of({"collect": True})) == (Shard(2, 3), COLLECT)
+    for options, words in (({"collect": True}, "--collect scores all parts"), ({"annotate": ("a",)}, "a whole run")):
+        with pytest.raises(UsageError, match=words):
+            shard_of({"shard": "2/3", **options})  # type: ignore[typeddict-item]
+    with pytest.raises(UsageError, match="a whole run"):
+        shard_of({"collect": True, "annotate": ("a",)})  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize("options", ["-a2", "--arr=1", "-Jx", "--job-n x", "--wrap=ls", "--par", "-p gpu --array 1"])

@@ -24,7 +24,7 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
-from kbbench_hf.scoring.lists import headed
+from kbbench_hf.scoring.lists import QRELS, headed
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
 
 Answers = dict[Any, list[Any]]
@@ -1116,3 +1116,25 @@ def test_a_table_without_a_header_names_the_one_that_fits() -> None:
     ranked = headed([[*row, str(rank)] for rank, row in enumerate(rows)], {"q1"}, "ids")
     assert ranked is not None and ranked.remedy == "Begin it with a line of names: qid,docid,rank."
     assert headed(rows, {"q2"}, "ids") is None
+
+
+@pytest.mark.parametrize(
+    ("table", "header"),
+    [
+        ("q1 d1,q2 d2", "id,ids"),
+        ("q1 d1", "id,ids"),
+        ("q1 Q0 d1 1 0.9 tag,q1 Q0 d2 2 0.8 tag,q2 Q0 d1 1 0.7 tag", "qid,column1,docid,rank,score,column5"),
+        ("q1 d1 0.9,q1 d2 0.8", "qid,docid,score"),
+        ("q1 d1 0,q1 d2 1,q2 d1 0", "qid,docid,rank"),
+        ("q1 d1 3.5 1,q1 d2 2.5 2", "qid,docid,score,rank"),
+        ("q1 d1 1 x,q1 d2 1 y", None),
+        ("q1 d1 2,q1 d2 0", None),
+        ("q1 d1 1,q1 d2 -1", None),
+    ],
+)
+def test_the_header_that_fits_a_table_is_found_by_its_values(table: str, header: str | None) -> None:
+    found = headed([line.split() for line in table.split(",")], {"q1", "q2"}, "ids")
+    assert found is not None
+    named = re.search(r"Begin it with a line of names: (.*)\.", found.remedy)
+    assert (named and named[1]) == header
+    assert header is not None or found == QRELS

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,20 @@ def test_a_result_is_plain_json_at_full_precision_and_says_what_it_is_of(pattern
     lines = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == pattern.ids
     assert np.mean([line["f1"] for line in lines]) == pytest.approx(pattern.scores["f1"].value)
+
+
+def test_results_are_equal_by_their_scores_and_name_what_they_are_of(pattern) -> None:
+    file = shipped_dataset("mini-text2kg").path / "predictions" / "pattern.jsonl"
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    again, fewer = score(file, "mini-text2kg"), score(rows[:-2], "mini-text2kg")
+    assert again == replace(pattern, versions={}) and hash(again) == hash(pattern) and len({again, pattern, fewer}) == 2
+    assert pattern != fewer and pattern != "pattern"
+    assert repr(pattern).startswith("<Result mini-text2kg/sentences/test/reference: f1 ")
+    f1 = pattern.scores["f1"]
+    assert f"f1 {f1.value:.4f} [{f1.ci95[0]:.3f}, {f1.ci95[1]:.3f}]" in repr(pattern)
+    assert repr(pattern).endswith(", 48 examples>") and repr(fewer).endswith(", 48 examples, 2 missing>")
+    shown = pattern.to_pandas()
+    assert list(shown["id"]) == pattern.ids and shown["f1"].tolist() == pattern.values["f1"].tolist()
 
 
 def test_slices_share_out_all_examples(pattern) -> None:

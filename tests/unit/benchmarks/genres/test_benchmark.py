@@ -14,6 +14,7 @@ from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotati
 from kbbench_hf.benchmarks.annotations import write_annotation
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, CorpusContext, load, score
+from kbbench_hf.benchmarks.genres.warnings import corpus_warning, threshold_warning
 from kbbench_hf.benchmarks.genres.warnings import warnings as warn
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files import annotations_folder
@@ -166,6 +167,15 @@ def test_types_in_names_are_warned_of_with_what_they_cost(mini: Examples) -> Non
     assert ("types_in_names" in codes[0], "types_in_names" in codes[1]) == (False, True)
     quoted = [[[f"“{s}”", r, f"“{o}”"] for s, r, o in answer] for answer in plain]
     assert "punctuation_of_names" in [w.code for w in warn(mini_genres, mini, quoted, "reference")]
+
+
+def test_topics_of_another_corpus_and_thresholds_of_other_texts_are_warned_of() -> None:
+    (warning,) = corpus_warning({"corpus": "ten texts", "instead_of": "docred_corpus"})
+    assert warning.code == "topic_corpus" and "trained on ten texts instead of" in warning.message
+    assert "(docred_corpus)" in warning.message and corpus_warning({"corpus": "docred_corpus"}) == []
+    (warning,) = threshold_warning("cdr", {"threshold_corpus": "docred"})
+    assert warning.code == "thresholds_of_other_texts" and "on docred, not on cdr" in warning.message
+    assert threshold_warning("cdr", {"threshold_corpus": "cdr"}) == threshold_warning("cdr", {}) == []
 
 
 def test_each_dataset_and_strategy_has_a_prompt_of_its_own() -> None:
