@@ -46,3 +46,9 @@ def test_it_is_built_from_the_training_questions_of_a_run(tmp_path: Path) -> Non
     assert retriever("knn@k=2", place).search(["silver of galena"], 1).ids.tolist() == [[8]]
     with pytest.raises(UsageError, match="this run has none"):
         retriever("knn", RetrieverContext(small_kb(), tmp_path))
+
+
+def test_with_a_model_it_compares_the_vectors_of_questions(tmp_path: Path) -> None:
+    context = RetrieverContext(small_kb(), tmp_path, training=TRAINING, embedder=lambda *_, **__: HashingEmbedder())  # type: ignore[arg-type]
+    assert retriever("knn:m@k=2", context).search(["silver of galena"], 1).ids.tolist() == [[8]]
+    assert context.revisions == {"m": "hashing@1"}

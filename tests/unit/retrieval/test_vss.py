@@ -9,7 +9,7 @@ from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.retrieval.context import RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.retrievers import retriever
-from kbbench_hf.retrieval.vss import ChunkVectors, MultiVSS, PrecomputedQueries, aggregate
+from kbbench_hf.retrieval.vss import ChunkVectors, MultiVSS, PrecomputedQueries, aggregate, recursive_chunks
 from tests.unit.retrieval.hashing import HashingEmbedder
 from tests.unit.retrieval.small_kb import small_kb
 from tests.unit.retrieval.test_dense import in_a_group
@@ -59,6 +59,30 @@ def test_any_number_of_processes_finds_the_same(tmp_path: Path) -> None:
     alone = multi(tmp_path / "alone", "top3_avg").search(QUERIES, 9)
     for found in in_a_group(3, lambda share: multi(tmp_path / "group", "top3_avg", processes=share).search(QUERIES, 9)):
         assert found.ids.tolist() == alone.ids.tolist() and found.scores.tolist() == alone.scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "overlap", "depth"),
+    [("", 256, 51, 50), ("@chunk=16,depth=4", 16, 3, 4), ("@chunk=16,overlap=8,aggregate=max", 16, 8, 50)],
+)
+def test_a_built_one_cuts_texts_as_it_is_asked(
+    options: str, size: int, overlap: int, depth: int, tmp_path: Path
+) -> None:
+    kb, made = small_kb(), list[tuple[str, bool]]()
+
+    def embedder(name: str, normalize: bool = True, **_: object) -> HashingEmbedder:
+        made.append((name, normalize))
+        return HashingEmbedder()
+
+    context = RetrieverContext(kb, tmp_path, embedder=embedder)  # type: ignore[arg-type]
+    built = retriever(f"multi_vss:org/m{options}{',' if options else '@'}text=text", context)
+    assert isinstance(built, MultiVSS) and made == [("org/m", False)]
+    texts = [text or name for text, name in zip(kb.texts(), kb.names(), strict=True)]
+    assert built.vectors.chunks(np.arange(9)) == [recursive_chunks(text, size, overlap) for text in texts]
+    scores = np.array([0.5, 0.2, 0.8, 0.1])
+    assert built.depth == depth and built.aggregate(scores) == pytest.approx(0.8 if "max" in options else 0.5)
+    assert (built.search(["bars are smelted"], 9).ids >= 0).sum() == min(depth, 9)
+    assert built.search(["bars are smelted"], 1).ids.tolist() == [[0]]
 
 
 @pytest.mark.parametrize("name", ["mean", "top0_avg", "top_avg", "top3"])

@@ -102,6 +102,18 @@ def test_another_start_takes_up_everything_and_leaves_the_files_as_they_were(too
     assert [(tmp_path / name).read_bytes() for name in ("predictions.jsonl", "trajectories.jsonl")] == before
 
 
+def test_the_time_of_a_question_goes_on_after_another_start(tools: AgentTools, tmp_path: Path) -> None:
+    with served(tools, tmp_path) as first:
+        session, _ = first.start()
+        assert session is not None
+        session.began -= 50
+        first.call(session.handle, "select", {"node_ids": ["ä"]})
+    with served(tools, tmp_path) as second:
+        second.call(session.handle, "finish", None)
+    (walk,) = read_trajectories(tmp_path)
+    assert walk.seconds is not None and 50 <= walk.seconds < 100 and walk.end == "finished"
+
+
 def test_threads_share_the_sessions(sessions: AgentSessions, tmp_path: Path) -> None:
     def work() -> None:
         session, _ = sessions.start()

@@ -1,10 +1,14 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbbench_hf.benchmarks.base import PromptOptions
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files.shards import Shard
 from kbbench_hf.runners.cost import Budget, BudgetSpentError, Price, estimate, read_price
+from kbbench_hf.runners.jobs import Sampling
+from kbbench_hf.runners.run_options import price_of, prompt_options, sampling_of
 
 PRICE = Price("m", input_per_million=2.0, output_per_million=8.0, currency="USD", as_of="2026-11-01")
 SHEET = """
@@ -115,3 +119,18 @@ def test_the_estimate_by_hand() -> None:
 def test_an_unknown_price_is_blank_and_never_guessed() -> None:
     found = estimate([[{"role": "user", "content": "abcd"}]] * 10, [5] * 10)
     assert found.cost is None and found.currency == ""
+
+
+def test_what_a_request_and_its_prompt_get_of_the_options_of_a_run(tmp_path: Path) -> None:
+    sampled = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 7, "seed": 3}
+    options: Any = {**sampled, "extra_body": {"a": 1}, "shots": 2, "demonstrations": "similar", "concurrency": 4}
+    assert sampling_of(options) == Sampling(**sampled, extra={"a": 1}) and sampling_of({}) == Sampling()
+    assert prompt_options(options) == PromptOptions(shots=2, demonstrations="similar", seed=3)
+    assert prompt_options({**options, "seed": None}) == PromptOptions(shots=2, demonstrations="similar")
+    (tmp_path / "prices.yaml").write_text(SHEET)
+    assert price_of("m", {"prices": tmp_path / "prices.yaml", "max_cost": 1.0}) == Price(
+        "m", 2.0, 8.5, "EUR", "2026-11-01"
+    )
+    assert price_of("m", {}) is None
+    with pytest.raises(UsageError, match="--max-cost needs --prices"):
+        price_of("m", {"max_cost": 1.0})
