@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import configs
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, UnitPool, render_context
 from kbbench_hf.building.ska_bench.dataset import build_open
 from kbbench_hf.files.datasets import DatasetFolder
 
@@ -29,8 +29,8 @@ def rendered_bytes(folder: DatasetFolder, every: int = 7) -> int:
             if name in configs() and configs()[name].subset == subset:
                 rows = folder.rows(name, "test")
                 for row in rows[::every]:
-                    renderer = ContextRenderer(instances[row["instance_id"]], pool)
-                    text = renderer.context(row["sk_units"], row["text_units"]).all_text
+                    instance = instances[row["instance_id"]]
+                    text = render_context(instance, pool, row["sk_units"], row["text_units"]).all_text
                     total += len(text.encode()) * len(rows) // len(rows[::every])
     return total
 

@@ -25,7 +25,7 @@ def main(source: Path) -> int:
     for revision in (1, 2):
         found = wikitablequestions.read_tables(source, revision)
         stated = [each for each in found.questions if each.id in forms]
-        wrong += [e.id for e in stated if contradicts(forms[e.id], found.tables[e.table], e.positive)]
+        wrong += [e.id for e in stated if contradicts(forms[e.id], found.tables[e.group], e.positive_sk)]
         print(f"revision {revision}: {len(found.questions):,} programs, {len(stated):,} with a form")
     print("proven wrong:", ", ".join(wrong) or "none")
     return int(bool(wrong))

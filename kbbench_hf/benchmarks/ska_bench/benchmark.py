@@ -23,7 +23,7 @@ from kbbench_hf.benchmarks.answers import ANSWERS, Id
 from kbbench_hf.benchmarks.base import Example, Examples, Explanation, Prompt, PromptOptions, Scores, of_text
 from kbbench_hf.benchmarks.ska_bench.longer_names import add_longer_names
 from kbbench_hf.benchmarks.ska_bench.testbeds import REVISIONS, TESTBEDS, bucket, configs
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool, pieces
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, RenderedContext, UnitPool, pieces, render_context
 from kbbench_hf.benchmarks.warnings import ScoreWarning, above_one_warning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.aggregate import Estimate, means
@@ -143,8 +143,8 @@ class SubsetData:
 
     def context(self, example: Example) -> RenderedContext:
         """Return the knowledge base of an example: lines, and which of them are positive."""
-        renderer = ContextRenderer(self.instances[example["instance_id"]], self.pool)
-        return renderer.context(example["sk_units"], example["text_units"])
+        instance = self.instances[example["instance_id"]]
+        return render_context(instance, self.pool, example["sk_units"], example["text_units"])
 
 
 class ContextRow(dict[str, Any]):

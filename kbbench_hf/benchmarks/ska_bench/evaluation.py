@@ -5,7 +5,8 @@ and figures over budgets and orders are in `over_settings`.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,7 +36,6 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     drop_empty_rows,
     hardness_configs,
     hardness_panels,
-    mean_cell,
     present_configs,
     rejection_panels,
     score_cell,
@@ -45,6 +45,7 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
 from kbbench_hf.benchmarks.ska_bench.token_counts import Tokenizer, tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import (
     SUBSETS,
+    UNREACHED,
     Instance,
     TripleGraph,
     UnitPool,
@@ -100,8 +101,7 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
     panels = bucket_panels(systems)
     if not panels.panels:
         return None
-    columns: list[tuple[str, str]] = []
-    subsets: list[str] = []
+    columns, deviation_columns = list[tuple[str, str]](), list[tuple[str, str]]()
     rows: dict[str, ScoreCells] = {system: [] for system in systems}
     deviations: dict[str, ScoreCells] = {system: [] for system in systems}
     for subset in SUBSETS:
@@ -111,7 +111,7 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
         there = [each for each in BUCKETS if any(each in found for found in slices.values())]
         needed = _needed(folder, config, split) if there and folder else {}
         columns += [(TITLES[subset], each) for each in there]
-        subsets += [subset] if needed else []
+        deviation_columns += [("", TITLES[subset])] if needed else []
         for system in systems:
             found, run = slices.get(system, {}), runs.get(system)
             cells = [score_cell(found[each][F1], run) if each in found else None for each in there]
@@ -119,24 +119,14 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
             if needed:
                 values = run.values.get(F1, {}) if run else {}
                 by_bucket = [{e: value for e, value in values.items() if needed.get(e) == each} for each in there]
-                deviations[system].append(_deviation(cells, by_bucket))
+                deviations[system].append(combined_cell(cells, [by_bucket], std_interval, population_std))
     title = "F1 by units needed (Figure 9)"
     tables = [ScoreTable("figure-9", title, columns, drop_empty_rows(rows), best="highest")]
-    if subsets:
-        title = "Standard deviation of F1 over units needed (Figure 9)"
-        columns = [("", TITLES[subset]) for subset in subsets]
-        tables.append(ScoreTable("figure-9-deviation", title, columns, drop_empty_rows(deviations), best="lowest"))
+    if deviation_columns:
+        title, found = "Standard deviation of F1 over units needed (Figure 9)", drop_empty_rows(deviations)
+        tables.append(ScoreTable("figure-9-deviation", title, deviation_columns, found, best="lowest"))
     note = "At each subset's standard budget, 4k or with text 12k. The paper leaves out questions that need one unit."
     return Section("Information integration", tables, {"figure-9": panels}, [note])
-
-
-def _deviation(cells: Sequence[ShownScore | None], by_bucket: Sequence[Column]) -> ShownScore | None:
-    """Return the deviation over buckets, each of its own examples; None where one was not scored."""
-    there = [each for each in cells if each]
-    if len(there) < len(cells):
-        return None
-    value = population_std([each.value for each in there])
-    return combined_cell(value, [by_bucket], std_interval, weak=any(each.weak for each in there))
 
 
 def _needed(folder: DatasetFolder, config: str, split: str) -> dict[int | str, str]:
@@ -156,7 +146,7 @@ def _rejection(systems: Systems) -> Section | None:
             continue
         rows = drop_empty_rows(config_rows(systems, plain, "rejection_rate"))
         for system, row in rows.items():
-            row.append(mean_cell(row, _columns(systems, system, plain, ["rejection_rate"])))
+            row.append(combined_cell(row, _columns(systems[system], plain, ["rejection_rate"])))
         columns = [("", TITLES[configs()[name].subset]) for name in plain] + [("", AVERAGE)]
         tables.append(ScoreTable(table, title, columns, rows, best="highest"))
     if control:
@@ -165,7 +155,7 @@ def _rejection(systems: Systems) -> Section | None:
             {system: [of[system][place] for place in range(len(control)) for of in by_metric] for system in systems}
         )
         for system, row in rows.items():
-            row.append(mean_cell(row[2::3], _columns(systems, system, control, ["rejection_rate", "acceptance_rate"])))
+            row.append(combined_cell(row[2::3], _columns(systems[system], control, [*REJECTION][:2])))
         columns = [(TITLES[configs()[name].subset], words) for name in control for words in REJECTION.values()]
         title = "Abstention: unanswerable questions rejected, answerable questions accepted, and their mean"
         columns.append((AVERAGE, "balanced"))
@@ -179,9 +169,8 @@ def _rejection(systems: Systems) -> Section | None:
     return Section("Negative rejection", tables, pictures, notes) if tables else None
 
 
-def _columns(systems: Systems, system: str, names: Sequence[str], metrics: Sequence[str]) -> list[list[Column]]:
-    runs = [systems[system][name] for name in names if name in systems[system]]
-    return [[run.values.get(metric, {})] for run in runs for metric in metrics]
+def _columns(of: Mapping[str, ScoredConfig], names: Sequence[str], metrics: Sequence[str]) -> list[list[Column]]:
+    return [[of[name].values.get(metric, {})] for name in names if name in of for metric in metrics]
 
 
 def _hardness(systems: Systems) -> Section | None:
@@ -225,9 +214,7 @@ UNCOUNTED = "Tokens and hops are not counted: they need the extra 'text', pip in
 def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
     """Return statistics of the instances and contexts of a split: means, with intervals over instances."""
     count = tokenizer() if find_spec("tiktoken") and find_spec("toktok") else None
-    about: dict[str, list[ShownScore | None]] = {}
-    hops: dict[str, list[ShownScore | None]] = {}
-    shares: list[ChartPanel] = []
+    about, hops, shares = dict[str, ScoreCells](), dict[str, ScoreCells](), list[ChartPanel]()
     for subset in SUBSETS:
         if split not in folder.configs().get(f"instances_{subset}", ()):
             continue
@@ -353,12 +340,9 @@ def _hops(
         return [None] * 5
     table = folder.table(max(within, key=lambda config: config.budget).name, split)
     shown = dict(zip(table["instance_id"].to_pylist(), table["sk_units"], strict=True))
-    graphs: dict[str, TripleGraph] = {}
-    totals = np.zeros(5)
+    graph_of, totals = cache(lambda group: TripleGraph(pool.sk[group])), np.zeros(5)
     for instance in instances:
-        graph = graphs.get(instance.group) or TripleGraph(pool.sk[instance.group])
-        graphs[instance.group] = graph
         if instance.id in shown:
-            hops = graph.hops(instance.topics)[shown[instance.id].values.to_numpy()]
-            totals += [*((hops == n).sum() for n in (1, 2, 3)), ((hops >= 4) & (hops < 255)).sum(), (hops == 255).sum()]
+            hops = graph_of(instance.group).hops(instance.topics)[shown[instance.id].values.to_numpy()]
+            totals += np.histogram(hops, bins=[1, 2, 3, 4, UNREACHED, UNREACHED + 1])[0]
     return [ShownScore(float(share), digits=4) for share in totals / max(1.0, totals.sum())]

@@ -19,11 +19,11 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     PAPER_BUDGETS,
     TITLES,
     ScoreCells,
+    combined_cell,
     config_rows,
     configs,
     configs_of,
     drop_empty_rows,
-    mean_cell,
     noise_panels,
     order_panels,
     present_configs,
@@ -106,7 +106,7 @@ def _summaries(systems: Systems, by_subset: Mapping[str, Sequence[str]], words: 
     for system, of in systems.items():
         row = [statistic_cell(of, names, statistic, interval) for names in by_subset.values()]
         groups = [[of[name].values.get(F1, {}) for name in names if name in of] for names in by_subset.values()]
-        rows[system] = [*row, mean_cell(row, groups, interval)]
+        rows[system] = [*row, combined_cell(row, groups, interval)]
     return drop_empty_rows(rows)
 
 

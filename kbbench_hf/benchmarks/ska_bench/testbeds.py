@@ -7,10 +7,10 @@ lack a smallest cut of the evidence, with an answerable control beside them; the
 `rejection_noise`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from kbbench_hf.benchmarks.base import ConfigScores, Result, ScoredConfig, Score
 from kbbench_hf.benchmarks.charts import ChartPanel, Panels, Point, ScoreTable, ShownScore
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS
 from kbbench_hf.errors import unknown_name
-from kbbench_hf.metrics.robustness import Column, Curve, curve, mean_interval, population_std, worst_order_drop
+from kbbench_hf.metrics.robustness import Column, curve, mean_interval, population_std, worst_order_drop
 
 PAPER_BUDGETS = {"1k": 1 << 10, "4k": 4 << 10, "12k": 12 << 10, "24k": 24 << 10}
 LONG_BUDGETS = {f"{k}k": k << 10 for k in (32, 64, 128, 256, 512)} | {"1m": 1 << 20}
@@ -138,37 +138,6 @@ Interval = Callable[[Sequence[Sequence[Column]]], tuple[float, float]]
 """(for each group of examples, the value of each example in each setting) -> the interval of a combined score."""
 
 
-class Robustness(NamedTuple):
-    """The robustness of one system on one subset; None where the testbed was not run."""
-
-    over_budgets: Curve | None
-    std_over_orders: float | None
-    """Population standard deviation of F1 over the orders that were run."""
-    worst_order_drop: float | None
-    """How much lower the worst order is than the noise testbed's own."""
-
-
-def robustness(scores: ConfigScores) -> dict[str, Robustness]:
-    """Return the robustness of a system on each subset of which it has results.
-
-    >>> results = {f"noise_kg_{k}": {"answer_f1": {"value": v, "ci95": [v, v]}} for k, v in (("1k", 0.8), ("4k", 0.6))}
-    >>> round(robustness(results)["kg"].over_budgets.relative_drop, 6)
-    0.25
-    """
-    found: dict[str, Robustness] = {}
-    for subset in SUBSETS:
-        by_budget = {config.budget: score["value"] for config, score in scores_of(scores, "noise", subset)}
-        by_order = {config.setting: score["value"] for config, score in scores_of(scores, "order", subset)}
-        natural = "original" if subset.startswith("table") else "random"
-        if by_budget or by_order:
-            found[subset] = Robustness(
-                curve(by_budget) if by_budget else None,
-                population_std(list(by_order.values())) if by_order else None,
-                worst_order_drop(by_order, natural) if natural in by_order else None,
-            )
-    return found
-
-
 def scores_of(scores: ConfigScores, testbed: str, subset: str, metric: str = F1) -> list[tuple[Config, ScoreFields]]:
     """Return (config, score) of every config of a testbed and subset that has a value."""
     found = [(config, scores.get(name, {}).get(metric, {})) for name, config in configs().items()]
@@ -180,16 +149,25 @@ def scores_of(scores: ConfigScores, testbed: str, subset: str, metric: str = F1)
 
 
 def summarize_robustness(scores: ConfigScores) -> list[str]:
-    """Return the robustness of a system in words, a sentence for each subset."""
+    """Return the robustness of a system in words, a sentence for each subset of which it has results.
+
+    The worst order is compared with that of the noise testbed.
+
+    >>> results = {f"noise_kg_{k}": {"answer_f1": {"value": v, "ci95": [v, v]}} for k, v in (("1k", 0.8), ("4k", 0.6))}
+    >>> summarize_robustness(results)
+    ['kg: relative drop over budgets 0.250']
+    """
     sentences = []
-    for subset, (over_budgets, deviation, worst) in robustness(scores).items():
-        parts = []
-        if over_budgets and over_budgets.relative_drop == over_budgets.relative_drop:
-            parts.append(f"relative drop over budgets {over_budgets.relative_drop:.3f}")
-        if deviation is not None:
-            parts.append(f"standard deviation over orders {deviation:.4f}")
-        if worst is not None:
-            parts.append(f"worst order loses {worst:.4f}")
+    for subset in SUBSETS:
+        by_budget = {config.budget: score["value"] for config, score in scores_of(scores, "noise", subset)}
+        by_order = {config.setting: score["value"] for config, score in scores_of(scores, "order", subset)}
+        natural, parts = "original" if subset.startswith("table") else "random", list[str]()
+        if by_budget and not math.isnan(drop := curve(by_budget).relative_drop):
+            parts.append(f"relative drop over budgets {drop:.3f}")
+        if by_order:
+            parts.append(f"standard deviation over orders {population_std(list(by_order.values())):.4f}")
+        if natural in by_order:
+            parts.append(f"worst order loses {worst_order_drop(by_order, natural):.4f}")
         if parts:
             sentences.append(f"{subset}: {', '.join(parts)}")
     return sentences
@@ -329,13 +307,8 @@ def score_cell(score: ScoreFields | None, run: ScoredConfig | None = None) -> Sh
         return None
     low, high = score["ci95"]
     interval = None if low is None or high is None else (low, high)
-    weak = run is not None and is_weak([run])
+    weak = run is not None and any(each["severity"] == "warning" for each in run.result.get("warnings", ()))
     return ShownScore(score["value"], interval, score.get("digits"), score["n_scored"], weak)
-
-
-def is_weak(runs: Sequence[ScoredConfig]) -> bool:
-    """Return whether a warning weakens one of these runs."""
-    return any(each["severity"] == "warning" for run in runs for each in run.result.get("warnings", ()))
 
 
 def scores_by_system(systems: Systems) -> dict[str, ConfigScores]:
@@ -362,9 +335,20 @@ def drop_empty_rows(rows: dict[str, ScoreCells]) -> dict[str, ScoreCells]:
 
 
 def combined_cell(
-    value: float, groups: Sequence[Sequence[Column]], interval: Interval, *, weak: bool, digits: int | None = None
-) -> ShownScore:
-    """Return a score made of several, with its interval; without one where the examples' values are unknown."""
+    row: ScoreCells,
+    groups: Sequence[Sequence[Column]],
+    interval: Interval = mean_interval,
+    statistic: Statistic = np.mean,
+) -> ShownScore | None:
+    """Return a statistic of a row with its interval, the plain mean by default; None where a score is absent.
+
+    It has no interval where the examples' values are unknown.
+    """
+    there = [each for each in row if each]
+    if len(there) < len(row) or not there:
+        return None
+    value = float(statistic([each.value for each in there]))
+    digits, weak = there[0].digits, any(each.weak for each in there)
     if not all(column for columns in groups for column in columns):
         return ShownScore(value, None, digits, 0, weak)
     low, high = interval(groups)
@@ -372,26 +356,10 @@ def combined_cell(
     return ShownScore(value, (min(low, value), max(high, value)), digits, n, weak)
 
 
-def mean_cell(
-    row: Sequence[ShownScore | None], groups: Sequence[Sequence[Column]], interval: Interval = mean_interval
-) -> ShownScore | None:
-    """Return the plain mean of a row; None where a score is absent."""
-    there = [each for each in row if each]
-    if len(there) < len(row) or not there:
-        return None
-    mean = float(np.mean([each.value for each in there]))
-    return combined_cell(mean, groups, interval, weak=any(each.weak for each in there), digits=there[0].digits)
-
-
 def statistic_cell(
     of: Mapping[str, ScoredConfig], names: Sequence[str], statistic: Statistic, interval: Interval
 ) -> ShownScore | None:
     """Return a statistic of a system's F1 over several configs of one subset; None where it has not run them all."""
-    runs = [of[name] for name in names if name in of]
-    scores = [run.result["scores"][F1] for run in runs]
-    values = [score["value"] for score in scores]
-    if len(values) < len(names) or None in values:
-        return None
-    columns = [run.values.get(F1, {}) for run in runs]
-    digits, weak = scores[0].get("digits"), is_weak(runs)
-    return combined_cell(float(statistic(values)), [columns], interval, weak=weak, digits=digits)
+    runs = [of.get(name) for name in names]
+    row = [score_cell(run.result["scores"][F1], run) if run else None for run in runs]
+    return combined_cell(row, [[run.values.get(F1, {}) for run in runs if run]], interval, statistic)

@@ -10,7 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,48 +190,41 @@ class UnitPool:
 
     def to_rows(self) -> list[Row]:
         """Return the pool as rows of its dataset config: sections `header`, `sk`, `text`."""
-        rows = [self._row(group, "header", 0, self.headers[group]) for group in sorted(self.headers)]
-        rows += [
-            self._row(group, "sk", n, cells) for group in sorted(self.sk) for n, cells in enumerate(self.sk[group])
-        ]
-        groups = self.text_groups or [""] * len(self.text)
-        return rows + [self._row(groups[n], "text", n, cells) for n, cells in enumerate(self.text)]
-
-    def _row(self, group: str, section: str, number: int, cells: Cells) -> Row:
-        in_text = section == "text"
-        origin = self.origins.get(group, UNKNOWN)
-        if in_text:
-            origin = self.text_origins[number] if self.text_origins else UNKNOWN
-        links = list(self.links.get(number, ())) if in_text else []
-        place = {"group": group, "section": section, "number": number, "cells": list(cells), "links": links}
-        return place | origin._asdict()
+        origins = defaultdict(lambda: UNKNOWN, self.origins)
+        rows = [_pool_row(group, "header", 0, self.headers[group], origins[group]) for group in sorted(self.headers)]
+        for group in sorted(self.sk):
+            rows += [_pool_row(group, "sk", n, cells, origins[group]) for n, cells in enumerate(self.sk[group])]
+        n_text = len(self.text)
+        groups, text_origins = self.text_groups or [""] * n_text, self.text_origins or [UNKNOWN] * n_text
+        for n, (cells, group, origin) in enumerate(zip(self.text, groups, text_origins, strict=True)):
+            rows.append(_pool_row(group, "text", n, cells, origin, self.links.get(n, ())))
+        return rows
 
     @classmethod
     def from_rows(cls, rows: Iterable[Row]) -> "UnitPool":
         """Return the pool that `to_rows` wrote."""
-        sk: defaultdict[str, list[Cells]] = defaultdict(list)
-        text: list[Cells] = []
-        headers: dict[str, Cells] = {}
-        links: dict[int, tuple[int, ...]] = {}
-        origins: dict[str, Origin] = {}
-        text_groups: list[str] = []
-        text_origins: list[Origin] = []
+        sk, headers, origins = dict[str, list[Cells]](), dict[str, Cells](), dict[str, Origin]()
+        text, text_groups, text_origins = list[Cells](), list[str](), list[Origin]()
+        links = dict[int, tuple[int, ...]]()
         for row in rows:
-            cells, origin = tuple(row["cells"]), Origin(row["source"], row["licence"], row["made"])
+            cells, group, origin = tuple(row["cells"]), row["group"], Origin(row["source"], row["licence"], row["made"])
             if row["section"] == "text":
                 text.append(cells)
-                text_groups.append(row["group"])
+                text_groups.append(group)
                 text_origins.append(origin)
-                if row["links"]:
-                    links[row["number"]] = tuple(row["links"])
+                links |= {row["number"]: tuple(row["links"])} if row["links"] else {}
                 continue
-            origins[row["group"]] = origin
+            origins[group], units = origin, sk.setdefault(group, [])  # a table may have no row of some kind
             if row["section"] == "header":
-                headers[row["group"]] = cells
-                sk.setdefault(row["group"], [])  # a table may have no row of some kind
+                headers[group] = cells
             else:
-                sk[row["group"]].append(cells)
-        return cls(dict(sk), text, headers, links, text_groups if any(text_groups) else (), origins, text_origins)
+                units.append(cells)
+        return cls(sk, text, headers, links, text_groups if any(text_groups) else (), origins, text_origins)
+
+
+def _pool_row(group: str, section: str, number: int, cells: Cells, origin: Origin, links: Sequence[int] = ()) -> Row:
+    place = {"group": group, "section": section, "number": number, "cells": list(cells), "links": list(links)}
+    return place | origin._asdict()
 
 
 class StepCount(NamedTuple):
@@ -285,40 +279,24 @@ class RenderedContext:
         return self.sk_text + self.text_text
 
 
-class ContextRenderer:
-    """Writes the contexts of one instance.
+def render_context(instance: Instance, pool: UnitPool, sk: Iterable[int], text: Iterable[int]) -> RenderedContext:
+    """Return the context of an instance that shows the units with these numbers, in their order.
 
     >>> pool = UnitPool(sk={"t": [("a", "1"), ("b", "2")]}, headers={"t": ("Name", "Size")})
     >>> question = Instance("q", "table", "How big is b?", ("2",), "t", positive_sk=(1,))
-    >>> print(ContextRenderer(question, pool).context([0, 1], []).sk_text, end="")
+    >>> print(render_context(question, pool, [0, 1], []).sk_text, end="")
     |Name|Size|
     |a|1|
     |b|2|
     """
-
-    def __init__(self, instance: Instance, pool: UnitPool) -> None:
-        self._instance = instance
-        self._pool = pool
-
-    @cached_property
-    def units(self) -> Sequence[Cells]:
-        """The structured units of the instance, by number."""
-        return self._pool.structured(self._instance)
-
-    def context(self, sk: Sequence[int], text: Sequence[int]) -> RenderedContext:
-        """Return the context of these unit numbers, in their order."""
-        instance, pool = self._instance, self._pool
-        header = write_row(pool.headers[instance.group]) if instance.is_table else ""
-        write = write_row if instance.is_table else write_triple
-        lines = [write(self.units[number]) for number in sk]
-        sk_positive, text_positive = set(instance.positive_sk), set(instance.positive_text)
-        return RenderedContext(
-            header,
-            lines,
-            [write_passage(pool.text[number]) for number in text],
-            [number in sk_positive for number in sk],
-            [number in text_positive for number in text],
-        )
+    units, write = pool.structured(instance), write_row if instance.is_table else write_triple
+    return RenderedContext(
+        write_row(pool.headers[instance.group]) if instance.is_table else "",
+        [write(units[number]) for number in sk],
+        [write_passage(pool.text[number]) for number in text],
+        [number in instance.positive_sk for number in sk],
+        [number in instance.positive_text for number in text],
+    )
 
 
 def pieces(context: RenderedContext, around: int) -> list[tuple[str, bool]]:
@@ -331,21 +309,11 @@ def pieces(context: RenderedContext, around: int) -> list[tuple[str, bool]]:
     """
     found = [(f"{context.header}\n", False)] if context.header else []
     for lines, positive in ((context.sk, context.sk_positive), (context.text, context.text_positive)):
-        places = [place for place, yes in enumerate(positive) if yes]
-        left_out = 0
-        for place, (line, yes) in enumerate(zip(lines, positive, strict=True)):
-            if not any(abs(place - each) <= around for each in places):
-                left_out += 1
-                continue
-            found += _gap(left_out)
-            left_out = 0
-            found.append((f"{line}\n", yes))
-        found += _gap(left_out)
+        kept = [any(positive[max(0, place - around) : place + around + 1]) for place in range(len(lines))]
+        for is_kept, run in groupby(zip(kept, lines, positive, strict=True), key=itemgetter(0)):
+            shown = [(f"{line}\n", yes) for _, line, yes in run]
+            found += shown if is_kept else [(f"({len(shown):,} more lines)\n", False)]
     return found
-
-
-def _gap(count: int) -> list[tuple[str, bool]]:
-    return [(f"({count:,} more lines)\n", False)] if count else []
 
 
 UNREACHED = 255

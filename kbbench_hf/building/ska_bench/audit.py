@@ -25,7 +25,6 @@ from kbbench_hf.benchmarks.ska_bench.units import (
     SUBSETS,
     UNKNOWN,
     Cells,
-    ContextRenderer,
     Instance,
     UnitPool,
     write_passage,
@@ -72,7 +71,6 @@ class ContextUnit:
     cells: Cells
     in_text: bool
     is_positive: bool
-    line: str
     tokens: int
 
     @cached_property
@@ -318,13 +316,13 @@ def read_contexts(
     for row in folder.rows(config, "test") if config in folder.configs() else ():
         if row["instance_id"] in instances and row["status"] in SHOWN:
             instance = instances[row["instance_id"]]
-            cells, write = ContextRenderer(instance, pool).units, write_row if instance.is_table else write_triple
+            cells, write = pool.structured(instance), write_row if instance.is_table else write_triple
             sections = (
                 (False, cells, write, row["sk_units"], set(instance.positive_sk)),
                 (True, pool.text, write_passage, row["text_units"], set(instance.positive_text)),
             )
             units = [
-                ContextUnit(some[n], in_text, n in positive, line := writer(some[n]), _count_tokens(line))
+                ContextUnit(some[n], in_text, n in positive, _count_tokens(writer(some[n])))
                 for in_text, some, writer, numbers, positive in sections
                 for n in numbers
             ]

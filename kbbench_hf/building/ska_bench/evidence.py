@@ -9,15 +9,16 @@ What holds for the pool holds for every context, because a context is a part of 
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Program, UnitPool
 from kbbench_hf.building.ska_bench import graph_programs as graphs
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
 
+T = TypeVar("T")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W_a-z])")
 
 
@@ -230,20 +231,15 @@ def answers_from(derivations: Iterable[Derivation], units: Collection[UnitId]) -
     return {derivation.answer for derivation in derivations if derivation.units <= set(units)}
 
 
-def smallest_cuts(derivations: Iterable[Derivation], units: Collection[UnitId]) -> list[frozenset[UnitId]]:
-    """Return the smallest sets of these units without which no answer follows from them, in order of their numbers.
+def smallest_cuts(units: Sequence[T], is_cut: Callable[[Collection[T]], bool]) -> list[tuple[T, ...]]:
+    """Return the smallest sets of these units without which no answer follows from them, in their order.
 
-    >>> a, b, c = (UnitId(False, number) for number in range(3))
-    >>> smallest_cuts([Derivation("x", frozenset({a, b})), Derivation("y", frozenset({a, c}))], {a, b, c})
-    [frozenset({UnitId(in_text=False, number=0)})]
+    >>> routes = [{1, 2}, {1, 3}]
+    >>> smallest_cuts([1, 2, 3], lambda cut: all(route & set(cut) for route in routes))
+    [(1,)]
     """
-    routes = [derivation.units for derivation in derivations if derivation.units <= set(units)]
-    candidates = sorted(frozenset[UnitId]().union(*routes))
-    for size in range(len(candidates) + 1):
-        cuts = [frozenset(cut) for cut in combinations(candidates, size) if all(route & set(cut) for route in routes)]
-        if cuts:
-            return cuts
-    return []
+    sizes = (filter(is_cut, combinations(units, size)) for size in range(1, len(units) + 1))
+    return next(filter(None, map(list, sizes)), [])
 
 
 def _normalize(program: Program) -> Program:

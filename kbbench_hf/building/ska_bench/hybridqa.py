@@ -119,10 +119,10 @@ def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQue
         if table is None or not 0 <= row["row"] < len(table.rows):
             raise DataError(f"{row['id']} needs row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
         values = (join_tokens(row[name]) if name in ("question", "answer") else row[name] for name in fields)
-        questions.append(HybridQuestion._make(tuple(each) if isinstance(each, list) else each for each in values))
+        question = HybridQuestion._make(tuple(each) if isinstance(each, list) else each for each in values)
         if revision > 1:
-            each = questions[-1]
-            questions[-1] = each._replace(text=repair_wording(each.text), answer=_BUILT.sub(r"\1", each.answer))
+            question = question._replace(text=repair_wording(question.text), answer=_BUILT.sub(r"\1", question.answer))
+        questions.append(question)
     return sorted(questions, key=lambda question: question.id), dict(sorted(tables.items()))
 
 

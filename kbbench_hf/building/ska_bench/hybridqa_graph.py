@@ -306,7 +306,7 @@ class _EvidenceSearch:
         goal: dict[str, object] = {"find": "?row" if answer_column == graph.key else "?answer"}
         if answer_page:
             goal = {"read": [about(answer_page), *hybridqa.split_answers(self._question.answer)]}
-        known = _stems_of(where)
+        known = frozenset[str]().union(*(stems(" ".join(pattern)) for pattern in where))
         linked = [link for link in (*bridges, answer_page) if link in self._table.passages]
         listing: list[list[str]] = []
         if (self._words & stems(graph.title)) - known.union(*(stems(self._text(link)) for link in linked if link)):
@@ -380,10 +380,6 @@ class _EvidenceSearch:
             return False
         covered = self._graphs.weight(self._words & held)
         return bool(units) and covered >= COVERED * self._graphs.weight(self._words)
-
-
-def _stems_of(where: Iterable[Sequence[str]]) -> frozenset[str]:
-    return frozenset[str]().union(*(stems(" ".join(pattern)) for pattern in where))
 
 
 def _without_kind(title: str) -> str:

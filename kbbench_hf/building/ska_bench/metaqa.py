@@ -221,7 +221,6 @@ _REPAIRS = (
     (r"^who starred (films|movies) for\b", r"who starred in \1 for"),
     (r"\bthe same actor (?:of|as)\b", "an actor with"),
     (r"\b(?:have|share) an actor with\b", "share an actor with"),
-    (r"^what are the (films|movies) that have an actor with\b", r"which \1 share an actor with"),
     (r"\bthe same (director|screenwriter) of\b", r"the same \1 as"),
     (r"\bthe actor (in|of) (.*) also appears\b", r"the actors \1 \2 also appear"),
     (r"\bthe actor of (.*) also starred\b", r"the actors of \1 also starred"),

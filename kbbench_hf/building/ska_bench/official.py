@@ -127,7 +127,7 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
             Instance(
                 id=id_,
                 subset=subset,
-                question=_string(place, "question", record["question"]),
+                question=_strings(place, "question", record["question"], str)[0],
                 answers=_strings(place, "answers", record["answers"]),
                 group=id_,
                 positive_sk=tuple(sorted({sk[id_].index(unit) for unit in positives})),
@@ -144,16 +144,12 @@ def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Insta
     return instances, UnitPool(sk, passages, headers)
 
 
-def _string(place: str, role: str, value: object) -> str:
-    if not isinstance(value, str):
+def _strings(place: str, role: str, value: object, kind: type = list) -> Cells:
+    """Return a list of strings, or with kind `str` the only one."""
+    texts = value if isinstance(value, list) else [value]
+    if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
         raise DataError(f"{place}: {role} is {value!r:.60}; expected {ROLES[role]}. Convert the file first.")
-    return clean(value)
-
-
-def _strings(place: str, role: str, value: object) -> Cells:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise DataError(f"{place}: {role} is {value!r:.60}; expected {ROLES[role]}. Convert the file first.")
-    return tuple(map(clean, value))
+    return tuple(map(clean, texts))
 
 
 def _unit(place: str, role: str, value: object, width: int) -> Cells:

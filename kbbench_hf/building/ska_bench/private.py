@@ -11,13 +11,13 @@ column most of whose cells hold names, a cell of ordinary words alone, such as `
 renamed as a whole. A four-digit number is a year, except in a column of other plain numbers.
 """
 
-import hashlib
 import hmac
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.token_counts import vocabulary
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, Program, UnitPool
@@ -42,12 +42,8 @@ LONGEST = 12
 _TOKEN = re.compile(r"\w+")
 
 
-class RenamedSubset(NamedTuple):
-    """A subset with invented names, and why some of its instances were left out."""
-
-    instances: list[Instance]
-    pool: UnitPool
-    left_out: dict[str, str]
+RenamedSubset = tuple[list[Instance], UnitPool, dict[str, str]]
+"""Instances with invented names, their pool, and why other instances were left out, by id."""
 
 
 @lru_cache(maxsize=1 << 20)
@@ -75,23 +71,18 @@ def invent_words(words: Iterable[str], seed: str, avoid: Collection[str]) -> dic
     >>> len(set(made.values())), made == invent_words(["keane", "robson"], "secret", avoid={"robson"})
     (2, True)
     """
-    made: dict[str, str] = {}
-    taken = set(avoid)
+    made, taken = dict[str, str](), {*avoid}
     for word in sorted(set(words)):
-        attempt = 0
-        while word not in made:
-            digest = hmac.new(seed.encode(), f"{word}|{attempt}".encode(), hashlib.sha256).digest()
-            found = _pronounceable(digest, len(word))
-            if found not in taken and found[0] != word[:1]:
-                made[word] = found
-                taken.add(found)
-            attempt += 1
+        digests = (hmac.digest(seed.encode(), f"{word}|{attempt}".encode(), "sha256") for attempt in count())
+        tried = (_pronounceable(digest, len(word)) for digest in digests)
+        made[word] = next(found for found in tried if found not in taken and found[0] != word[:1])
+        taken.add(made[word])
     return made
 
 
 def years_later(seed: str) -> int:
     """Return the constant, from 3 to 9, by which years are shifted."""
-    return 3 + hmac.new(seed.encode(), b"years", hashlib.sha256).digest()[0] % 7
+    return 3 + hmac.digest(seed.encode(), b"years", "sha256")[0] % 7
 
 
 def _pronounceable(digest: bytes, length: int) -> str:
@@ -131,17 +122,13 @@ class GraphNames:
 
     def __init__(self, triples: Iterable[Cells], vocabulary: Iterable[str], seed: str) -> None:
         self._later = years_later(seed)
-        names: set[str] = set()
-        self._years: set[str] = set()
-        known = word_keys(*vocabulary)
-        for head, relation, tail in triples:
-            names |= {head, tail} if relation in NAMED else {head}
-            self._years |= {tail} if relation == DATED and tail.isdigit() else set()
-            known |= word_keys(head, tail)
+        triples = [*triples]
+        names = {name for head, relation, tail in triples for name in (head, *([tail] if relation in NAMED else []))}
+        self._years = {tail for _, relation, tail in triples if relation == DATED and tail.isdigit()}
+        known = word_keys(*vocabulary, *(name for head, _, tail in triples for name in (head, tail)))
         wordless = {name.casefold() for name in names if not WORD.search(name)}
         invented = invent_words(word_keys(*names) | wordless, seed, avoid=known)
-        self._new: dict[str, str] = {}
-        taken: set[str] = set()
+        self._new, taken = dict[str, str](), set[str]()
         for name in sorted(names):
             folded, keys = name.casefold(), word_keys(name)
             if folded in self._new:
@@ -217,7 +204,7 @@ def rename_graph(instances: Sequence[Instance], pool: UnitPool, seed: str) -> Re
             kept.append(instance)
         else:
             left_out[instance.id] = "its program gives other answers"
-    return RenamedSubset(kept, new, left_out)
+    return kept, new, left_out
 
 
 def _core(name: str) -> str:
@@ -463,7 +450,7 @@ def rename_tables(instances: Sequence[Instance], pool: UnitPool, seed: str) -> R
     sk = {group: [names.row(group, row) for row in rows] for group, rows in pool.sk.items() if group in groups}
     headers = {group: tuple(map(names.text, header)) for group, header in pool.headers.items() if group in groups}
     left_out = {name: each for name, each in renamed.items() if isinstance(each, str)}
-    return RenamedSubset(kept, replace(pool, sk=sk, headers=headers), left_out)
+    return kept, replace(pool, sk=sk, headers=headers), left_out
 
 
 def is_name(word: str) -> bool | None:
@@ -507,6 +494,6 @@ def rename_instances(release: InstanceSet, seed: str) -> tuple[InstanceSet, dict
         for subset, rename in RENAMERS.items()
         if subset in release.pools
     }
-    instances = [instance for part in parts.values() for instance in part.instances]
-    left_out = {name: why for part in parts.values() for name, why in part.left_out.items()}
-    return InstanceSet(instances, {subset: part.pool for subset, part in parts.items()}), left_out
+    instances = [instance for kept, *_ in parts.values() for instance in kept]
+    left_out = {name: why for *_, reasons in parts.values() for name, why in reasons.items()}
+    return InstanceSet(instances, {subset: pool for subset, (_, pool, _) in parts.items()}), left_out

@@ -258,7 +258,7 @@ class InducedProgram(NamedTuple):
     """A program that answers a question, and the rows that it reads."""
 
     program: Program
-    positive: tuple[int, ...]
+    positive_sk: tuple[int, ...]
 
 
 class NamedCells(NamedTuple):
@@ -279,7 +279,7 @@ def induce_program(
 
     >>> rows = [("Ann", "Oslo", "12"), ("Bo", "Lund", "17"), ("Cy", "Oslo", "9"), ("Di", "Oslo", "11")]
     >>> induce_program("how many people in oslo have an age over 10?", ("Name", "City", "Age"), rows, ["2"])
-    InducedProgram(program={'type': 'count', 'where': [[1, 'oslo'], [2, '>', '10']]}, positive=(0, 3))
+    InducedProgram(program={'type': 'count', 'where': [[1, 'oslo'], [2, '>', '10']]}, positive_sk=(0, 3))
     """
     text = " ".join(re.sub(r"[?!]+$", "", normalize_cell(question)).split())
     bounds, rest = _find_bounds(text)
@@ -293,7 +293,9 @@ def induce_program(
         return None
     consistent: dict[tuple[int, ...], Program] = {}
     for program in search.two_row_programs(rest) if two_rows else search.row_set_programs(answers):
-        if programs.same_answers(execute(program, rows), answers) and search.is_evidenced(program):
+        if not programs.same_answers(execute(program, rows), answers):
+            continue
+        if revision < 2 or uses_mentioned_columns(program, text, header, rows):
             consistent.setdefault(tuple(n for n, r in enumerate(rows) if programs.reads(program, r)), program)
             if len(consistent) > 1:
                 return None
@@ -339,10 +341,6 @@ class _ProgramSearch:
         known = STOP_WORDS | set(normalize_cell(" ".join(header)).split()) | bounded
         self._parts = self._cell_parts(known, " ".join(each.text for each in self._whole))
         self.named = [*self._whole, *self._parts]
-
-    def is_evidenced(self, program: Program) -> bool:
-        """Return whether the question speaks of what a program reads; always in revision 1."""
-        return self._revision < 2 or uses_mentioned_columns(program, self._question, self._header, self._rows)
 
     def _whole_cells(self, bounded: set[str]) -> list[NamedCells]:
         """Return the longest whole cells that the question names."""

@@ -97,10 +97,8 @@ def _check_out(repository: PinnedRepository, host: str, home: Path) -> Path:
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     with Console(stderr=True).status(f"Fetch {address} at {repository.commit}"), whole_folder(place) as folder:
         for arguments in (
-            ("init", "--quiet"),
+            ("clone", "--quiet", "--no-checkout", "--no-tags", "--single-branch", "--filter=blob:none", address, "."),
             ("config", "core.autocrlf", "false"),
-            ("remote", "add", "origin", address),
-            ("fetch", "--quiet", "--no-tags", "--filter=blob:none", "origin", "HEAD"),
             ("sparse-checkout", "set", "--no-cone", *repository.patterns),
             ("checkout", "--quiet", "--detach", repository.commit),
         ):

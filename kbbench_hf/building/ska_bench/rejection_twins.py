@@ -19,13 +19,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
-from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, UnitPool
 from kbbench_hf.building.ska_bench.cell_inference import cell_follows, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
@@ -171,14 +170,18 @@ class TwinMaker:
         if self._revision > 1 and instance.subset.endswith("_text"):
             return self._texts_on_answer()
         if self._units.derivations:
-            derived = smallest_cuts(self._units.derivations, positive_units(instance))
-            cuts: list[list[Place]] = [list(cut) for cut in derived]
+            given = positive_units(instance)
+            routes = [derivation.units for derivation in self._units.derivations if derivation.units <= given]
+            units = sorted(frozenset[Place]().union(*routes))
+            cuts = smallest_cuts(units, lambda cut: all(not route.isdisjoint(cut) for route in routes))
         elif not program or not instance.is_table:
             return self._answering_units()
         elif program["type"] in TOTALS or not len(self._units.emptied):
             return []
         else:
-            cuts = self._cuts_of_rows(program)
+            rows, emptied = self._positives, self._units.emptied.numbers.tolist()
+            shown = {row: (self._cells[row[1]], self._cells[emptied[row[1]]]) for row in rows}
+            cuts = smallest_cuts(rows, lambda cut: not has_answer(program, [shown[row][row in cut] for row in rows]))
             if self._revision > 1 and any(map(str.islower, instance.answers)):
                 cuts = []  # a common noun, such as "perfect fifth", follows from its row by what it means
             elif self._revision > 1:
@@ -190,10 +193,9 @@ class TwinMaker:
                     cuts = []
         if self._revision > 1:
             cuts = [cut for cut in cuts if not self._leaks(cut)]
-        cheapest = min(cuts, key=self._cost, default=list[Place]())
-        return sorted(cheapest)
+        return sorted(min(cuts, key=self._cost, default=()))
 
-    def _cost(self, cut: Sequence[Place]) -> int:
+    def _cost(self, cut: Iterable[Place]) -> int:
         """Return how many words of the question a cut has."""
         return sum(len(self._question & _words(self._text(unit))) for unit in cut)
 
@@ -264,18 +266,6 @@ class TwinMaker:
         rows = self._pool.sk[self._instance.group]
         emptied = self._cells[self._stand_ins[number]] if number in self._stand_ins else rows[number]
         return [n for n, cell in enumerate(rows[number]) if cell != emptied[n]]
-
-    def _cuts_of_rows(self, program: Program) -> list[list[Place]]:
-        cells, emptied, positive = self._cells, self._units.emptied.numbers.tolist(), self._instance.positive_sk
-        for size in range(1, len(positive) + 1):
-            cuts = []
-            for cut in combinations(positive, size):
-                left = [n for n in positive if n not in cut] + [emptied[n] for n in cut]
-                if not has_answer(program, [cells[n] for n in left]):
-                    cuts.append([(False, number) for number in cut])
-            if cuts:
-                return cuts
-        return []
 
     def _answering_units(self) -> list[Place]:
         """Return the positives that state the answer of a question without a program; all of them where none does.

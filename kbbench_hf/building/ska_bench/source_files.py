@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Origin, Program, clean
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Origin, clean
 from kbbench_hf.building.ska_bench.name_matching import normalize_cell
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
@@ -47,25 +47,12 @@ class SourceTable(NamedTuple):
         return tuple(map(normalize_cell, self.header))
 
 
-class TableQuestion(NamedTuple):
-    """A question on a table, the program that answers it, and the rows that the program reads."""
-
-    id: str
-    question: str
-    answers: Cells
-    answer_type: str
-    aliases: tuple[Cells, ...]
-    table: str
-    program: Program
-    positive: tuple[int, ...]
-
-
 class TableSource(NamedTuple):
-    """The tables of a source by name, and the questions with a program on them."""
+    """The tables of a source by name, and the questions on them with programs, and the rows that these read."""
 
     source: DataSource
     tables: Mapping[str, SourceTable]
-    questions: list[TableQuestion]
+    questions: list[Instance]
     n_asked: int
     """How many questions the source has, with a program or not."""
 

@@ -5,6 +5,7 @@ As many questions are taken as keep every quota, so that no surface feature give
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from kbbench_hf.building.ska_bench import tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.name_matching import content_words, is_found_by_cells, mentions, normalize_cell
 from kbbench_hf.building.ska_bench.noise import NearRowMaker, key_columns
 from kbbench_hf.building.ska_bench.programs import alternatives, leaves_answer
-from kbbench_hf.building.ska_bench.source_files import TableQuestion, TableSource
+from kbbench_hf.building.ska_bench.source_files import TableSource
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 
 STANDARD_TOKENS = 4 * 1024
@@ -60,11 +61,12 @@ class TableCandidate:
         fill: share of the standard budget that its rows can fill, when at most half of the noise is made.
     """
 
-    def __init__(self, question: TableQuestion, source: TableSource, real: list[Cells], found_by_cells: bool) -> None:
+    def __init__(self, question: Instance, source: TableSource, real: list[Cells], found_by_cells: bool) -> None:
         self.question, self.source, self.real, self.found_by_cells = question, source, real, found_by_cells
-        rows = source.tables[question.table].rows
-        self.positives = [rows[n] for n in question.positive]
-        self.kind = str(question.program["type"])
+        rows = source.tables[question.group].rows
+        self.positives = [rows[n] for n in question.positive_sk]
+        self.program = question.program or {}
+        self.kind = str(self.program["type"])
         self.key = seeded_hash(f"table|{question.id}")
         self.fill = min(1.0, (count_tokens(self.positives) + 2 * count_tokens(real)) / STANDARD_TOKENS)
 
@@ -82,7 +84,7 @@ class TableCandidate:
         if self.kind != "compare":
             return 0
         text, answer = normalize_cell(self.question.question), normalize_cell(self.question.answers[0])
-        options = sorted(alternatives(self.question.program), key=lambda where: text.find(str(where[0][-1])))
+        options = sorted(alternatives(self.program), key=lambda where: text.find(str(where[0][-1])))
         return 1 if mentions(answer, str(options[0][0][-1])) else -1
 
     def noise_rows(self, revision: int) -> dict[str, list[Cells]]:
@@ -91,7 +93,7 @@ class TableCandidate:
         Rows of tables with the same header are donated up to the largest budget, in an order of hashes. Near rows are
         for half of the standard budget, or for what real rows leave of the largest one.
         """
-        name, own, donated = self.question.id, set(self.source.tables[self.question.table].rows), list[Cells]()
+        name, own, donated = self.question.id, set(self.source.tables[self.question.group].rows), list[Cells]()
         rows = [row for row in self.real if row not in own]
         left = LARGEST_TOKENS
         for row in sorted(rows, key=lambda row: seeded_hash(f"table|{name}|{write_row(row)}")):
@@ -107,13 +109,11 @@ class TableCandidate:
         return {group: rows for group, rows in ((f"{name}#donated", donated), (f"{name}#near", near)) if rows}
 
 
-def near_row_maker(
-    question: TableQuestion, source: TableSource, others: Sequence[Cells], revision: int
-) -> NearRowMaker:
+def near_row_maker(question: Instance, source: TableSource, others: Sequence[Cells], revision: int) -> NearRowMaker:
     """Return the maker of a question's near rows from its positive ones and others."""
-    rows = source.tables[question.table].rows
-    keys, positive = key_columns(rows) if revision > 1 else None, [rows[n] for n in question.positive]
-    return NearRowMaker(question.id, question.question, question.program, positive, others, keys)
+    rows = source.tables[question.group].rows
+    keys, positive = key_columns(rows) if revision > 1 else None, [rows[n] for n in question.positive_sk]
+    return NearRowMaker(question.id, question.question, question.program or {}, positive, others, keys)
 
 
 Candidates = Sequence[TableCandidate]
@@ -128,9 +128,7 @@ class Quota(NamedTuple):
 
 QUOTAS = {
     "one row": Quota(lambda each: len(each.positives) == 1, 0.13),
-    "lookup by one condition": Quota(
-        lambda each: each.kind == "lookup" and len(each.question.program["where"]) == 1, 0.145
-    ),
+    "lookup by one condition": Quota(lambda each: each.kind == "lookup" and len(each.program["where"]) == 1, 0.145),
     "two rows compared": Quota(lambda each: each.kind in ("compare", "diff"), 0.395),
     "more than four rows": Quota(lambda each: len(each.positives) > 4, 0.27),
     "found by words": Quota(lambda each: each.found_by_cells, 0.28),
@@ -157,28 +155,13 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     instances = []
     sk, headers, origins = dict[str, list[Cells]](), dict[str, Cells](), dict[str, Origin]()
     for each in chosen:
-        question, source, table = each.question, each.source.source, each.source.tables[each.question.table]
+        question, source, table = each.question, each.source.source, each.source.tables[each.question.group]
         noise = each.noise_rows(revision)
-        for name, rows in {**noise, question.table: table.rows}.items():
+        for name, rows in {**noise, question.group: table.rows}.items():
             sk[name], headers[name] = rows, table.header
             origins[name] = source.origin._replace(made=name.endswith("#near"))
-        instances.append(
-            Instance(
-                id=question.id,
-                subset="table",
-                question=question.question,
-                answers=question.answers,
-                group=question.table,
-                answer_type=question.answer_type,
-                answer_aliases=question.aliases,
-                split_key=question.table.partition("@")[0],
-                positive_sk=question.positive,
-                noise_groups=tuple(noise),
-                program=question.program,
-                method=f"program:{each.kind}",
-                **source.fields(question.id.partition("-")[2]),
-            )
-        )
+        key, groups = question.group.partition("@")[0], tuple(noise)
+        instances.append(replace(question, split_key=key, noise_groups=groups, method=f"program:{each.kind}"))
     pool = UnitPool(sk, headers=headers, origins=origins)
     return InstanceSet(instances, {"table": pool}, tuple(_count_steps(sources, candidates, chosen, revision)))
 
@@ -205,13 +188,14 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
     for name in sorted(source.tables):
         alike[source.tables[name].kind].append(name)
     for question in source.questions:
-        table = source.tables[question.table]
-        positive = [table.rows[n] for n in question.positive]
-        names = dict.fromkeys([question.table, *alike[table.kind]])
+        table = source.tables[question.group]
+        positive = [table.rows[n] for n in question.positive_sk]
+        names = dict.fromkeys([question.group, *alike[table.kind]])
         rows = dict.fromkeys(row for name in names for row in source.tables[name].rows)
-        is_unread = leaves_answer(question.program)
+        program = question.program or {}
+        is_unread = leaves_answer(program)
         real = [row for row in rows if row not in positive and is_unread(row)]
-        if "reads" in question.program:  # a row with a label that the question names would do as well as the marked one
+        if "reads" in program:  # a row with a label that the question names would do as well as the marked one
             text = normalize_cell(question.question)
             real = [row for row in real if not mentions(text, normalize_cell(row[0]))]
             if revision > 1:
@@ -289,10 +273,10 @@ def _limit_repeats(candidates: Iterable[TableCandidate]) -> list[TableCandidate]
     """Return the candidates without those too many on one table, of one wording, or with one answer."""
     tables, answers, wordings, kept = Counter[str](), Counter[Cells](), set[tuple[str, str]](), list[TableCandidate]()
     for each in sorted(candidates, key=lambda each: (each.found_by_cells, -round(each.fill, 1), each.key)):
-        question, wording = each.question, (each.question.table, normalize_cell(each.question.question))
-        if tables[question.table] < PER_TABLE and answers[question.answers] < PER_ANSWER and wording not in wordings:
+        question, wording = each.question, (each.question.group, normalize_cell(each.question.question))
+        if tables[question.group] < PER_TABLE and answers[question.answers] < PER_ANSWER and wording not in wordings:
             wordings.add(wording)
-            tables[question.table] += 1
+            tables[question.group] += 1
             answers[question.answers] += 1
             kept.append(each)
     return kept

@@ -11,16 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Program, clean
 from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normalize_cell
 from kbbench_hf.building.ska_bench.programs import DASHES, calculate, execute, format_number, parse_number
-from kbbench_hf.building.ska_bench.source_files import (
-    DataSource,
-    SourceTable,
-    TableQuestion,
-    TableSource,
-    read_json_lines,
-)
+from kbbench_hf.building.ska_bench.source_files import DataSource, SourceTable, TableSource, read_json_lines
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 
@@ -91,7 +85,7 @@ def _is_amount(cell: str) -> bool:
 
 def _question(
     record: Row, name: str, table: SourceTable, columns: Mapping[int, int], numbers: Sequence[int]
-) -> TableQuestion | None:
+) -> Instance | None:
     """Return a question with its program, or None where its cells or its calculation are not clear."""
     places = [mapping["table"] for mapping in record["mappings"] if "table" in mapping]
     if len(places) < len(record["mappings"]) or any(row not in numbers or c not in columns for row, c in places):
@@ -119,9 +113,9 @@ def _question(
         aliases = tuple((f"{answer} {record['scale']}",) if record["scale"] else () for answer in answers)
     else:
         return None
-    positive = tuple(sorted({row for row, _ in cells}))
-    text = clean(record["question"])
-    return TableQuestion(f"tatqa-{record['uid']}", text, tuple(answers), "number", aliases, name, program, positive)
+    text, positive = clean(record["question"]), tuple(sorted({row for row, _ in cells}))
+    fields = SOURCE.fields(record["uid"]) | {"program": program, "positive_sk": positive}
+    return Instance(f"tatqa-{record['uid']}", "table", text, tuple(answers), name, "number", aliases, **fields)
 
 
 def _is_clear(question: str, table: SourceTable, cells: Sequence[tuple[int, int]]) -> bool:

@@ -122,17 +122,12 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
     return InstanceSet(DecoyIndex(facts).add_decoys(instances), {"kg_text": pool})
 
 
-def list_phrases(phrases: Sequence[str]) -> str:
-    """Return conditions as a list in words.
-
-    >>> list_phrases(join_passive(["was shot by Bo", "has Ann in its cast", "was nominated for the Gold"]))
-    'has Ann in its cast, was shot by Bo and nominated for the Gold'
-    """
-    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
-
-
 def join_passive(phrases: Sequence[str]) -> list[str]:
-    """Return conditions as a person puts them: those with "was" at the end, and it once."""
+    """Return conditions as a person puts them: those with "was" at the end, and it once.
+
+    >>> join_passive(["was shot by Bo", "has Ann in its cast", "was nominated for the Gold"])
+    ['has Ann in its cast', 'was shot by Bo', 'nominated for the Gold']
+    """
     passive = [phrase.removeprefix("was ") for phrase in phrases if phrase.startswith("was ")]
     active = [phrase for phrase in phrases if not phrase.startswith("was ")]
     return [*active, *(f"was {phrase}" for phrase in passive[:1]), *passive[1:]]
@@ -175,8 +170,8 @@ class _StatedFacts:
                 del in_text[fact]
             if in_text and shown and len(nouns) <= 1:
                 phrases = [PHRASES[relation][1].format(tail) for _, relation, tail in (*shown, *in_text)]
-                listed = list_phrases(join_passive(phrases) if self._revision > 1 else phrases)
-                question = f"Which {self._noun(next(iter(nouns), 'work'))} {listed}?"
+                *listed, last = join_passive(phrases) if self._revision > 1 else phrases
+                question = f"Which {self._noun(next(iter(nouns), 'work'))} {', '.join(listed)} and {last}?"
                 yield self._instance(question, shown, in_text, (entity,))
 
     def answer_lists(self) -> Iterator[Instance]:

@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
     built_configs,
 )
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, ContextRenderer, Instance, RenderedContext, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, RenderedContext, UnitPool, render_context
 from kbbench_hf.building.ska_bench.emptied_rows import has_answer
 from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
@@ -177,7 +177,6 @@ class RowMaker:
     def __init__(self, instance: Instance, library: NoiseLibrary) -> None:
         self.instance, self.pool, self.revision = instance, library.pool, library.revision
         self.units = library.context_units(instance)
-        self.renderer = ContextRenderer(instance, self.pool)
         self.order = UnitOrder(instance, len(self.pool.sk[instance.group]) if instance.is_table else 0)
 
     @property
@@ -250,7 +249,7 @@ class RowMaker:
             sk, text = self.order.sections(positives, noise[:n_noise], config)
             if twin:
                 sk, text = (twin.apply(section, self.units.emptied) for section in (sk, text))
-            context = self.renderer.context(sk.numbers.tolist(), text.numbers.tolist())
+            context = render_context(instance, self.pool, sk.numbers.tolist(), text.numbers.tolist())
             tokens = self.units.header_tokens + sk.n_tokens + text.n_tokens
             if tokens <= config.budget:
                 break
@@ -282,7 +281,8 @@ class RowMaker:
         units = [UnitId(False, n) for n in numbers] + [UnitId(True, n) for n in text.numbers.tolist()]
         if not self.instance.is_table or program is None:
             return bool(answers_from(self.units.derivations, units))
-        return has_answer(program, (self.renderer.units[n] for n in numbers))
+        cells = self.pool.structured(self.instance)
+        return has_answer(program, (cells[n] for n in numbers))
 
 
 def build_testbeds(

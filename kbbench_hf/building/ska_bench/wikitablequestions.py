@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
-from kbbench_hf.benchmarks.ska_bench.units import Cells, Program, clean
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, Program, clean
 from kbbench_hf.building.ska_bench import source_files
 from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name, normalize_cell
 from kbbench_hf.building.ska_bench.program_induction import STOP_WORDS, induce_program
@@ -48,9 +48,7 @@ def read_tables(folder: Path, revision: int = NEWEST) -> source_files.TableSourc
     return source_files.TableSource(SOURCE, tables, questions, len(records))
 
 
-def _question(
-    row: Row, table: source_files.SourceTable, known: Collection[str], revision: int
-) -> source_files.TableQuestion | None:
+def _question(row: Row, table: source_files.SourceTable, known: Collection[str], revision: int) -> Instance | None:
     """Return a question with its program, or None where none is settled, or the table is too small."""
     is_large = len(table.header) >= FEWEST_COLUMNS and len(table.rows) >= FEWEST_ROWS
     found = is_large and induce_program(row["question"], table.header, table.rows, row["answers"], revision)
@@ -59,14 +57,14 @@ def _question(
     answers, aliases = tuple(map(clean, row["answers"])), tuple[Cells, ...]()
     kind = "number" if all(wtq_number(answer) is not None for answer in answers) else "entity"
     if revision > 1:
-        shown = [table.header, *(table.rows[n] for n in found.positive), [str(found.program)]]
+        shown = [table.header, *(table.rows[n] for n in found.positive_sk), [str(found.program)]]
         if unshown_words(row["question"], shown, known):
             return None
         if kind == "entity":
             kind = min(map(answer_type, answers), key=["entity", "date", "number"].index)
         aliases = option_names(row["question"], found.program, table.header, answers)
-    text = clean(row["question"])
-    return source_files.TableQuestion(f"wtq-{row['id']}", text, answers, kind, aliases, row["table"], *found)
+    name, text, fields = f"wtq-{row['id']}", clean(row["question"]), found._asdict() | SOURCE.fields(row["id"])
+    return Instance(name, "table", text, answers, row["table"], kind, aliases, **fields)
 
 
 def usual_words(tables: Iterable[source_files.SourceTable], questions: Iterable[Mapping[str, str]]) -> frozenset[str]:

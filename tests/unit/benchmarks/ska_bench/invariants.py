@@ -10,7 +10,7 @@ from typing import Any
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import STANDARD, Config, configs
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
-from kbbench_hf.benchmarks.ska_bench.units import Cells, ContextRenderer, Instance, RenderedContext, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, RenderedContext, UnitPool, render_context
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.programs import TABLE_TYPES, execute, reads, same_answers
 from kbbench_hf.files.datasets import DatasetFolder
@@ -52,10 +52,6 @@ class Subset:
         known = [config for config in configs().values() if config.subset == self.name and config.name in built]
         return {c.name: [row for split in built[c.name] for row in self.folder.rows(c.name, split)] for c in known}
 
-    @cached_property
-    def renderers(self) -> dict[str, ContextRenderer]:
-        return {name: ContextRenderer(instance, self.pool) for name, instance in self.instances.items()}
-
     def each(self, *testbeds: str) -> Iterator[tuple[Config, Instance, Row]]:
         for name, rows in self.rows.items():
             if configs()[name].testbed in testbeds or not testbeds:
@@ -63,7 +59,7 @@ class Subset:
                     yield configs()[name], self.instances[row["instance_id"]], row
 
     def context(self, row: Row) -> RenderedContext:
-        return self.renderers[row["instance_id"]].context(row["sk_units"], row["text_units"])
+        return render_context(self.instances[row["instance_id"]], self.pool, row["sk_units"], row["text_units"])
 
     def by_instance(self, testbed: str) -> dict[str, dict[str, Row]]:
         found: defaultdict[str, dict[str, Row]] = defaultdict(dict)

@@ -32,13 +32,13 @@ ROWS = [("1999", "Brann", "Dag"), ("2000", "Brann", "Eli"), ("2000", "Viking", "
 def on_table(
     question: str, answers: tuple[str, ...], positive: set[int], rows: list[tuple[str, ...]] = ROWS
 ) -> AuditContext:
-    units = [ContextUnit(row, False, n in positive, "|".join(row), 8) for n, row in enumerate(rows)]
+    units = [ContextUnit(row, False, n in positive, 8) for n, row in enumerate(rows)]
     return AuditContext(Instance("q", "table", question, answers, "t"), HEADER, units)
 
 
 def on_graph(question: str, answers: tuple[str, ...], *triples: tuple[str, str, str]) -> AuditContext:
     return AuditContext(
-        Instance("q", "kg", question, answers, "g"), (), [ContextUnit(each, False, False, "", 8) for each in triples]
+        Instance("q", "kg", question, answers, "g"), (), [ContextUnit(each, False, False, 8) for each in triples]
     )
 
 
@@ -91,7 +91,7 @@ def test_options_are_the_quoted_cells_on_both_sides_of_or() -> None:
 
 def test_length_is_looked_at_within_contexts_too() -> None:
     def context(positive: int, *noise: int) -> AuditContext:
-        units = [ContextUnit(("x",), False, n == 0, "x", tokens) for n, tokens in enumerate((positive, *noise))]
+        units = [ContextUnit(("x",), False, n == 0, tokens) for n, tokens in enumerate((positive, *noise))]
         return AuditContext(Instance("q", "table", "?", ("a",), "t"), ("X",), units)
 
     # a wide table: long rows, few of them; a narrow one: short rows, many; in each the positive is as long as the noise
@@ -104,7 +104,7 @@ def test_length_is_looked_at_within_contexts_too() -> None:
 def test_a_made_row_that_keeps_the_key_of_a_needed_row_is_found() -> None:
     pool = UnitPool({"t": ROWS}, headers={"t": HEADER})
     for made, is_found in ((("1998", "Viking", "Una"), False), (("2001", "Viking", "Dag"), True)):
-        units = [ContextUnit(row, False, row[0] == "2001", "", 8) for row in (*ROWS, made)]
+        units = [ContextUnit(row, False, row[0] == "2001", 8) for row in (*ROWS, made)]
         units[-1] = replace(units[-1], is_positive=False)
         context = AuditContext(Instance("q", "table", "?", ("x",), "t"), HEADER, units)
         assert guesses._is_contradicted(context, pool) is is_found

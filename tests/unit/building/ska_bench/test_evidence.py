@@ -2,7 +2,6 @@ import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, UnitPool
 from kbbench_hf.building.ska_bench.evidence import (
-    Derivation,
     Evidence,
     UnitId,
     answers_from,
@@ -74,15 +73,10 @@ def test_the_span_of_another_passage_is_another_answer() -> None:
 
 
 def test_the_smallest_cuts_break_every_way_to_an_answer() -> None:
-    a, b, c, d = (UnitId(False, number) for number in range(4))
-    routes = [
-        Derivation("x", frozenset({a, b})),
-        Derivation("x", frozenset({c, b})),
-        Derivation("y", frozenset({a, d})),
-    ]
-    assert smallest_cuts(routes, {a, b, c, d}) == [frozenset({a, b}), frozenset({a, c}), frozenset({b, d})]
-    assert smallest_cuts(routes, {a, d}) == [frozenset({a}), frozenset({d})]  # b is not there: one way is left
-    assert smallest_cuts(routes, {b}) == [frozenset()]  # nothing follows to begin with
+    routes = [{"a", "b"}, {"c", "b"}, {"a", "d"}]
+    cuts = smallest_cuts("abcd", lambda cut: all(route & {*cut} for route in routes))
+    assert cuts == [("a", "b"), ("a", "c"), ("b", "d")]
+    assert smallest_cuts("b", lambda cut: False) == []
 
 
 def test_what_follows_is_what_the_units_hold() -> None:

@@ -21,7 +21,7 @@ from kbbench_hf.building.ska_bench.noise import (
 from kbbench_hf.building.ska_bench.program_induction import induce_program
 from kbbench_hf.building.ska_bench.programs import execute, leaves_answer, reads
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
-from kbbench_hf.building.ska_bench.source_files import SourceTable, TableQuestion, TableSource
+from kbbench_hf.building.ska_bench.source_files import SourceTable, TableSource
 from kbbench_hf.errors import DataError
 from tests.endurance.logical_forms import contradicts
 from tests.unit.benchmarks.ska_bench.invariants import row_problems
@@ -247,9 +247,9 @@ SAMPLE = [
 )
 def test_programs_are_induced_only_where_all_agree(question: str, answers: list[str], expected: tuple | None) -> None:
     found = induce_program(question, HEADER, SAMPLE, answers)
-    assert (found and found.positive) == expected
+    assert (found and found.positive_sk) == expected
     if found:
-        assert execute(found.program, [SAMPLE[n] for n in found.positive]) == answers
+        assert execute(found.program, [SAMPLE[n] for n in found.positive_sk]) == answers
 
 
 def test_a_question_is_left_out_if_part_of_another_rows_cell_meets_it_too() -> None:
@@ -283,7 +283,7 @@ def test_rows_found_by_words_alone_are_known_as_such() -> None:
 def test_a_finance_question_is_its_calculation_on_labelled_rows(tmp_path: Path) -> None:
     found = tatqa.read_tables(source(tmp_path / "raw")).questions
     assert [each.answers for each in found][:2] == [("0.76",), ("0.93",)]
-    assert found[0].program["formula"] == "c0 / c1" and found[0].aliases == (("0.756", "0.7561"),)
+    assert found[0].program["formula"] == "c0 / c1" and found[0].answer_aliases == (("0.756", "0.7561"),)
 
 
 def test_a_row_whose_label_the_question_has_whole_would_do_as_well(tmp_path: Path) -> None:
@@ -457,9 +457,8 @@ def test_no_row_of_another_account_is_labelled_as_a_needed_one() -> None:
         "formula": "c0 - c1",
         "reads": [[[[0, "net cash from operating activities"]], n] for n in (1, 2)],
     }
-    asked = TableQuestion(
-        "q", "How did the net cash from operation activities change?", ("1",), "number", (), "t", program, (0,)
-    )
+    text = "How did the net cash from operation activities change?"
+    asked = Instance("q", "table", text, ("1",), "t", "number", program=program, positive_sk=(0,))
     others = ["Net cash provided by operating activities", "Net cash used in investing activities"]
     rows = {"t": [("Net cash from operating activities", "3", "2")], "u": [(label, "9", "8") for label in others]}
     tables = {name: SourceTable(("", "2019", "2018"), cells) for name, cells in rows.items()}
@@ -473,7 +472,7 @@ def test_a_comparison_in_no_column_by_name_has_no_rejection_twin() -> None:
         found = induce_program(question, FILMS, REELS, ["Ivy"], revision=1)
         assert found is not None
         instance = Instance(
-            "a", "table", question, ("Ivy",), "films", program=found.program, positive_sk=found.positive
+            "a", "table", question, ("Ivy",), "films", program=found.program, positive_sk=found.positive_sk
         )
         pool = UnitPool({"films": REELS}, headers={"films": FILMS})
         made = add_emptied_rows(InstanceSet([instance], {"table": pool}))
