@@ -35,7 +35,7 @@ from tests.servers.tool_policies import (
     singly,
 )
 
-N_QUESTIONS = 5
+N_QUESTIONS = 3
 TOP_K = 60
 
 
