@@ -119,6 +119,8 @@ class Reader:
     server: ScriptedServer
     names: dict[str, Any] = field(default_factory=dict)
     in_process: bool = False
+    built: Path | None = None
+    """A working directory with the published releases, which are then not built again."""
 
     def differences(self, page: Path) -> Iterator[Difference]:
         """Yield what prints something else than the page shows."""
@@ -137,17 +139,21 @@ class Reader:
     def _run(self, command: str) -> str:
         """Return what a command prints, without progress; a published release is taken from the shared folder.
 
-        `kbbench` without a shell's operators runs in this process, which saves its start; the README has real ones.
+        `kbbench` with no operator of a shell but `> FILE` runs in this process; the README has real ones.
         """
+        if self.built and (built := re.fullmatch(r"kbbench build (text2kg-\S+)", command)):
+            (self.folder / "kbbench").mkdir(exist_ok=True)
+            (self.folder / "kbbench" / built[1]).symlink_to(self.built / "kbbench" / built[1])
+            return ""
         replaced = command.replace(SERVED, self.server.url).replace("my-model", "scripted-model")
         replaced = replaced.replace("path/to/kbbench-hf", str(ROOT)).replace("pip install", INSTALL)
         replaced = re.sub(r"build (text2kg-\S+)", r'build \1 --source "$KBBENCH_SHARED/data/text2kgbench"', replaced)
-        if (
-            self.in_process
-            and re.fullmatch(r"kbbench [^|&;<>$`*~\n]+", replaced)
-            and not (self.folder / ".site").exists()
-        ):
-            code, printed, errors = self._kbbench(shlex.split(replaced))
+        plain = re.fullmatch(r"(kbbench [^|&;<>$`*~\n]+?)(?: > (\S+))?", replaced)
+        if self.in_process and plain and not (self.folder / ".site").exists():
+            code, printed, errors = self._kbbench(shlex.split(plain[1]))
+            if plain[2]:
+                (self.folder / plain[2]).write_text(printed, encoding="utf-8")
+                printed = ""
         else:
             code, printed, errors = self._shell(replaced)
         if code:

@@ -1,6 +1,5 @@
 """Every command and snippet of the README and of the site's pages runs and prints what is shown."""
 
-import os
 import re
 from pathlib import Path
 
@@ -22,13 +21,12 @@ SHOWN = {"json", "bibtex", "text", "toml", "yaml", "csv"}
     [pytest.param(page, marks=[pytest.mark.full] if page.name in SLOW else []) for page in PAGES],
     ids=[str(page.relative_to(ROOT)) for page in PAGES],
 )
-def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Path(os.environ.get("KBBENCH_SHARED", ROOT.parent / "shared"))
-    monkeypatch.setenv("KBBENCH_SHARED", str(shared))
-    if "kbbench build text2kg-" in page.read_text(encoding="utf-8") and not (shared / "data").is_dir():
-        pytest.skip(f"no real data at {shared}: set KBBENCH_SHARED")
+def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    is_built = "$ kbbench build text2kg-" in page.read_text(encoding="utf-8")
+    built = request.getfixturevalue("built") if is_built else None
     with ScriptedServer(answer=answer) as server:
-        for source, shown, real in Reader(tmp_path, server, in_process=page.name != "README.md").differences(page):
+        reader = Reader(tmp_path, server, in_process=page.name != "README.md", built=built)
+        for source, shown, real in reader.differences(page):
             pytest.fail(f"{source}\nis shown with\n{shown}\nand prints\n{real}")
 
 
