@@ -129,10 +129,10 @@ def test_the_lenient_reader_recovers_what_can_be_recovered_and_changes_nothing_e
     assert recovered["docred_rand_200_llama-2-7b_1"] == 1  # the other 118 ask for the text
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '"' * 100_000], ids=["brackets", "quotes"])
+@pytest.mark.parametrize("text", ["[" * 40_000, '"' * 40_000], ids=["brackets", "quotes"])
 def test_a_model_that_repeats_itself_costs_no_more_than_others(text: str) -> None:
     started = time.process_time()
     for parse in (lenient, parse_split_reply):
         with pytest.raises(ParseError):
             parse(text)
-    assert time.process_time() - started < 60  # 3 s; a square of the length would be minutes
+    assert time.process_time() - started < 20  # 1 s; a square of the length would be minutes

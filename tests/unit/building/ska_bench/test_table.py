@@ -52,8 +52,8 @@ def write(file: Path, objects: list[dict]) -> None:
 
 
 def source(folder: Path, shuffled: int | None = None) -> Path:
-    """Write a folder of 30 tables with five questions each, and four finance tables."""
-    tables = [{"table": f"t{n}", "header": HEADER, "rows": rows(n)} for n in range(30)]
+    """Write a folder of 20 tables with five questions each, and four finance tables."""
+    tables = [{"table": f"t{n}", "header": HEADER, "rows": rows(n)} for n in range(20)]
     questions = []
     for n, each in enumerate(tables):
         cells = each["rows"]
