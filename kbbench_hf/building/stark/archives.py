@@ -6,7 +6,6 @@ NumPy files.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -100,7 +99,7 @@ def _run(file: Path, known: Archive, out: Path) -> dict[str, list[str]]:
     sizes = dict.fromkeys(("edge_types.pt", "edge_index.pt"), _EDGE_BYTES * edges)
     sizes |= {"node_types.pt": 8 * known.n_nodes, "node_info.pkl": _RECORD_BYTES * known.n_nodes}
     caps = {name: sizes.get(name, 0) + _SPARE_BYTES for name in MEMBERS}
-    size = _unpacked_bytes(file, known.folder)
+    size = _unpacked_bytes(file, {f"{known.folder}/{name}": cap for name, cap in caps.items()})
     job = {
         "archive": str(file.resolve()),
         "out": str(out),
@@ -145,8 +144,7 @@ def _listen(process: "subprocess.Popen[str]", job: str, file: Path) -> dict[str,
     from rich.console import Console
 
     last: dict[str, Any] = {}
-    if process.stdin is None or process.stdout is None:
-        return last
+    assert process.stdin and process.stdout  # noqa: S101 (both are pipes)
     with suppress(BrokenPipeError):  # it died at once; its exit says why
         process.stdin.write(job)
         process.stdin.close()
@@ -158,16 +156,11 @@ def _listen(process: "subprocess.Popen[str]", job: str, file: Path) -> dict[str,
     return last
 
 
-def _unpacked_bytes(file: Path, folder: str) -> int:
-    """Return what the members say they unpack to, or the file's size where that cannot be read or is absurd."""
-    members = {f"{folder}/{name}" for name in MEMBERS}
-    try:
-        with zipfile.ZipFile(file) as archive:
-            stated = sum(member.file_size for member in archive.infolist() if member.filename in members)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        stated = 0
-    free = shutil.disk_usage(file.parent).total
-    return stated if stated < free else file.stat().st_size
+def _unpacked_bytes(file: Path, caps: Mapping[str, int]) -> int:
+    """Return what the members say they unpack to, none to more than its cap; 0 where that cannot be read."""
+    with suppress(zipfile.BadZipFile, OSError, ValueError, NotImplementedError), zipfile.ZipFile(file) as archive:
+        return sum(min(member.file_size, caps.get(member.filename, 0)) for member in archive.infolist())
+    return 0
 
 
 def _expect(file: Path, what: str, found: object, expected: object) -> None:

@@ -1,8 +1,9 @@
 """Safe unpickling of plain values and integer tensors.
 
-A pickle is a program. Here it can call five harmless functions written below; while one is read, any action that Python
-audits (opening files, sockets, processes, imports) is refused; tensors are read without torch, from the bytes of their
-storage. To be used in a process of its own with `limit`, since a pickle can still ask for any amount of memory.
+A pickle is a program. Here it can use a few instructions and call the harmless functions below; while a tensor is read,
+any action that Python audits (opening files, sockets, processes, imports) is refused. Tensors are read without torch,
+from the bytes of their storage. To be used in a process of its own with `limit`, since a pickle can still ask for any
+amount of memory.
 """
 
 import io
@@ -10,15 +11,16 @@ import pickle
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 _KIND = re.compile(r"[iuf][1248]|f16|b1|U[0-9]{1,6}")
+_ORDERS = [("<",), ("|",), ("=",)]
 _STORAGES = {"LongStorage": "<i8", "IntStorage": "<i4"}
 _sealed = False
 
@@ -27,53 +29,20 @@ class RefusedArchive(Exception):
     """The archive is not what a release holds; the message names the member."""
 
 
-class AllowedCall:
-    """What a pickle gets in place of a class or function: it can be called and nothing else."""
-
-    __slots__ = ("_function",)
-    _function: Callable[..., object]
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        object.__setattr__(self, "_function", function)
-
-    def __call__(self, *arguments: object) -> object:
-        """Call the function."""
-        return self._function(*arguments)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise RefusedArchive(f"sets the attribute {name!r} of a function")
-
-    def __setstate__(self, state: object) -> NoReturn:
-        raise RefusedArchive("changes a function")
+def _dtype(name: object, *flags: object) -> "np.dtype[Any]":
+    if not isinstance(name, str) or not _KIND.fullmatch(name):
+        raise RefusedArchive(f"holds values of the NumPy type {name!r}")
+    return np.dtype(f"<{name}")
 
 
-class PickledDtype:
-    """A NumPy dtype in a pickle: the name of a plain number or text type."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, name: str, *flags: object) -> None:
-        if not isinstance(name, str) or not _KIND.fullmatch(name):
-            raise RefusedArchive(f"holds values of the NumPy type {name!r}")
-        self.dtype = np.dtype(f"<{name}")
-
-    def __setstate__(self, state: object) -> None:
-        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", "|", "="):
-            raise RefusedArchive("holds a NumPy type of an unknown form")
-
-
-def _scalar(kind: PickledDtype, content: bytes) -> object:
-    return np.frombuffer(content, kind.dtype, count=1)[0].item()
+def _scalar(kind: Any, content: bytes) -> object:
+    return np.frombuffer(content, kind, count=1)[0].item()
 
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
         raise RefusedArchive(f"encodes text as {encoding!r}")
     return text.encode("latin1")
-
-
-def _ordered(pairs: Iterable[tuple[object, object]] = ()) -> dict[object, object]:
-    return dict(pairs)
 
 
 class Storage(NamedTuple):
@@ -100,37 +69,60 @@ def _tensor(storage: object, offset: int, shape: Iterable[int], strides: Iterabl
 
 
 RECORDS = {
-    ("collections", "OrderedDict"): AllowedCall(_ordered),
-    ("_codecs", "encode"): AllowedCall(_encode),
-    ("numpy", "dtype"): AllowedCall(PickledDtype),
-    ("numpy.core.multiarray", "scalar"): AllowedCall(_scalar),
-    ("numpy._core.multiarray", "scalar"): AllowedCall(_scalar),
+    ("collections", "OrderedDict"): dict,
+    ("_codecs", "encode"): _encode,
+    ("numpy", "dtype"): _dtype,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy._core.multiarray", "scalar"): _scalar,
 }
-_TENSORS: dict[tuple[str, str], object] = {
-    ("collections", "OrderedDict"): AllowedCall(_ordered),
-    ("torch._utils", "_rebuild_tensor_v2"): AllowedCall(_tensor),
+_TENSORS = {
+    ("collections", "OrderedDict"): dict,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
     **{("torch", name): kind for name, kind in _STORAGES.items()},
 }
+_NAMES = (
+    "PROTO STOP MARK MEMOIZE BINPUT LONG_BINPUT BINGET LONG_BINGET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 "
+    "LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE BINUNICODE8 SHORT_BINBYTES BINBYTES EMPTY_TUPLE TUPLE1 TUPLE2 TUPLE3 "
+    "TUPLE EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS GLOBAL STACK_GLOBAL REDUCE"
+)
+_OPS = [vars(pickle)[name][0] for name in _NAMES.split()]
+"""The instructions of a release's pickles."""
 
 
-class _TensorUnpickler(pickle.Unpickler):
-    """An unpickler for which only the functions of a tensor exist."""
+class _Restricted(pickle._Unpickler):
+    """An unpickler that knows the instructions of a release's pickles, and in place of functions what `known` has."""
+
+    known: Mapping[tuple[str, str], object]
+    dispatch: ClassVar[dict[int, Any]] = {op: pickle._Unpickler.dispatch[op] for op in _OPS}
+    stack: list[Any]
 
     def find_class(self, module: str, name: str) -> object:
         """Return the stand-in of a name, or refuse."""
-        if (module, name) not in _TENSORS:
+        if (module, name) not in self.known:
             raise RefusedArchive(f"asks for {module}.{name}, which no release uses")
-        return _TENSORS[module, name]
+        return self.known[module, name]
+
+    def load_build(self) -> None:
+        """Refuse to change a value; NumPy's types are whole without their state."""
+        state, value = self.stack.pop(), self.stack[-1]
+        if not isinstance(value, np.dtype) or not isinstance(state, tuple) or state[1:2] not in _ORDERS:
+            raise RefusedArchive("changes a value")
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+class _TensorUnpickler(_Restricted):
+    """An unpickler for which only the functions of a tensor exist."""
+
+    known = _TENSORS
+    dispatch = _Restricted.dispatch | {pickle.BINPERSID[0]: pickle._Unpickler.dispatch[pickle.BINPERSID[0]]}
 
     def persistent_load(self, reference: object) -> Storage:
         """Return the storage that a tensor's pickle refers to."""
-        if not isinstance(reference, tuple) or len(reference) != 5:
-            raise RefusedArchive("refers to something outside itself")
-        what, kind, key, _, n = reference
-        plain = kind in _STORAGES.values() and isinstance(key, str) and key.isdecimal() and type(n) is int
-        if what != "storage" or not plain or n < 0:
-            raise RefusedArchive("refers to a storage of an unknown form")
-        return Storage(kind, key, n)
+        match reference:
+            case ("storage", "<i8" | "<i4" as kind, str(key), _, int(n)) if key.isdecimal() and n >= 0:
+                return Storage(kind, key, n)
+        raise RefusedArchive("refers to a storage of an unknown form")
 
 
 class Capped(io.RawIOBase):
@@ -237,12 +229,8 @@ def limit(memory_bytes: int, cpu_seconds: int) -> None:
         import resource
     except ImportError:
         return
-    for kind, value in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_FSIZE, memory_bytes),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    for name, value in {"AS": memory_bytes, "CPU": cpu_seconds, "FSIZE": memory_bytes, "CORE": 0}.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (bound, bound))
@@ -252,15 +240,6 @@ _SHORT = 64
 """Texts of up to so many bytes stay, and equal ones are one object: keys, types, dates."""
 _MOST_SHARED = 1 << 16
 _GONE = object()
-_OPS = (
-    *(pickle.PROTO, pickle.MARK, pickle.MEMOIZE, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET),
-    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
-    *(pickle.BINFLOAT, pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.BINUNICODE8, pickle.SHORT_BINBYTES),
-    *(pickle.BINBYTES, pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.TUPLE),
-    *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS),
-    *(pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.REDUCE, pickle.BUILD),
-)
-"""The instructions of a release's pickles; those with names and calls reach nothing but `RECORDS`."""
 
 
 class ReferredBack(Exception):
@@ -303,7 +282,7 @@ class _Memo(list[Any]):
         return self.shared.get(value, value if len(value) <= _SHORT else _GONE)
 
 
-class Items(pickle._Unpickler):
+class Items(_Restricted):
     """The items of the dictionary in a pickle, in the order in which they were written.
 
     Args:
@@ -318,36 +297,23 @@ class Items(pickle._Unpickler):
     [(0, {'name': 'IL-2'}), (1, {'alias': ['a', None]})]
     """
 
+    known = RECORDS
+    dispatch = _Restricted.dispatch | {pickle.FRAME[0]: lambda items: items.read(8)}  # says how much to read ahead
+
     def __init__(self, stream: IO[bytes], keep: bool = False) -> None:
         super().__init__(stream)
         self.read, self.readline = stream.read, stream.readline
         self.memo = _Memo(keep)
         self.metastack: list[list[Any]] = []
-        self.stack: list[Any] = []
+        self.stack = []
         self.append = self.stack.append
 
     def __iter__(self) -> Iterator[tuple[object, object]]:
         while (op := self.read(1)) != pickle.STOP:
-            if op in _LOAD:
-                _LOAD[op](self)
-            elif op:
-                raise RefusedArchive(f"holds the instruction {op!r}, which no release uses")
-            else:
-                raise EOFError("it ends too early")
-            if op in _SET_ITEMS and len(self.stack) == 1 and not self.metastack:
+            self.dispatch[op[0]](self)
+            if op in (pickle.SETITEM, pickle.SETITEMS) and len(self.stack) == 1 and not self.metastack:
                 root, self.stack[0] = self.stack[0], {}
                 yield from root.items()
                 self.memo.let_go(root)
         if len(self.stack) != 1 or type(self.stack[0]) is not dict or self.metastack:
             raise RefusedArchive(f"holds {[type(each).__name__ for each in self.stack[:3]]}; expected a dictionary")
-
-    def find_class(self, module: str, name: str) -> object:
-        """Return the stand-in of a name, or refuse."""
-        if (module, name) not in RECORDS:
-            raise RefusedArchive(f"asks for {module}.{name}, which no release uses")
-        return RECORDS[module, name]
-
-
-_LOAD: dict[bytes, Any] = {op: pickle._Unpickler.dispatch[op[0]] for op in _OPS}
-_LOAD[pickle.FRAME] = lambda items: items.read(8)  # says how much to read ahead
-_SET_ITEMS = (pickle.SETITEM, pickle.SETITEMS)
