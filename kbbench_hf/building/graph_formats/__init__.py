@@ -9,32 +9,35 @@ from pyarrow import ArrowException
 from kbbench_hf.building.graph_formats import documents, property_tables, rdf
 from kbbench_hf.building.graph_formats.collector import GraphCollector as GraphCollector
 from kbbench_hf.building.graph_formats.collector import GraphTables as GraphTables
-from kbbench_hf.building.graph_formats.graph_files import TITLES, GraphFile, probe
+from kbbench_hf.building.graph_formats.graph_files import GraphFile, probe
 from kbbench_hf.errors import DataError, UsageError, unknown_name
 
 
 class GraphFormat(NamedTuple):
-    """A format: its detector (of one file) and its reader (of all files that it detected)."""
+    """A format: its name in messages, its detector (of one file) and its reader (of all files that it detected)."""
 
+    title: str
     matches: Callable[[GraphFile], bool]
     read: Callable[[Sequence[GraphFile], GraphCollector], None]
 
 
 FORMATS = {
-    "neo4j": GraphFormat(property_tables.is_neo4j, property_tables.read_neo4j),
-    "apoc": GraphFormat(documents.is_apoc, documents.read_apoc),
-    "primekg": GraphFormat(property_tables.is_primekg, property_tables.read_primekg),
-    "kgx": GraphFormat(property_tables.is_kgx, property_tables.read_kgx),
-    "graphrag": GraphFormat(property_tables.is_graphrag, property_tables.read_graphrag),
-    "beir": GraphFormat(property_tables.is_beir, property_tables.read_beir),
-    "graphml": GraphFormat(documents.is_graphml, documents.read_graphml),
-    "llamaindex": GraphFormat(documents.is_llamaindex, documents.read_llamaindex),
-    "node-link": GraphFormat(documents.is_node_link, documents.read_node_link),
-    "rdf": GraphFormat(rdf.is_rdf, rdf.read_rdf),
-    "obo": GraphFormat(rdf.is_obo, rdf.read_obo),
-    "ogb": GraphFormat(property_tables.is_ogb, property_tables.read_ogb),
+    "neo4j": GraphFormat("Neo4j admin import", property_tables.is_neo4j, property_tables.read_neo4j),
+    "apoc": GraphFormat("APOC csv or JSON", documents.is_apoc, documents.read_apoc),
+    "primekg": GraphFormat("PrimeKG", property_tables.is_primekg, property_tables.read_primekg),
+    "kgx": GraphFormat("KGX", property_tables.is_kgx, property_tables.read_kgx),
+    "graphrag": GraphFormat("GraphRAG", property_tables.is_graphrag, property_tables.read_graphrag),
+    "beir": GraphFormat("BEIR", property_tables.is_beir, property_tables.read_beir),
+    "graphml": GraphFormat("GraphML, also of LightRAG", documents.is_graphml, documents.read_graphml),
+    "llamaindex": GraphFormat("LlamaIndex property graph", documents.is_llamaindex, documents.read_llamaindex),
+    "node-link": GraphFormat("node-link JSON of networkx", documents.is_node_link, documents.read_node_link),
+    "rdf": GraphFormat("N-Triples, Turtle, JSON-LD, RDF/XML", rdf.is_rdf, rdf.read_rdf),
+    "obo": GraphFormat("OBO", rdf.is_obo, rdf.read_obo),
+    "ogb": GraphFormat("a folder in OGB's layout", property_tables.is_ogb, property_tables.read_ogb),
 }
-"""Name -> format; the first that matches a file counts. `TITLES` has the same names."""
+"""Name -> format; the first that matches a file counts. `graph_files.KNOWN` has the same names."""
+_DAMAGED = (LookupError, TypeError, AttributeError, ValueError, SyntaxError, RecursionError, ArrowException)
+"""What a damaged file can raise in a reader."""
 
 
 def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "") -> GraphTables:
@@ -84,12 +87,12 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
         names = ", ".join(file.path.name for file in files)
         try:
             FORMATS[known].read(files, collector)
-        except (LookupError, TypeError, AttributeError, ValueError, RecursionError, ArrowException) as error:
+        except _DAMAGED as error:
             raise DataError(
-                f"{names}: damaged, or not {TITLES[known]} ({type(error).__name__}: {error}). Expected whole "
+                f"{names}: damaged, or not {FORMATS[known].title} ({type(error).__name__}: {error}). Expected whole "
                 "files. Export them again, or name another --format."
             ) from error
-        origin.append(f"{TITLES[known]}: {names}.")
+        origin.append(f"{FORMATS[known].title}: {names}.")
     return collector.tables(origin)
 
 
@@ -108,10 +111,10 @@ def _detect(file: GraphFile, form: str | None) -> str | None:
 def _unknown_format(path: object, form: str | None) -> DataError:
     if form is not None:
         return DataError(
-            f"{path} is not in the format {form} ({TITLES[form]}). Expected a file of this format. Leave out "
+            f"{path} is not in the format {form} ({FORMATS[form].title}). Expected a file of this format. Leave out "
             "--format to detect another."
         )
-    known = ", ".join(f"{name} ({title})" for name, title in TITLES.items())
+    known = ", ".join(f"{name} ({each.title})" for name, each in FORMATS.items())
     return DataError(
         f"{path} has no known graph format. Expected one of {known}. Convert it, or give your own tables: --nodes "
         "FILE --edges FILE --map nodes.id=COLUMN,..."

@@ -26,22 +26,7 @@ from kbbench_hf.files.table_files import (
     table_of_rows,
 )
 
-TITLES = {
-    "neo4j": "Neo4j admin import",
-    "apoc": "APOC csv or JSON",
-    "primekg": "PrimeKG",
-    "kgx": "KGX",
-    "graphrag": "GraphRAG",
-    "beir": "BEIR",
-    "graphml": "GraphML, also of LightRAG",
-    "llamaindex": "LlamaIndex property graph",
-    "node-link": "node-link JSON of networkx",
-    "rdf": "N-Triples, Turtle, JSON-LD, RDF/XML",
-    "obo": "OBO",
-    "ogb": "a folder in OGB's layout",
-}
-"""Format -> its name in messages."""
-KNOWN = f"one of the formats {', '.join(TITLES)}"
+KNOWN = "one of the formats neo4j, apoc, primekg, kgx, graphrag, beir, graphml, llamaindex, node-link, rdf, obo, ogb"
 _LOOKED_AT = 20
 """Rows of JSON whose keys are the columns: the first may lack keys that others have."""
 _CODED = re.compile(r"[^\n]*[,;|\t][^\n]*")

@@ -278,16 +278,19 @@ def is_beir(file: GraphFile) -> bool:
 
 
 def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
-    """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
+    """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments.
+
+    The files of queries are those named so.
+    """
     judged = {_split_of(file): _judgments(file) for file in files if file.has("corpus-id")}
     judged_queries = {query for each in judged.values() for query in each}
-    texts, query_files = dict[str, str](), _query_files(files, judged_queries)
+    texts = dict[str, str]()
     for file in files:
         if file.has("corpus-id"):
             continue
         for row in file.rows():
             node_id, title, text = (row.pop(name, None) for name in ("_id", "title", "text"))
-            if file in query_files:
+            if "quer" in file.path.name.lower():
                 texts[id_text(node_id)] = id_text(text)
             else:
                 graph.add_node(node_id, row, "document", title or "", id_text(text))
@@ -317,18 +320,9 @@ def _judgments(file: GraphFile) -> Judgments:
     return judged
 
 
-def _query_files(files: Sequence[GraphFile], asked: set[str]) -> list[GraphFile]:
-    """Return the files of queries: those named so, else those without titles that hold all judged queries."""
-    rows = [file for file in files if not file.has("corpus-id")]
-    if named := [file for file in rows if "quer" in file.path.name.lower()]:
-        return named
-    untitled = [file for file in rows if asked and not file.has("title")]
-    return [file for file in untitled if asked <= {id_text(row.get("_id")) for row in file.rows()}]
-
-
 def is_ogb_folder(path: Path) -> bool:
     """Return whether a folder has OGB's list of the numbers of nodes."""
-    return path.is_dir() and bool(_found(path, "num-node-list.csv") or _found(path, "num-node-dict.csv"))
+    return path.is_dir() and any(_found(path, f"num-node-{kind}.csv") for kind in ("list", "dict"))
 
 
 def is_ogb(file: GraphFile) -> bool:
@@ -341,34 +335,36 @@ def read_ogb(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Source: OGB 1.3, io/read_graph_raw.py.
     """
-    for file in files:
-        _read_ogb_folder(file.path, graph)
-
-
-def _read_ogb_folder(folder: Path, graph: GraphCollector) -> None:
-    used = set[Path]()
-    if numbers := _found(folder, "num-node-dict.csv"):
-        header, *rows = _lines(numbers, used)
-    else:
-        header, *rows = [""], *_lines(_found(folder, "num-node-list.csv"), used)
-    if len(rows) != 1:
-        raise DataError(f"{folder} holds {len(rows):,} graphs; expected one line of numbers of nodes. Name one graph.")
-    counts = dict(zip(header, map(int, rows[0]), strict=True))
-    for kind, count in counts.items():
-        names = _mapping(folder, kind or "node", used)
-        for number in range(count):
-            prefix = f"{kind}:" if len(counts) > 1 else ""
-            graph.add_node(f"{prefix}{number}", {}, kind or [], names.get(str(number), []), "")
-    for edges in sorted(folder.rglob("edge.csv*")):
-        head, relation, tail = edges.parent.name.split("___") if "___" in edges.parent.name else ("", NO_RELATION, "")
-        kinds = _found(edges.parent, "edge_reltype.csv")
-        names = _mapping(folder, "rel", used)
-        relations = [names.get(row[0], row[0]) for row in _lines(kinds, used)] if kinds else []
-        for place, row in enumerate(_lines(edges, used)):
-            ends = [f"{end}:{each}" if len(counts) > 1 else each for end, each in zip((head, tail), row, strict=True)]
-            graph.add_edge(ends[0], ends[1], {}, relations[place] if relations else relation)
-    for other in sorted(each for each in folder.rglob("*") if each.is_file() and each not in used):
-        graph.skip("Files of OGB's layout that hold no nodes, edges or names", other.relative_to(folder))
+    for folder in (file.path for file in files):
+        used = set[Path]()
+        if numbers := _found(folder, "num-node-dict.csv"):
+            header, *rows = _lines(numbers, used)
+        else:
+            header, *rows = [""], *_lines(_found(folder, "num-node-list.csv"), used)
+        if len(rows) != 1:
+            raise DataError(
+                f"{folder} holds {len(rows):,} graphs; expected one line of numbers of nodes. Name one graph."
+            )
+        counts = dict(zip(header, map(int, rows[0]), strict=True))
+        for kind, count in counts.items():
+            names = _mapping(folder, kind or "node", used)
+            for number in range(count):
+                prefix = f"{kind}:" if len(counts) > 1 else ""
+                graph.add_node(f"{prefix}{number}", {}, kind or [], names.get(str(number), []), "")
+        for edges in sorted(folder.rglob("edge.csv*")):
+            head, relation, tail = (
+                edges.parent.name.split("___") if "___" in edges.parent.name else ("", NO_RELATION, "")
+            )
+            kinds = _found(edges.parent, "edge_reltype.csv")
+            names = _mapping(folder, "rel", used)
+            relations = [names.get(row[0], row[0]) for row in _lines(kinds, used)] if kinds else []
+            for place, row in enumerate(_lines(edges, used)):
+                ends = [
+                    f"{end}:{each}" if len(counts) > 1 else each for end, each in zip((head, tail), row, strict=True)
+                ]
+                graph.add_edge(ends[0], ends[1], {}, relations[place] if relations else relation)
+        for other in sorted(each for each in folder.rglob("*") if each.is_file() and each not in used):
+            graph.skip("Files of OGB's layout that hold no nodes, edges or names", other.relative_to(folder))
 
 
 def _found(folder: Path, name: str) -> Path | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kbbench_hf.building.graph_formats.collector import GraphCollector
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
 from kbbench_hf.building.own_extraction.ontologies import local_name, rdf_triples
-from kbbench_hf.errors import DataError, missing_extra
+from kbbench_hf.errors import missing_extra
 from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 from kbbench_hf.files.packing import decoded, text_lines
 from kbbench_hf.files.table_files import file_errors
@@ -215,7 +215,7 @@ def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Raises:
         UsageError: fastobo is not installed.
-        DataError: a file is not OBO.
+        SyntaxError: a file is not OBO.
     """
     try:
         import fastobo
@@ -223,10 +223,7 @@ def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         raise missing_extra("fastobo", "ontology") from None
     for file in files:
         with closing(file.open()) as opened:
-            try:
-                document = fastobo.load(opened.stream)
-            except (ValueError, SyntaxError, OSError) as error:
-                raise DataError(f"{file.path}: {error}. Expected OBO. Correct the line.") from error
+            document = fastobo.load(opened.stream)
         spaces = [str(each.namespace) for each in document.header if each.raw_tag() == "default-namespace"]
         for frame in document:
             _add_obo_frame(graph, frame, spaces[0] if spaces else "")

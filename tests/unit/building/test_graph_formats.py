@@ -589,6 +589,34 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(in_tmp):
     assert left_out == ["Files of no known format: 1 (graph.graphml)."]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("g.graphml", f"<!DOCTYPE g [<!ENTITY a 'b'>]>{GRAPHML[39:]}</graphml>", "defines entities"),
+        ("g.graphml", f"{GRAPHML}<graph><node", r"g\.graphml, line 2: not XML"),
+        ("g.obo", "format-version: 1.2\n\n[Term]\nid X\n", r"g\.obo: damaged, or not OBO \(SyntaxError"),
+        ("g/raw/num-node-list.csv", "1\n2\n", "holds 2 graphs"),
+        ("g/raw/num-node-dict.csv", "author,paper\n2\n", "damaged, or not a folder in OGB's layout"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_name(in_tmp, name, text, message):
+    write(in_tmp, {name: text})
+    with pytest.raises(DataError, match=message):
+        build(in_tmp, in_tmp / name.partition("/")[0])
+
+
+def test_edges_without_an_end_are_counted_and_columns_of_two_types_become_text(in_tmp):
+    nodes = {"n.csv": ":ID,name\n1,a\n2,b\n", "a.csv": ":START_ID,:END_ID,:TYPE,since:int\n1,2,r,1990\n,2,r,5\n"}
+    write(in_tmp / "graph", {**nodes, "b.csv": ":START_ID,:END_ID,:TYPE,since\n2,1,r,long ago\n"})
+    folder, left_out = build(in_tmp, in_tmp / "graph")
+    assert [row["since"] for row in folder.rows("edges", "full")] == ["1990", "long ago"]
+    write(in_tmp, {"g.json": json.dumps({"nodes": ["a", "b"], "links": [{"source": "a"}]})})
+    assert left_out == ["Edges without a head or a tail: 1 ( -> 2)."]
+    folder, left_out = build(in_tmp, in_tmp / "g.json")
+    assert [row["id"] for row in folder.rows("nodes", "full")] == ["a", "b"]
+    assert left_out == ["Edges without a head or a tail: 1 (a -> )."]
+
+
 def test_a_file_that_is_named_twice_counts_once(in_tmp):
     files = {"people.csv": ":ID,name,:LABEL\n1,Ann,P\n2,Bo,P\n", "rels.csv": ":START_ID,:END_ID,:TYPE\n1,2,knows\n"}
     write(in_tmp / "graph", files)
