@@ -4,11 +4,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -110,16 +110,14 @@ def build_own_knowledge_base(
         hint = next((hint for words, hint in _HINTS.items() if words in str(error)), "")
         raise DataError(f"{error}{hint}") from error
     left_out = [*graph.left_out]
-    knowledge_base, edge_table = _linked(graph, own, left_out, skip_dangling)
-    ids = knowledge_base.nodes["id"]
+    kb, edge_table = _linked(graph, own, left_out, skip_dangling)
+    ids = kb.nodes["id"]
     tables: dict[str, dict[str, pa.Table]] = {}
-    asked = _judged_queries(own, left_out) or graph.queries
-    if asked is not None:
+    if asked := _judged_queries(own, left_out) or graph.queries:
         tables["queries"] = _questions(*asked, ids, left_out, skip_dangling)
-    plain_nodes, plain_edges = _with_ids(graph.nodes, ids, ("id",)), _with_ids(edge_table, ids, ("head", "tail"))
-    types, relations = knowledge_base.graph.node_types, knowledge_base.graph.relations
-    schema = numbered_schema(types, relations, knowledge_base.graph.type_ids, knowledge_base.edges)
-    tables |= {"nodes": {"full": plain_nodes}, "edges": {"full": plain_edges}, "schema": {"full": schema}}
+    schema = numbered_schema(kb.graph.node_types, kb.graph.relations, kb.graph.type_ids, kb.edges)
+    tables["nodes"] = {"full": _with_ids(graph.nodes, ids, ("id",))}
+    tables |= {"edges": {"full": _with_ids(edge_table, ids, ("head", "tail"))}, "schema": {"full": schema}}
     write_dataset(out, tables, _card(name, tables, graph.origin, left_out), left_out=left_out)
     return left_out
 
@@ -247,8 +245,10 @@ def _questions(
         if name in table.column_names:
             column = arrow_array([[pair[part] for pair in each] for each in kept], pa.list_(kind))
             table = table.set_column(table.column_names.index(name), name, column)
-    table = table.set_column(table.column_names.index("id"), "id", _question_ids(table["id"]))
-    return _by_split(table, file)
+    question_ids = table["id"].cast(pa.string())
+    with suppress(pa.ArrowInvalid):  # numbers where all are
+        question_ids = question_ids.cast(pa.int64())
+    return _by_split(table.set_column(table.column_names.index("id"), "id", question_ids), file)
 
 
 def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]:
@@ -257,14 +257,13 @@ def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]
         return [(answer, 1) for answer in answers]
     if isinstance(cell, str):
         cell = parse_list(cell) if is_bracketed(cell) else re.split(r"[;|,\s]+", cell.strip())
-    listed = [_FLOAT.sub(r"\1", str(each)) for each in (cell if isinstance(cell, list) else [cell])]
-    grades = [whole_number(each) for each in listed]
+    grades = [_id(each, number=True) for each in (cell if isinstance(cell, list) else [cell])]
     if len(grades) != len(answers) or None in grades:
         raise DataError(
             f"{where}: relevance {short_repr(cell)} of {len(answers)} gold ids; expected an integer for each, such as "
             "[2, 1]. Correct the cell."
         )
-    return [(answer, grade or 0) for answer, grade in zip(answers, grades, strict=True)]
+    return [(answer, int(grade or 0)) for answer, grade in zip(answers, grades, strict=True)]
 
 
 def _answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
@@ -273,56 +272,37 @@ def _answers(value: object, known: Collection[Id], numbers: bool, where: str) ->
     Raises:
         DataError: it is no list of ids, or several readings give nodes.
     """
-    try:
-        if isinstance(value, str) and not is_bracketed(value):
-            return _without_brackets(value, known, numbers, where)
-        answers = parse_list(value) if isinstance(value, str) else value
-        listed: list[Any] = [_exact_id(each) for each in (answers if isinstance(answers, list) else [answers])]
-        if listed and all(type(each) in (int, str) for each in listed):
-            return [int(each) if numbers else str(each) for each in listed]
-    except ValueError:
-        pass
+    cells: list[Any] = []
+    if isinstance(value, str) and not is_bracketed(value):
+        cells = [*split_readings(value).values(), value.split()]
+    else:
+        with suppress(ValueError):
+            listed = parse_list(value) if isinstance(value, str) else value
+            cells = [listed if isinstance(listed, list) else [listed]]
+    readings: list[list[Id]] = []
+    for cell in cells:
+        ids = [each for item in cell if (each := _id(item, numbers)) not in (None, "")]
+        if ids and len(ids) == len(cell) and ids not in readings:
+            readings.append(ids)
+    fitting = [ids for ids in readings if all(each in known for each in ids)]
+    if len(fitting) > 1:
+        either = " or ".join(json.dumps(ids, ensure_ascii=False) for ids in fitting[:2])
+        raise DataError(f"{where}: answers {value!r} may be {either}; expected one reading. Write JSON lists.")
+    if readings:
+        return fitting[0] if fitting else max(readings, key=len)
     raise DataError(
         f"{where}: answers {short_repr(value)}; expected a list of node ids, "
         f"""{"which are integers here: [3, 14]" if numbers else 'such as ["a"]'}, not empty. Correct the cell."""
     )
 
 
-def _exact_id(value: Any) -> object:
-    """Return an id that was converted to float, decimal, bytes or UUID as the number or text that it was."""
-    if isinstance(value, bytes | UUID):
-        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+def _id(value: Any, number: bool) -> Id | None:
+    """Return an id as the number or text that it was before it became float, decimal or text; None where it is none."""
     if isinstance(value, float | Decimal) and -(2**53) < value < 2**53 and value == int(value):
-        return int(value)
-    return value
-
-
-def _without_brackets(text: str, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
-    readings = [[int(item) if numbers else item for item in items] for items in _readings(text, numbers)]
-    fitting = [items for items in readings if all(item in known for item in items)]
-    if len(fitting) > 1:
-        either = " or ".join(json.dumps(items, ensure_ascii=False) for items in fitting[:2])
-        raise DataError(f"{where}: answers {text!r} may be {either}; expected one reading. Write JSON lists.")
-    if not readings:
-        raise ValueError(text)
-    return fitting[0] if fitting else max(readings, key=len)
-
-
-def _readings(text: str, numbers: bool) -> list[list[str]]:
-    """Return the readings of a text without brackets; where nodes are numbers, those that hold nothing else."""
-    readings = [items for items in [*split_readings(text).values(), text.split()] if items not in ([], [""])]
-    if numbers:
-        readings = [[_FLOAT.sub(r"\1", item) for item in items] for items in readings]
-    readings = [items for n, items in enumerate(readings) if items not in readings[:n]]
-    return [items for items in readings if not numbers or all(whole_number(item) is not None for item in items)]
-
-
-def _question_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return ids as numbers where all are."""
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column.cast(pa.string())
+        value = int(value)
+    if type(value) not in (int, str):
+        return None
+    return whole_number(_FLOAT.sub(r"\1", str(value))) if number else str(value)
 
 
 def _by_split(table: pa.Table, file: str) -> dict[str, pa.Table]:
@@ -349,14 +329,10 @@ def _by_split(table: pa.Table, file: str) -> dict[str, pa.Table]:
 def _card(name: str, tables: dict[str, dict[str, pa.Table]], origin: Sequence[str], left_out: Sequence[str]) -> str:
     sizes = ", ".join(f"{len(part):,} {split}" for split, part in tables.get("queries", {}).items())
     questions = f" with questions ({sizes})" if sizes else ""
-    sections = {"Built from": origin, "Left out": left_out}
+    parts = {"Built from": origin, "Left out": left_out}
+    sections = ("\n- ".join([f"\n## {title}\n", *lines]) + "\n" for title, lines in parts.items() if lines)
     return (
         f"---\npretty_name: {name}\ntask_categories:\n- text-retrieval\ntags:\n- knowledge-graph\n---\n\n# {name}\n\n"
         f"A knowledge base of {len(tables['nodes']['full']):,} nodes and {len(tables['edges']['full']):,} edges"
-        f"{questions}, built with `kbbench build {name}`.\n"
-        + "".join(
-            "".join([f"\n## {title}\n\n", *(f"- {each}\n" for each in lines)])
-            for title, lines in sections.items()
-            if lines
-        )
+        f"{questions}, built with `kbbench build {name}`.\n" + "".join(sections)
     )

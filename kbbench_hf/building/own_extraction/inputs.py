@@ -19,7 +19,7 @@ from kbbench_hf.building.own_extraction.ontologies import (
     read_rdf,
     some,
 )
-from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.table_files import read_table, read_text
 from kbbench_hf.metrics.triples import name_key
@@ -192,18 +192,13 @@ def read_sentences(file: Path, relations: Relations) -> list[Sentence]:
     `split` and `selected`. Sentences of a text file are numbered by their lines.
 
     Raises:
-        UsageError: there is no such file.
-        DataError: it is malformed, an id stands twice, or a sentence is empty.
+        DataError: it is malformed, or an id stands twice.
     """
-    if not file.is_file():
-        raise UsageError(f"There is no file {file}. Expected sentences: one a line, or a table of id,sentence.")
     if file.suffix.lower() in (".txt", ""):
         lines = read_text(file, "sentences, one a line, as UTF-8").split("\n")
         sentences = [Sentence(f"s{number}", text.strip()) for number, text in enumerate(lines, start=1) if text.strip()]
     else:
         sentences = list(_sentences(file, relations))
-    if not sentences:
-        raise DataError(f"{file} holds no sentence; expected one a line, or a table of id,sentence. Add some.")
     if repeated := [name for name, n in Counter(each.id for each in sentences).items() if n > 1]:
         raise DataError(f"{file}: sentence {repeated[0]!r} occurs twice. Give each its own id.")
     return sentences

@@ -250,7 +250,9 @@ class _OntologyParser:
         used = {end for pairs in signatures.values() for pair in pairs for end in pair if end is not None}
         outside = sorted(end for end in used if end not in set(classes) and not self.is_datatype(end))
         classes += outside
-        self.ids = self.short_ids([*classes, *properties])
+        terms = dict.fromkeys([*classes, *properties])
+        shared = Counter(map(local_name, terms))
+        self.ids = {each: local_name(each) if shared[local_name(each)] == 1 else str(each) for each in terms}
         concepts = [
             {"qid": self.ids[each], "label": self.label(each), "subclass_of": self.superclasses(each, set(classes))}
             for each in classes
@@ -329,11 +331,6 @@ class _OntologyParser:
         kind = local_name(term)
         return self.ids.get(term) or _KIND_OF_LITERAL.get(kind, kind)
 
-    def short_ids(self, terms: Iterable[Any]) -> dict[Any, str]:
-        """Return the id of each term: its local name, or its IRI where two terms share the local name."""
-        shared = Counter(map(local_name, dict.fromkeys(terms)))
-        return {each: local_name(each) if shared[local_name(each)] == 1 else str(each) for each in terms}
-
     def label(self, term: Any) -> str:
         """Return a term's English label, or one in no or another language, or its local name cut into words."""
         for kind in (self.rdfs.label, self.skos.prefLabel):
@@ -349,8 +346,8 @@ class _OntologyParser:
 
     def title(self) -> str:
         for ontology in self.typed(self.owl.Ontology):
-            for kind in (self.rdfs.label, self.uri("http://purl.org/dc/terms/title"), _DC_TITLE):
-                if titles := self.by_language(ontology, self.uri(kind)):
+            for kind in (self.rdfs.label, self.uri(f"{_DC}terms/title"), self.uri(f"{_DC}elements/1.1/title")):
+                if titles := self.by_language(ontology, kind):
                     return " ".join(str(titles[0]).split())
         return self.name
 
@@ -359,7 +356,7 @@ class _OntologyParser:
         return sorted(self.graph.objects(term, kind), key=lambda each: (language_rank(each), str(each)))
 
 
-_DC_TITLE = "http://purl.org/dc/elements/1.1/title"
+_DC = "http://purl.org/dc/"
 
 
 def local_name(iri: str) -> str:

@@ -4,12 +4,10 @@ import hashlib
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice, product, zip_longest
-from typing import NamedTuple
 
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.cluster.hierarchy import DisjointSet
 
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.metrics.mention_forms import find_mention, index_sentence
@@ -25,15 +23,10 @@ FEWEST = 10
 """A relation with fewer of 1,000 or more sentences is dropped; of fewer sentences, one with less than 1 %."""
 
 
-class SelectedRows(NamedTuple):
-    """The selected rows, without the triples of dropped relations, and how many sentences these relations had."""
-
-    rows: list[Row]
-    dropped: dict[str, int]
-
-
-def select_rows(rows: Sequence[Row]) -> SelectedRows:
+def select_rows(rows: Sequence[Row]) -> tuple[list[Row], dict[str, int]]:
     """Return the rows that TekGen's rule takes: the first 200 of each relation, frequent entities last.
+
+    They come without the triples of dropped relations, and with the number of sentences that these relations had.
 
     A triple goes to the end of its relation's queue if its subject or object, with that relation, was in more than a
     tenth of 200 triples before it. A row is kept if it is among the first of some relation, with all its triples.
@@ -47,7 +40,7 @@ def select_rows(rows: Sequence[Row]) -> SelectedRows:
             ends = [(triple["rel"], part, name_key(triple[part])) for part in ("sub", "obj")]
             seen.update(ends)
             queues[triple["rel"]][any(seen[end] > MOST / 10 for end in ends)].append(position)
-    fewest = fewest_of(len(rows))
+    fewest = max(1, min(FEWEST, len(rows) // 100))
     taken: set[int] = set()
     dropped: dict[str, int] = {}
     for relation, (first, last) in queues.items():
@@ -56,22 +49,11 @@ def select_rows(rows: Sequence[Row]) -> SelectedRows:
             dropped[relation] = len(waiting)
         else:
             taken.update(waiting[:MOST])
-    remaining = [_without(rows[position], dropped) for position in sorted(taken)]
-    return SelectedRows([row for row in remaining if row["triples"]], dropped)
-
-
-def fewest_of(n_sentences: int) -> int:
-    """Return how many of so many sentences a relation needs.
-
-    >>> [fewest_of(n) for n in (40, 200, 700, 5000)]
-    [1, 2, 7, 10]
-    """
-    return max(1, min(FEWEST, n_sentences // 100))
-
-
-def _without(row: Row, dropped: Mapping[str, int]) -> Row:
-    places = [place for place, each in enumerate(row["triples"]) if each["rel"] not in dropped]
-    return row | {column: [row[column][place] for place in places] for column in ("triples", "grades")}
+    remaining = []
+    for row in (rows[position] for position in sorted(taken)):
+        places = [place for place, each in enumerate(row["triples"]) if each["rel"] not in dropped]
+        remaining.append(row | {column: [row[column][place] for place in places] for column in ("triples", "grades")})
+    return [row for row in remaining if row["triples"]], dropped
 
 
 def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
@@ -109,8 +91,7 @@ def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
 
 def row_marks(row: Row) -> set[Hashable]:
     """Return what a row can share with others of its group: its sentence, and each triple."""
-    triples = [triple_key((each["sub"], each["rel"], each["obj"])) for each in row["triples"]]
-    return {("sentence", name_key(row["sentence"])), *(("triple", each) for each in triples)}
+    return {("sentence", name_key(row["sentence"])), *(("triple", _key(each)) for each in row["triples"])}
 
 
 def connected_groups(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
@@ -119,15 +100,11 @@ def connected_groups(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
     >>> connected_groups([["a"], ["b", "c"], ["a", "d"], ["c"], ["e"]])
     [[0, 2], [1, 3], [4]]
     """
-    numbers: dict[Hashable, int] = {}
-    pairs = [(place, numbers.setdefault(key, len(numbers))) for place, each in enumerate(keys) for key in each]
-    n = len(keys) + len(numbers)
-    rows, columns = [place for place, _ in pairs], [len(keys) + number for _, number in pairs]
-    _, labels = connected_components(coo_array(([1] * len(pairs), (rows, columns)), shape=(n, n)), directed=False)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for place, label in enumerate(labels[: len(keys)].tolist()):
-        groups[label].append(place)
-    return list(groups.values())
+    places, first = DisjointSet(range(len(keys))), dict[Hashable, int]()
+    for place, each in enumerate(keys):
+        for key in each:
+            places.merge(place, first.setdefault(key, place))
+    return [sorted(group) for group in places.subsets()]
 
 
 def split_by_subject(subjects: Iterable[Iterable[str]]) -> list[str]:
@@ -157,6 +134,8 @@ def split_by_subject(subjects: Iterable[Iterable[str]]) -> list[str]:
 MOST_UNSEEN = 30
 """The largest number that an ontology of the release has is 28."""
 _TRIES = 40
+_UNFIT = re.compile(r"[()\"]|\d{4}-\d\d-\d\d|^00 ")
+"""What fits into no sentence: brackets or quotes inside a name, an ISO date, a torn date."""
 _PRONOUN = re.compile(r"\b(?:he|she|it|its|him|her|his|hers|they|them|their|theirs|himself|herself|itself)\b", re.I)
 _ARTICLE = re.compile(r"\b(an?)\s+$", re.I)
 
@@ -191,14 +170,9 @@ def _key(triple: Row) -> str:
 def _names_by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
     by_relation: dict[str, set[str]] = {}
     for each in triples:
-        if _is_plain(each[part]):
+        if not _UNFIT.search(_written(each[part])):
             by_relation.setdefault(each["rel"], set()).add(each[part])
     return {relation: sorted(names) for relation, names in by_relation.items()}
-
-
-def _is_plain(name: str) -> bool:
-    """Return whether a name fits into a sentence: no ISO date, and no brackets inside."""
-    return not re.search(r"[()\"]|\d{4}-\d\d-\d\d|^00 ", _written(name))
 
 
 def _written(name: str) -> str:

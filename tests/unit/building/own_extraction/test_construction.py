@@ -220,9 +220,9 @@ def test_crowded_entities_go_to_the_back_and_rare_relations_out():
     crowd = [row(f"c{n}", f"C {n}.", triple("Hub", "guards", f"b{n}")) for n in range(190)]
     others = [row(f"o{n}", f"O {n}.", triple(f"a{n}", "guards", f"d{n}")) for n in range(190)]
     rare = [row("x", "X.", triple("a", "once", "b"))]
-    kept = select_rows([*crowd, *others, *rare])
-    assert kept.dropped == {"once": 1}
-    chosen = [each["id"] for each in kept.rows]
+    kept, dropped = select_rows([*crowd, *others, *rare])
+    assert dropped == {"once": 1}
+    chosen = [each["id"] for each in kept]
     assert len(chosen) == 200
     assert {f"o{n}" for n in range(180)} <= {*chosen}  # the hub's first 20 and 180 others
     assert sum(each.startswith("c") for each in chosen) == 20
@@ -335,6 +335,46 @@ def test_an_ontology_that_is_none_is_refused(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         read_own_ontology(tmp_path / name, "o")
+
+
+def test_an_ontology_in_the_releases_json_has_each_part_once_and_its_labels_without_blanks(tmp_path):
+    relation = {"pid": "P1", "label": "lies in", "domain": "Q1", "range": "Q1"}
+    parts = {"concepts": [{"qid": "Q1", "label": "town "}], "relations": [relation, relation]}
+    (tmp_path / "o.json").write_text(json.dumps(parts))
+    found = read_own_ontology(tmp_path / "o.json", "towns")
+    assert (found.row["title"], found.row["concepts"][0]["label"], found.relations) == ("towns", "town", ["lies in"])
+    assert len(found.row["relations"]) == 1 and found.notes == ["Blanks around 1 labels were taken off: 'town '."]
+    assert Relations(found).find("P1") == Relations(found).find("Lies in") == "lies in"
+
+
+def test_of_a_large_ontology_what_triples_use_and_the_most_general_are_kept(tmp_path):
+    concepts = "".join(f":c{n:03} a owl:Class ; rdfs:subClassOf :c{n // 2:03} . " for n in range(150))
+    relations = "".join(f":r{n} a owl:ObjectProperty ; rdfs:domain :c149 . " for n in range(101))
+    (tmp_path / "o.ttl").write_text(
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> . @prefix : <http://x/> . "
+        f"@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . {concepts}{relations}"
+    )
+    found = read_own_ontology(tmp_path / "o.ttl", "large")
+    found.fit({"r7"})
+    kept = {each["qid"]: each["subclass_of"] for each in found.row["concepts"]}
+    assert found.relations == ["r7"] and kept.keys() == {*(f"c{n:03}" for n in range(99)), "c149"}
+    assert (kept["c149"], kept["c098"]) == (["c074"], ["c049"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ('a,One.,"[[""A"", ""directedBy"", ""B""]]",maybe', "row 1: selected 'maybe'; expected true or false"),
+        ('a,One.,"[[""A"", ""directedBy""]]",', "row 1: triples .*; expected a JSON list"),
+        ('a,One.,"[["""", ""directedBy"", ""B""]]",', "row 1: no subject"),
+        ("a,One.,,\na,Two.,,", "sentence 'a' occurs twice"),
+    ],
+)
+def test_a_malformed_table_of_sentences_is_refused_by_row(tmp_path, cells, message):
+    (tmp_path / "o.ttl").write_text(TURTLE)
+    (tmp_path / "s.csv").write_text(f"id,sentence,triples,selected\n{cells}\n")
+    with pytest.raises(DataError, match=message):
+        read_sentences(tmp_path / "s.csv", Relations(read_own_ontology(tmp_path / "o.ttl", "films")))
 
 
 def test_the_card_names_the_five_commonest_relations_that_the_ontology_lacks(in_tmp):
