@@ -127,7 +127,7 @@ def test_the_code_on_a_card_loads_data(
         folder = tmp_path / name
         build = benchmark(name).data.build
         assert build
-        build(shared / "data", folder, ["cdr"])
+        build(shared / "data/genres", folder, ["cdr"])
     load = datasets.load_dataset
 
     def load_here(path: str, *config: str, split: str) -> datasets.Dataset:

@@ -24,9 +24,9 @@ STRATEGY_NAMES = {
 """The same of the hard-match table, whose rows are strategies of one model."""
 ANSWERED = {**RELEASE_NAMES, **STRATEGY_NAMES, "Ground truth": "groundtruth"}
 """All published rows whose answers the release has."""
-PARSED = ("processed_results", "outputs", "genres/outputs", "data/genres/outputs")
+PARSED = ("processed_results", "outputs")
 """Folders of the parsed answers, in a clone or in a folder of its parts."""
-RAW = ("results", "raw_responses", "genres/raw_responses", "data/genres/raw_responses")
+RAW = ("results", "raw_responses")
 """The same of the texts."""
 
 

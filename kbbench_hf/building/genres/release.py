@@ -121,7 +121,7 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
 
 def _documents(release: "_ReleaseFiles", name: str) -> pa.Table:
     config = CONFIGS[name]
-    sample, gold = release.sample(name), release.gold(name)
+    sample, gold = read_release(release.inputs / f"{config.sample}.json"), release.gold(name)
     found = (len(sample), sum(map(len, gold.values())))
     if found != (config.documents, config.triples) or not gold.keys() <= sample.keys():
         raise DataError(
@@ -141,19 +141,13 @@ class _ReleaseFiles:
     """The release's files in a clone or in a folder of its parts."""
 
     def __init__(self, source: Path) -> None:
-        roots = (source, source / "genres", source / "data" / "genres")
-        root = next((root for root in roots if (root / "inputs").is_dir() or (root / "datasets").is_dir()), None)
-        if root is None:
+        self._root, self._is_clone = source, (source / "datasets").is_dir()
+        self.inputs = source / ("datasets" if self._is_clone else "inputs")
+        if not self.inputs.is_dir():
             raise UsageError(f"{source} holds neither 'datasets' nor 'inputs'; expected a clone of GenRES: {CLONE}")
-        self._root = root
-        self._is_clone = (root / "datasets").is_dir()
-        self._inputs = root / ("datasets" if self._is_clone else "inputs")
-
-    def sample(self, name: str) -> dict[str, object]:
-        return dict(read_release(self._inputs / f"{CONFIGS[name].sample}.json"))
 
     def gold(self, name: str) -> dict[str, list[list[str]]]:
-        folder = self._inputs / "processed" if self._is_clone else self._inputs
+        folder = self.inputs / "processed" if self._is_clone else self.inputs
         by_sample = folder / f"{CONFIGS[name].sample}_processed.json"
         return dict(read_release(by_sample if by_sample.is_file() else folder / f"{name}_processed.json"))
 
@@ -203,7 +197,7 @@ class _ReleaseFiles:
         return [owned[text_id(text)] for text in wanted]
 
 
-_VERDICTS = ("GREScores", "stored_verdicts", "genres/stored_verdicts", "data/genres/stored_verdicts")
+_VERDICTS = ("GREScores", "stored_verdicts")
 """Folders of the released judge's verdicts, in a clone or in a folder of its parts."""
 
 
@@ -273,7 +267,6 @@ def calibrates(row: Example) -> bool:
 
 STUDIED = "wiki20m"
 """The config of the human study."""
-_VOTE_FILES = ("human_study/pairs.csv", "genres/human_study/pairs.csv", "data/genres/human_study/pairs.csv")
 _STUDIED_METRICS = {
     "CS": "completeness",
     "GS": "granularity",
@@ -293,8 +286,8 @@ def human_votes(release: Path, examples: Examples) -> list[HumanVote]:
     Raises:
         DataError: the file of votes is of another form.
     """
-    file = next((release / each for each in _VOTE_FILES if (release / each).is_file()), None)
-    if file is None or examples.context.config != STUDIED:
+    file = release / "human_study" / "pairs.csv"
+    if not file.is_file() or examples.context.config != STUDIED:
         return []
     known = set(examples.ids)
     try:

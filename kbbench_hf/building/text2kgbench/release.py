@@ -299,27 +299,23 @@ _REPOSITORY = "https://raw.githubusercontent.com/cenguix/Text2KGBench"
 _PINS = Path(__file__).with_name("files.tsv")
 
 
-def pinned_files(folder: str, *, answers: bool = False) -> list[PinnedFile]:
+def pinned_files(folder: str) -> list[PinnedFile]:
     """Return the files of one half, `wikidata_tekgen` or `dbpedia_webnlg`; paths are as below the release's `data`.
 
-    With `answers`, those of what models answered, which a build can do without.
-
     >>> len(pinned_files("wikidata_tekgen")), len(pinned_files("dbpedia_webnlg"))
-    (120, 114)
-    >>> len(pinned_files("wikidata_tekgen", answers=True)), len(pinned_files("dbpedia_webnlg", answers=True))
-    (40, 38)
+    (160, 152)
     """
-    files = []
-    for line in _PINS.read_text(encoding="utf-8").splitlines()[1:]:
-        path, size, sha256 = line.split("\t")
-        if path.startswith(f"{folder}/") and (f"/{ANSWERS}/" in path) == answers:
-            files.append(PinnedFile(path, _file_url(path), int(size), sha256))
-    return files
+    rows = (line.split("\t") for line in _PINS.read_text(encoding="utf-8").splitlines()[1:])
+    return [
+        PinnedFile(path, _file_url(path), int(size), sha256)
+        for path, size, sha256 in rows
+        if path.startswith(f"{folder}/")
+    ]
 
 
 def download(folder: str) -> Path:
     """Return one half of the release, downloaded where it is not there yet (12 MB and 6 MB)."""
-    return fetch([*pinned_files(folder), *pinned_files(folder, answers=True)], _cache()) / folder
+    return fetch(pinned_files(folder), _cache()) / folder
 
 
 def download_original_gold() -> Path:
@@ -347,7 +343,7 @@ def check_pins(half: Path) -> None:
     Raises:
         DataError: some differ; the message has the first one and both checksums.
     """
-    for file in [*pinned_files(half.name), *pinned_files(half.name, answers=True)]:
+    for file in pinned_files(half.name):
         path = half.parent / file.path
         if (ORIGINAL_GOLD in file.path or f"/{ANSWERS}/" in file.path) and not path.is_file():
             continue

@@ -93,7 +93,7 @@ def test_what_is_gold_but_for_its_direction_is_said_with_its_effect() -> None:
 @pytest.fixture(scope="module")
 def corpora(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
     out = tmp_path_factory.mktemp("genres") / "genres-corpora"
-    build_genres_corpora(shared / "data", out, ["cdr", "docred", "wiki20m", "wiki80"])
+    build_genres_corpora(shared / "data/genres", out, ["cdr", "docred", "wiki20m", "wiki80"])
     return DatasetFolder(out)
 
 
