@@ -51,6 +51,12 @@ def test_a_bomb_is_unpacked_no_further_than_a_reply_may_be_long() -> None:
     assert peak < 10 * MAX_BYTES
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_reply_of_exactly_the_limit_is_read(packed: bool) -> None:
+    body = GOOD + b" " * (MAX_BYTES - len(GOOD))
+    assert (ask(gzip.compress(body, 1), Content_Encoding="gzip") if packed else ask(body)).text == "yes"
+
+
 def test_a_reply_that_announces_more_than_the_limit_is_not_read() -> None:
     with pytest.raises(Failure) as caught:
         ask(b" " * (MAX_BYTES + 1))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbbench_hf.metrics.mention_forms import find_forms, find_mention, find_mentions
+from kbbench_hf.metrics.mention_forms import _is_written, find_forms, find_mention, find_mentions
+from kbbench_hf.text.quantities import find_quantities, parse_quantity
 
 NAMED = """
 verbatim
@@ -240,3 +241,16 @@ def test_what_a_reader_found_named_is_found(shared):
     assert right / sum(read for _, read in wikidata) >= 0.9
     false_alarms = sum(flagged and not read for flagged, read in missing["dbpedia_webnlg"])
     assert false_alarms / len(missing["dbpedia_webnlg"]) <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("gold", "written", "is_written"),
+    [
+        ("252.34", "252.3", True), ("252.34", "252.4", False), ("3.14", "3.1", False), ("45", "45", True),
+        ("12345000", "12345", True), ("12000", "12", False), ("12345", "12.345", False), ("1234567", "1235", False),
+        ("9833520", "9.8 million", True),
+    ],
+)  # fmt: skip
+def test_a_number_is_written_rounded_or_in_a_larger_unit(gold: str, written: str, is_written: bool) -> None:
+    quantity, (found, *_) = parse_quantity(gold), find_quantities(written)
+    assert quantity is not None and _is_written(quantity, found) == is_written

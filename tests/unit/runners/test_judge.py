@@ -176,6 +176,7 @@ def test_a_few_answers_that_stay_cut_off_are_counted_and_said_beside_the_figure(
     assert math.isnan(column[0]) and (column[1:] == 1.0).all()  # not scored, and not 0
     said = {each.code: each for each in annotation_warnings(benchmark("mini-genres"), annotated, answers)}
     assert said["unread_verdicts"].n_examples == 1 and "cut off 1" in said["unread_verdicts"].message
+    assert "--max-tokens" in said["unread_verdicts"].remedy
 
 
 def test_equal_items_are_judged_once(tmp_path: Path) -> None:

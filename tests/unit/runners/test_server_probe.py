@@ -151,6 +151,18 @@ def test_the_concurrency_and_the_timeout_fit_what_the_server_does_at_one_time(
         assert (report.concurrency, report.timeout_s) == (expected, 60 * minutes)
 
 
+@pytest.mark.parametrize(
+    ("speed", "words"),
+    [
+        ((1, 1, 2.04, 16), "1 request in 2.0 s, 8 tokens/s"),
+        ((4, 4, 0.5, 1000), "4 requests in 0.5 s, 2,000 tokens/s"),
+        ((4, 3, 2.0, 0), "4 requests in 2.0 s (3 replies in time)"),
+    ],
+)
+def test_a_speed_is_said_with_what_came_in_time(speed: tuple[Any, ...], words: str) -> None:
+    assert str(server_probe.Speed(*speed)) == words
+
+
 def test_a_slow_server_is_described_in_time_with_what_it_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_probe, "PROBE_S", 1.0)
     with ScriptedServer(latency_s=0.4) as server:

@@ -37,6 +37,16 @@ WALK = Trajectory(
 )
 
 
+def test_examples_are_sliced_by_what_the_agent_did_and_saw() -> None:
+    blind, unknown = (replace(WALK, id=name, answer_seen=seen) for name, seen in (("q2", False), ("q3", None)))
+    assert slices_of([WALK, blind, unknown], ["q1", "q2", "q3", "q4"]) == {
+        "hops_walked": [WALK.hops, blind.hops, unknown.hops, "none"],
+        "end": ["finished", "finished", "finished", "none"],
+        "answer_seen": ["true", "false", "false", "false"],
+    }
+    assert "answer_seen" not in slices_of([unknown], ["q3"]) and slices_of([], ["q1"]) == {}
+
+
 def test_a_trajectory_is_read_as_it_was_written(tmp_path: Path) -> None:
     spoken = replace(WALK, id=8, messages=[{"role": "user", "content": "ü\u2028\ud800"}])
     (tmp_path / TRAJECTORIES).write_text(WALK.line() + spoken.line(), encoding="utf-8")
