@@ -2,6 +2,7 @@
 
 import gc
 import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from huggingface_hub import parse_eval_result_entries
 
 from kbbench_hf.benchmarks import benchmark, benchmark_names, find_dataset
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.exports import eval_results_yaml, eval_yaml, hub_tasks
+from kbbench_hf.files.datasets import DatasetFolder
+from kbbench_hf.reports import exports
+from kbbench_hf.reports.exports import eval_results_yaml, eval_yaml, hub_tasks, publications
 from kbbench_hf.scoring.eval_task import load_examples
 from kbbench_hf.scoring.score import score
 
@@ -86,3 +89,52 @@ def test_inspect_ai_reads_eval_yaml_and_runs_its_tasks(
     rows = load_examples(name).examples.rows
     question = next(rows[0][each] for each in ("question", "sentence", "text") if each in rows[0])
     assert question in {each.input for each in log.samples}
+
+
+def test_the_board_is_a_space_that_reads_a_dataset_of_results() -> None:
+    results, space = publications("kbbench/leaderboard", "org", released=True)
+    assert (results.repo_id, results.repo_type, results.keeps_others) == ("org/results", "dataset", True)
+    assert (space.repo_id, space.repo_type, space.keeps_others) == ("org/leaderboard", "space", False)
+    assert space.variables == {"KBBENCH_RESULTS": "org/results"} and space.secrets == ("HF_TOKEN",)
+    assert set(space.files) == {"README.md", "app.py", "requirements.txt"} and set(results.files) == {"README.md"}
+    assert re.fullmatch(rb"kbbench-hf\[space\]==\S+\n", space.files["requirements.txt"])  # type: ignore[arg-type]
+    assert not (results.private or space.private)
+
+
+def test_a_metric_is_a_space_with_its_module_and_a_page() -> None:
+    (space,) = publications("answer_f1", "org", released=True, private=True)
+    assert (space.repo_id, space.repo_type, space.private) == ("org/answer_f1", "space", True)
+    assert set(space.files) == {"README.md", "answer_f1.py", "app.py", "example.json", "requirements.txt"}
+    assert b'main("answer_f1")' in space.files["app.py"]  # type: ignore[operator]
+    card = yaml.safe_load(space.files["README.md"].split(b"---")[1])  # type: ignore[union-attr]
+    assert (card["sdk"], card["app_file"]) == ("gradio", "app.py") and card["title"]
+
+
+def test_a_dataset_is_published_with_its_card_and_its_tasks_and_no_hidden_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mini"
+    shutil.copytree(find_dataset("mini-genres").path, folder)
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "store").touch()
+    monkeypatch.setattr(exports, "find_dataset", lambda name: DatasetFolder(folder))
+    (dataset,) = publications("mini-genres", "org")
+    assert (dataset.repo_id, dataset.repo_type, dataset.private) == ("org/mini-genres", "dataset", False)
+    on_disk = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()} - {".cache/store"}
+    assert set(dataset.files) == on_disk | {"eval.yaml"} and "README.md" in on_disk
+    monkeypatch.setattr(DatasetFolder, "is_private", True)
+    with pytest.raises(UsageError, match="must stay private"):
+        publications("mini-genres", "org")
+    assert publications("mini-genres", "org", private=True)[0].private
+    (folder / "README.md").unlink()
+    monkeypatch.setattr(DatasetFolder, "verify", lambda self: None)
+    with pytest.raises(UsageError, match=r"has no README\.md"):
+        publications("mini-genres", "org", private=True)
+
+
+def test_what_cannot_be_published_is_refused() -> None:
+    for target in ("leaderboard", "answer_f1"):
+        with pytest.raises(UsageError, match="cannot fetch its own wheel"):
+            publications(target, "org", private=True)
+    with pytest.raises(UsageError, match="target 'mini-skas'"):
+        publications("mini-skas", "org")
