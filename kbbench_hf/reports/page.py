@@ -98,7 +98,7 @@ def difference_bars(differences: Sequence[Drawable]) -> tuple[list[ScoreBar | No
 
 def _round_end(shown: Sequence[Drawable]) -> float:
     """Return 1, 2 or 5 times a power of ten that no value and no end of an interval exceeds."""
-    most = max((abs(end) for each in shown for end in each if end is not None and math.isfinite(end)), default=1.0)
+    most = max((abs(end) for each in shown for end in each if end is not None and math.isfinite(end)), default=0) or 1.0
     magnitude = 10.0 ** math.floor(math.log10(max(most, 1e-9)))
     return next(each * magnitude for each in (1, 2, 5, 10) if most <= each * magnitude * (1 + 1e-9))
 
