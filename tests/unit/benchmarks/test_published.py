@@ -99,3 +99,17 @@ def table(folder: Path, *lines: str, sources: str = "one,printed,A Paper,Table 1
     file = folder / "published.csv"
     file.write_text("\n".join([",".join(COLUMNS), *lines, ""]), encoding="utf-8")
     return file
+
+
+def test_parts_stand_beside_the_whole_and_systems_have_their_type_size_and_model(tmp_path: Path) -> None:
+    lines = ["b,c,s,m,net,,f1,12,,one,,", "b,c,s,m,net,hops=2,f1,.5,,one,,", "b,c,s,,other,,f1,0.75,,one,,"]
+    file = table(tmp_path, *lines, sources="one,printed,A paper (arXiv 2404.13207),Table 6,https://a.b,")
+    systems = "system,type,parameters_b,model\nnet,language model,7.5,\nother,reranker,,big\n"
+    file.with_name(SYSTEMS).write_text(systems, encoding="utf-8")
+    places = read_published(file)
+    assert list(places) == [TaskKey("b", "c", "s", "m"), TaskKey("b", "c", "s", "")]
+    (net,), (other,) = (rows.values() for rows in places.values())
+    assert (net.figures["f1"].digits, net.slices["hops"]["2"]["f1"].value, other.slices) == (0, 0.5, {})
+    assert [source.date for source in net.sources] == ["2024-04"]
+    assert (net.system_type, net.parameters_b, net.model) == ("language model", 7.5, "net")
+    assert (other.system_type, other.parameters_b, other.model) == ("reranker", None, "big")
