@@ -277,6 +277,12 @@ def test_a_structured_answer_follows_its_schema_whatever_the_model_would_say(fol
     assert all(isinstance(json.loads(text or "")["supported"], bool) for text in held.responses().values())
     free = generate(prompts, small, tmp_path / "free", show=False)
     assert {*free.responses().values()} == {"Yes indeed."}
+    mixed = {i: replace(prompt, json_schema=SCHEMA if i == 1 else None) for i, prompt in prompts.items()}
+    found = generate(mixed, small, tmp_path / "mixed", structured=True, show=False).responses()
+    assert (found[0], found[1], found[2]) == ("Yes indeed.", held.responses()[1], "Yes indeed.")
+    odd = {0: replace(prompts[0], json_schema={"type": "ship"})}
+    with pytest.raises(UsageError, match="This JSON schema cannot constrain a local model"):
+        generate(odd, small, tmp_path / "odd", structured=True, show=False)
     long_tokens = CausalLM(str(folder))  # its tokens are sentences
     with pytest.raises(UsageError, match="tokenizer cannot be held to a schema"):
         generate(prompts, long_tokens, tmp_path / "long", structured=True, show=False)
