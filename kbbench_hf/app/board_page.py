@@ -22,7 +22,6 @@ from kbbench_hf.leaderboard.view import (
     PAGE,
     BoardColumn,
     View,
-    cells,
     p_text,
     page_of,
     sizes,
@@ -339,13 +338,13 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
     start = (number - 1) * PAGE
     above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
     visible = board.differences([*above, *visible])[len(above) :]
-    bar = board.axis.bar if board.axis else lambda score: None
+    bars = {row.id: board.axis.bar(row.score(board.headline)) for row in visible} if board.axis else {}
     lines = [
         [
-            (head["css"], *cell, bar(row.score(column.metric)) if column.metric == board.headline else None)
-            for head, column, cell in zip(headings, columns_shown, line, strict=True)
+            (head["css"], of.text(row), of.beside(row), bars.get(row.id) if of.metric == board.headline else None)
+            for head, of in zip(headings, columns_shown, strict=True)
         ]
-        for row, line in zip(visible, cells(visible, columns_shown), strict=True)
+        for row in visible
     ]
     begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
     words = f"{len(rows):,} of {n_systems(len(board.rows))}" if len(rows) < len(board.rows) else n_systems(len(rows))

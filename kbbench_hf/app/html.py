@@ -206,8 +206,7 @@ def _ticks(axis: Axis) -> list[float]:
 def query_parameters(request: "Request | gr.Request") -> dict[str, str]:
     """Return the query parameters of a request; several values of `compare` (a form without scripts) are joined."""
     query = request.query_params
-    compared = ",".join(query.getlist("compare")) if "compare" in query else ""
-    return {**query, **({"compare": compared} if compared else {})}
+    return {**query, **({"compare": ",".join(query.getlist("compare"))} if "compare" in query else {})}
 
 
 def public_address(request: "Request") -> str:

@@ -53,14 +53,9 @@ class Difference:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables of a Space to set."""
 
-    @property
-    def has_files(self) -> bool:
-        """Whether a commit is necessary."""
-        return bool(self.added or self.changed or self.removed)
-
     def __bool__(self) -> bool:
         """Return whether anything differs."""
-        return self.has_files or bool(self.variables)
+        return bool(self.added or self.changed or self.removed or self.variables)
 
     def lines(self) -> list[str]:
         """Return the difference as lines of text: `+` added, `~` changed, `-` removed."""
@@ -121,7 +116,8 @@ def publish(wanted: Publication, change: Difference, api: "HfApi") -> str:
     )
     for name, value in change.variables.items():
         api.add_space_variable(wanted.repo_id, name, value)
-    revision = _commit(wanted, change, api) if change.has_files or not change.head else change.head
+    changed = change.added or change.changed or change.removed
+    revision = _commit(wanted, change, api) if changed or not change.head else change.head
     api.create_tag(
         wanted.repo_id, tag=f"v{version('kbbench-hf')}", revision=revision, repo_type=wanted.repo_type, exist_ok=True
     )

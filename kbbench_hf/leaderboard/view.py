@@ -168,11 +168,6 @@ def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
     return list(rows[(page - 1) * PAGE : page * PAGE]), page, n_pages
 
 
-def cells(rows: Sequence[Row], shown: Sequence[BoardColumn]) -> list[list[tuple[str, str]]]:
-    """Return the text of each cell, and what stands smaller beside it."""
-    return [[(column.text(row), column.beside(row)) for column in shown] for row in rows]
-
-
 def csv_text(rows: Sequence[Row], shown: Sequence[BoardColumn]) -> str:
     """Return rows as CSV with the digits that the board shows, and the year, source and paper of published rows.
 

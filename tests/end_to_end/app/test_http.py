@@ -106,6 +106,11 @@ def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
         assert place in listed[name]["parameters"][0]["python_type"]["type"]
 
 
+def test_a_board_that_does_not_exist_is_answered_with_why(visitor: Visitor) -> None:
+    table, page = visitor.call("board", "mini-nothing/sentences/test/reference")
+    assert "Unknown benchmark" in table and page == 1
+
+
 def test_submit_opens_with_the_benchmark_of_the_board(visitor: Visitor) -> None:
     menu, form, *_ = visitor.call("choose", None, PLACE, None)
     assert menu["value"] == PLACE and "ont_1_isles_test_1" in form

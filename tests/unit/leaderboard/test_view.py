@@ -13,7 +13,6 @@ from kbbench_hf.leaderboard.view import (
     PAGE,
     BoardColumn,
     View,
-    cells,
     columns,
     csv_text,
     default_columns,
@@ -144,7 +143,7 @@ def test_columns_that_say_nothing_are_not_shown_at_first() -> None:
 
 def test_default_columns_exist() -> None:
     assert set(default_columns(BENCHMARK, ROWS)) <= {column.heading for column in COLUMNS}
-    assert cells([row("x", math.nan)], COLUMNS)[0][2] == ("", "")
+    assert (COLUMNS[2].text(unscored := row("x", math.nan)), COLUMNS[2].beside(unscored)) == ("", "")
 
 
 def test_ten_thousand_rows_are_searched_and_sorted() -> None:
@@ -152,4 +151,4 @@ def test_ten_thousand_rows_are_searched_and_sorted() -> None:
     found = chosen(many, View(search="system 9", sort="size, B"), COLUMNS)
     shown, _, n_pages = page_of(found, 3)
     # 10,000 - 9**4 numbers below 10,000 have a 9: 3,439, on 69 pages
-    assert n_pages == 69 and len(cells(shown, COLUMNS)) == len(shown)
+    assert n_pages == 69 and all(each.text(row) is not None for each in COLUMNS for row in shown)
