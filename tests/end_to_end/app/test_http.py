@@ -107,7 +107,7 @@ def test_only_the_handlers_for_programs_are_advertised(server: Server) -> None:
 
 
 def test_a_board_that_does_not_exist_is_answered_with_why(visitor: Visitor) -> None:
-    table, page = visitor.call("board", "mini-nothing/sentences/test/reference")
+    table, page = visitor.call("board", "mini-nothing/sentences/test/reference", "", "all", "", [], 3, "all", "all")
     assert "Unknown benchmark" in table and page == 1
 
 

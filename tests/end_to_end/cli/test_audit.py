@@ -24,6 +24,11 @@ def test_the_table_is_printed_and_stands_on_the_card(kbbench, built, monkeypatch
     done = kbbench("audit", "ska-open")
     assert done.code == 0, done.err
     assert "rejection_all" in done.out and "limit" in done.out
+    found = json.loads(kbbench("audit", "ska-open", "--json").out)
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0][:3] == ["baseline", "limit", found[0]["part"]]
+    shown = [f"{each['value']:.4f}" for each in found if each["name"] == "first_unit"]
+    assert next(line[2:] for line in lines if line[:1] == ["first_unit"]) == shown and len({*shown}) > 1
     card = (built / "README.md").read_text(encoding="utf-8")
     assert "What can be had without understanding" in card
     DatasetFolder(built).verify()

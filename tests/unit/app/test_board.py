@@ -155,6 +155,9 @@ def test_a_cost_is_plotted_on_a_logarithmic_axis_where_lower_is_better(boards: B
     assert marks == {row.system for row in found.rows if row.parameters_b}
     ticks = [each.text for each in page.all("text", text_anchor="middle") if each.text.isdigit()]
     assert ticks == ["1", "2", "5", "10"]
+    said = [parsed(plot_html(found, place, x, "F1")).all("p", class_="kb-caption") for x in ("size, B", "F1")]
+    assert "as the submitters or the papers state them" in said[0][-1].text
+    assert not any("state them" in each.text for each in said[1])
 
 
 def test_a_summary_has_the_scores_of_all_datasets_and_their_mean_where_all_are_known(boards: Boards) -> None:
