@@ -483,7 +483,7 @@ def _slices(boards: Boards, board: Board, task_key: TaskKey, names: Sequence[str
         keys = results[0][name]
         if not 1 < len(keys) <= N_KEYS:
             continue
-        panels = []
+        panels = {}
         for key, scores in keys.items():
             values = {
                 row.system: (BoardScore.of(each[name][key][board.headline]), row_address(task_key, row))
@@ -491,7 +491,7 @@ def _slices(boards: Boards, board: Board, task_key: TaskKey, names: Sequence[str
                 if board.headline in each.get(name, {}).get(key, {})
             }
             n = max((each["n_scored"] for each in scores.values()), default=0)
-            panels.append(html.Panel(f"{key} (n = {n:,})", values))
+            panels[f"{key} (n = {n:,})"] = values
         drawn[name.replace("_", " ")] = html.multiples(panels, f"{board.label} by {name.replace('_', ' ')}")
     return drawn
 

@@ -253,22 +253,18 @@ def table(
     return render_html("table", headings=headings, rows=rows, caption=caption, note=note, classes=classes, bars=bars)
 
 
-class Panel(NamedTuple):
-    """One panel: its title, and a bar for each score."""
-
-    title: str
-    figures: Mapping[str, tuple[BoardScore, str]]
-    """Name -> score, and the address that the name links to; may be empty."""
+Panels = Mapping[str, Mapping[str, tuple[BoardScore, str]]]
+"""Title of each panel -> name -> score, and the address that the name links to; may be empty."""
 
 
-def multiples(panels: Sequence[Panel], words: str, axis: Axis | None = None) -> str:
-    """Return the panels side by side on a shared axis; empty without scores."""
-    axis = axis or axis_of(score for panel in panels for score, _ in panel.figures.values())
+def multiples(panels: Panels, words: str, axis: Axis | None = None) -> str:
+    """Return the panels side by side on a shared axis, a bar for each score; empty without scores."""
+    axis = axis or axis_of(score for figures in panels.values() for score, _ in figures.values())
     if axis is None:
         return ""
     drawn = [
-        (panel.title, [(name, score, axis.bar(score), href) for name, (score, href) in panel.figures.items()])
-        for panel in panels
-        if panel.figures
+        (title, [(name, score, axis.bar(score), href) for name, (score, href) in figures.items()])
+        for title, figures in panels.items()
+        if figures
     ]
     return render_html("multiples", panels=drawn, words=f"{words} (axis {axis.ends})")

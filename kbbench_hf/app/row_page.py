@@ -11,7 +11,7 @@ import numpy as np
 
 from kbbench_hf.app.board_page import n_systems, row_address
 from kbbench_hf.app.boards import Board, Boards, task_keys_apart, task_label
-from kbbench_hf.app.html import ChartBar, Panel, around_zero, axis_of, multiples, render_html, table
+from kbbench_hf.app.html import ChartBar, around_zero, axis_of, multiples, render_html, table
 from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark
 from kbbench_hf.benchmarks.base import Benchmark, Explanation
 from kbbench_hf.files.datasets import DatasetFolder, Id
@@ -223,11 +223,11 @@ def slices_html(board: Board, row: Row, result: PlainResult | None) -> str:
             for key, part in scored.items()
             if board.headline in part
         }
-    panels = [
-        Panel(name.replace("_", " "), {key: (each, "") for key, each in keys.items()})
+    panels = {
+        name.replace("_", " "): {key: (each, "") for key, each in keys.items()}
         for name, keys in parts.items()
         if 1 < len(keys) <= MAX_KEYS
-    ]
+    }
     return multiples(panels, f"{board.label} by slice")
 
 
@@ -248,7 +248,7 @@ def other_places_table(board: Board, others: Mapping[TaskKey, Row]) -> str:
         for task_key, row in others.items()
         if board.headline in row.figures
     }
-    return multiples([Panel("Other results of this system", scores)], board.label) if len(scores) > 1 else ""
+    return multiples({"Other results of this system": scores}, board.label) if len(scores) > 1 else ""
 
 
 def worst_examples(boards: Boards, board: Board, task_key: TaskKey, row: Row) -> str:
@@ -359,7 +359,7 @@ def scores_side_by_side(board: Board, rows: Sequence[Row]) -> str:
         if any(metric in row.figures for row in rows)
     ]
     drawn = {row.system: (row.figures[board.headline], "") for row in rows if board.headline in row.figures}
-    return multiples([Panel(directed_label(board.benchmark, board.headline), drawn)], board.label) + table(
+    return multiples({directed_label(board.benchmark, board.headline): drawn}, board.label) + table(
         ["metric", *(row.system for row in rows)], lines, "Scores"
     )
 
@@ -426,7 +426,7 @@ def slice_differences(store: Store, board: Board, rows: Sequence[Row]) -> str:
     """Return the differences of the first row to every other one in each key of each slice, on one axis."""
     first, *others = rows
     values = {row.id: store.values(row.id, board.headline) for row in rows}
-    panels = []
+    panels: dict[str, dict[str, tuple[BoardScore, str]]] = {}
     for name, all_keys in slices(store, rows).items():
         keys = np.asarray(all_keys)
         for other in others:
@@ -437,9 +437,9 @@ def slice_differences(store: Store, board: Board, rows: Sequence[Row]) -> str:
                 f"{key} (n = {gap.n_scored:,})": (BoardScore(gap.value, *gap.ci95), "") for key, gap in gaps.items()
             }
             against = f": {first.system} - {other.system}" if len(others) > 1 else ""
-            panels.append(Panel(f"{name.replace('_', ' ')}{against}", drawn))
+            panels[f"{name.replace('_', ' ')}{against}"] = drawn
     minus = " and ".join(other.system for other in others)
-    axis = around_zero([score for panel in panels for score, _ in panel.figures.values()])
+    axis = around_zero([score for drawn in panels.values() for score, _ in drawn.values()])
     return multiples(panels, f"Difference in {board.label}, {first.system} minus {minus}", axis)
 
 
