@@ -9,7 +9,7 @@ import pytest
 from kbbench_hf.app import row_page
 from kbbench_hf.app.board_page import table_html
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Dot, Panel, multiples, render_html, scatter, table
+from kbbench_hf.app.html import CSS, HEAD, ON_CLICK, Dot, multiples, render_html, scatter, table
 from kbbench_hf.app.row_page import ShownExample
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.base import Explanation
@@ -71,7 +71,7 @@ def test_names_and_keys_in_tables_are_text(boards: Boards, board: Board) -> None
         inert(row_page.scores_side_by_side(board, rows))
         inert(row_page.test_table(boards.index.store, board, rows))
         inert(row_page.difference_table(boards.index.store, board, rows))
-        inert(multiples([Panel(text, {text: (BoardScore(0.5, 0.4, 0.6), "?place=x")})], text))
+        inert(multiples({text: {text: (BoardScore(0.5, 0.4, 0.6), "?place=x")}}, text))
         page = inert(table([text, text], [[text, text]], text, note=text))
         assert page.rows() == [[words(text)] * 2] and page.all("p")[0].text == words(text)
 
