@@ -1,11 +1,16 @@
 """`kbbench review` as a user meets it; the page itself is looked at in `browser`."""
 
+import html
 import json
+import signal
 import socket
+import subprocess
+import sys
+import urllib.request
 
 import pytest
 
-from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
+from kbbench_hf.benchmarks.reviews import QUERY_QUESTIONS, Judgements, ReviewItem
 
 RIGHT = {"derivable": "yes", "superfluous": "no", "other_answer": "no", "wording": "natural"}
 
@@ -54,3 +59,13 @@ def test_a_port_that_is_taken_is_named(kbbench):
         port = taken.getsockname()[1]
         done = kbbench("review", "mini-ska", "--subset", "kg", "--reviewer", "a", "--out", "a", "--port", port)
     assert done.code == 2 and str(port) in done.err
+
+
+def test_the_page_asks_the_questions_of_the_benchmark(in_tmp):
+    command = [sys.executable, "-m", "kbbench_hf.cli", "review", "mini-stark", "--reviewer", "a", "--out", "a.jsonl"]
+    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        page = urllib.request.urlopen(served.stdout.readline().split()[0], timeout=60).read().decode()
+        served.send_signal(signal.SIGINT)
+        assert "judged by a. Run the same command to resume." in served.stdout.read()
+    assert all(html.escape(each.text, quote=False) in page for each in QUERY_QUESTIONS)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import kbbench_hf
@@ -41,6 +42,8 @@ def test_a_run_is_watched_until_it_is_finished_and_steered_meanwhile(kbbench, in
 def test_retrievers_have_no_concurrency_to_change_and_an_absent_process_may_come_later(kbbench, in_tmp):
     assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", "3", "--out", "run").code == 0
     assert kbbench("status", "run").out == "run: finished, 3 of 3 done\n"
+    failed = replace(status.StatusReader(Path("run")).read(), failed={"timeout": 1, "refusal": 2})
+    assert [*status._lines(failed)] == ["run: finished, 3 of 3 done, 3 of them failed (refusal 2, timeout 1)"]
     (in_tmp / "run/result.json").unlink()
     done = kbbench("status", "run", "--pause", "--json")
     assert (done.code, "No process of run reports here" in done.err) == (0, True)

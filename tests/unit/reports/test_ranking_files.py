@@ -132,6 +132,9 @@ def test_a_run_is_exported_with_its_gold(in_tmp, monkeypatch, capsys):
     assert kbbench("run", "mini-stark", "--model", "bm25", "--limit", "3", "--out", "r") == 0
     assert kbbench("export", "r", "--as", "trec") == kbbench("export", "r", "--as", "ranx") == 0
     lines = Path("r/trec/run.trec").read_text().splitlines()
+    Path("r/trec/run.trec").unlink()
+    assert kbbench("export", "r/result.json", "--as", "trec") == 0  # the file stands for its run
+    assert Path("r/trec/run.trec").read_text().splitlines() == lines
     assert len(lines) == 3 * 281 and lines[0].split()[3:] == ["1", "281", "bm25"]
     assert {line.split()[0] for line in Path("r/trec/qrels.trec").read_text().splitlines()} == {"0", "1", "2"}
     assert kbbench("score", "r/trec/run.trec", "--benchmark", "mini-stark", "--mode", "standard") == 0

@@ -666,6 +666,11 @@ READ = {
 }
 
 REFUSED = {
+    "inspect .eval, a key twice": Case(
+        SKA,
+        lambda: eval_archive(inspect(), **{"samples/a_epoch_1.json": b'{"id": "a", "id": "b"}'}),
+        "'id' occurs twice",
+    ),
     **{
         f"a list in a table: {text!r}": Case(
             SKA, lambda text=text: table([{"id": k, "answers": text} for k in texts()]), re.escape(message)
