@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kbbench_hf.errors import BusyError
-from kbbench_hf.leaderboard.events import Event
+from kbbench_hf.leaderboard.events import Event, EventLog
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import STALE_S, Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
@@ -262,3 +262,19 @@ def test_an_index_that_takes_long_says_how_far_it_is(
     monkeypatch.setattr("kbbench_hf.leaderboard.index.SECONDS_BETWEEN_WORDS", -1.0)
     assert index.update() == 5
     assert [each.message.partition(": ")[2] for each in caplog.records][-1] == "3 events are taken in, and it goes on"
+
+
+def test_processes_that_name_a_copy_of_the_store_at_once_have_one_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other, link = EventLog(tmp_path / "events"), EventLog(tmp_path / "events"), os.link
+
+    def late(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        other.append("stored", "a" * 32, "0" * 64, "ada")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    here.append("stored", "b" * 32, "0" * 64, "ben")
+    assert len(here.writers()) == 1 and [event.actor for event in here] == ["ada", "ben"]
+    assert here.problems() == [] and not list(tmp_path.glob(".writer*"))
