@@ -1,6 +1,5 @@
 """Annotation needs of a benchmark's metrics, and the annotations of scored examples with their identities."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,20 +86,3 @@ def with_annotations(examples: Examples, folder: Path) -> Examples:
 def made_with(examples: Examples) -> Mapping[str, Mapping[str, Any]]:
     """Return the identity of each kind of annotation, with the agreement of its judge where it was calibrated."""
     return examples.annotations.identities() if examples.annotations else {}
-
-
-def annotation_identities(examples: Examples) -> dict[str, str]:
-    """Return the identity of each kind of annotation (embedder and thresholds, judge, topic model) as JSON text.
-
-    Scores with different identities must not be compared. Empty where the examples have no annotations.
-    """
-    return {
-        kind: json.dumps({name: value for name, value in identity.items() if name != "agreement"}, sort_keys=True)
-        for kind, identity in made_with(examples).items()
-    }
-
-
-def judge_agreements(examples: Examples) -> dict[str, str]:
-    """Return the agreement of each kind's judge with released verdicts, as JSON text, where it was calibrated."""
-    found = {kind: identity.get("agreement") for kind, identity in made_with(examples).items()}
-    return {kind: json.dumps(agreement, sort_keys=True) for kind, agreement in found.items() if agreement}

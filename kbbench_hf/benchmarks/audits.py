@@ -194,8 +194,6 @@ def read_closed_book(file: Path) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for n, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
         try:
             row = json.loads(line)
             name, answers = row["instance_id"], row["answers"]

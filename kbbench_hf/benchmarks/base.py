@@ -151,10 +151,6 @@ def no_problem(examples: Examples, example_id: Id, answer: Answer) -> str | None
     return None
 
 
-def _means(scores: Scores, mode: str) -> Mapping[str, Estimate]:
-    return means(scores.values, scores.draws)
-
-
 @dataclass(frozen=True)
 class Facts:
     """Title, source, license and citation of a benchmark."""
@@ -249,7 +245,7 @@ class Scoring:
     """Named scoring modes; the first, the authors' released behaviour, is the default."""
     score: Callable[[Examples, Sequence[Answer | None], str], Scores]
     """(examples, one answer per example or None where it is missing, mode) -> one value per example."""
-    summarise: Callable[[Scores, str], Mapping[str, Estimate]] = _means
+    summarise: Callable[[Scores, str], Mapping[str, Estimate]] = lambda scores, mode: means(scores.values, scores.draws)
     """(scores, mode) -> the scores of the paper's tables, with intervals."""
     check: Callable[[Examples, Id, Answer], str | None] = no_problem
     """(examples, id, answer) -> the problem of a submitted answer, or None."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -137,7 +137,9 @@ def read_judgements(file: Path) -> list[Judgement]:
     for n, line in enumerate(lines, start=1):
         try:
             if line.strip():
-                found.append(_judgement(json.loads(line)))
+                said = Judgement(**json.loads(line))
+                _questions_of(said)  # fails where it is a judgement of other questions
+                found.append(said)
         except (ValueError, TypeError, KeyError):
             if n < len(lines):
                 raise DataError(
@@ -145,12 +147,6 @@ def read_judgements(file: Path) -> list[Judgement]:
                     "out."
                 ) from None
     return found
-
-
-def _judgement(row: Mapping[str, Any]) -> Judgement:
-    said = Judgement(**row)
-    _questions_of(said)
-    return said
 
 
 def _questions_of(said: Judgement) -> Sequence[ReviewQuestion]:

@@ -270,7 +270,7 @@ def _of_record(record: str) -> Triple:
     is_label = len(texts) == 2 and "," not in texts[0] and len(texts[0].split()) < len(texts[1].split())
     if not (is_label and source and target and texts[0]):
         shown = record.strip()[:40]
-        raise ParseError(f"a record {shown!r} of GraphRAG or LightRAG; expected a relation beside its description")
+        raise ParseError(f"a record {shown!r} of GraphRAG or LightRAG; expected a relation and its description")
     return source, texts[0], target
 
 

@@ -34,7 +34,7 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.metrics.aggregate import estimate
 from kbbench_hf.reports.page import TEMPLATES, Chart, score_bars
 from kbbench_hf.reports.tables import interval, number
-from kbbench_hf.reports.trajectory_page import NodeNames
+from kbbench_hf.reports.trajectory_page import node_name
 from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.score import EXPLANATIONS, read_explanations
 
@@ -260,7 +260,7 @@ def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
     gold = {*query.row["answer_ids"]}
     rank = next((place for place, each in enumerate(query.ranking, start=1) if each in gold), None)
     words = "gold is not in the ranking" if rank is None else f"gold at rank {rank:,}"
-    name = NodeNames(query.kb)[query.ranking[0]] if query.ranking else "nothing"
+    name = node_name(query.kb, query.ranking[0]) if query.ranking else "nothing"
     yield PlanBox(f"first: {name}", words, "right" if rank == 1 else "wrong")
 
 

@@ -282,8 +282,7 @@ def print_comparison(
     headline = benchmark.headline
     if headline in tests:
         differences = first.compared[headline] - second.compared[headline]
-        groups = first.example_slices.get(first.group_by) if first.group_by else None
-        smallest = minimum_detectable_effect(differences, clusters=first.clusters, groups=groups)
+        smallest = minimum_detectable_effect(differences, clusters=first.clusters, groups=first.groups)
         if smallest > 0:
             name = tables.label(benchmark, headline)
             console.print(

@@ -28,15 +28,7 @@ from kbbench_hf.reports.trajectory_page import compare_with_base, totals, trajec
 from kbbench_hf.scoring.comparison import ShownTest
 from kbbench_hf.scoring.eval_task import load_examples, system_name
 from kbbench_hf.scoring.predictions import ReadOptions, read_predictions, write_predictions
-from kbbench_hf.scoring.result import (
-    NamedScores,
-    PlainResult,
-    PlainScore,
-    Result,
-    read_result,
-    stored_rows,
-    write_result,
-)
+from kbbench_hf.scoring.result import PlainResult, PlainScore, Result, read_result, stored_rows, write_result
 from kbbench_hf.scoring.results_table import Block, HeadToHead, SystemScore
 from kbbench_hf.scoring.score import add_annotations, find_annotations, read_explanations
 from kbbench_hf.scoring.trajectories import read_trajectories
@@ -74,7 +66,6 @@ def run_page(folder: Path) -> str:
     bench = benchmark(result["benchmark"])
     answered = _answered(folder, result, bench)
     examples = answered if isinstance(answered, str) else _examples(folder, result, bench, answered)
-    slices = {name: keys for name, keys in result["slices"].items() if len(keys) > 1}
     n_shown = len(examples) if isinstance(examples, list) else 0
     facts = {**run.get("summary", {}), **run.get("latency", {})}
     facts = {name: value for name, value in facts.items() if name not in UNSHOWN}
@@ -88,7 +79,7 @@ def run_page(folder: Path) -> str:
         facts=_without_zeros({_FACTS.get(name, tables.words(name)): each for name, each in facts.items()}),
         agent=totals(walks) if (walks := read_trajectories(folder)) else [],
         base_tests=compare_with_base(folder, bench) if walks else None,
-        slices=[_slice(name, keys, bench, result["config"]) for name, keys in slices.items()],
+        slices=[_slice(name, result, bench) for name, keys in result["slices"].items() if len(keys) > 1],
         plans=None if isinstance(answered, str) else answered.losses,
         errors=None if isinstance(answered, str) else _errors(bench, answered),
         examples=examples,
@@ -157,9 +148,10 @@ def _without_zeros(facts: Mapping[str, object]) -> dict[str, list[list[str]]]:
     }
 
 
-def _slice(name: str, keys: NamedScores, benchmark: Benchmark, config: str) -> dict[str, object]:
+def _slice(name: str, result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
     """Return the chart of the headline metric in each key of a slice, and the table of all metrics."""
-    of_config, scores = benchmark.metrics_of(config), {key: keys[key] for key in page.sort_slice_keys(keys)}
+    of_config, keys = benchmark.metrics_of(result["config"]), result["slices"][name]
+    scores = {key: keys[key] for key in page.sort_slice_keys(keys)}
     first, some = next(iter(of_config)), next(iter(keys.values()))
     metrics = [each for each in some if each in of_config and any(of[each]["n_scored"] for of in keys.values())]
     headline = [metric for metric in benchmark.headline_metrics(metrics) if metric != first]
@@ -203,7 +195,7 @@ def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answe
     _, examples, _, revision, *_ = add_annotations(task, find_annotations(folder))
     if revision != result["dataset_revision"]:
         return "The installed dataset is not the revision that was scored; no examples are shown."
-    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    scores = stored_rows(folder / "scores.jsonl")
     asked = {each["id"] for each in scores}
     examples = replace(examples, rows=[row for row in examples.rows if row["id"] in asked])
     predictions = read_predictions([folder / "predictions.jsonl"], benchmark, examples)

@@ -21,21 +21,10 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.files.writing import write_bytes, write_text
-from kbbench_hf.reports import terminal
+from kbbench_hf.reports import tables, terminal
 from kbbench_hf.reports.page import TEMPLATES
 from kbbench_hf.reports.plots import COLOURS, MARKERS, plot_panels, styles_of
-from kbbench_hf.reports.tables import (
-    bold,
-    counted,
-    csv_text,
-    interval,
-    interval_text,
-    latex,
-    number,
-    ordered_warnings,
-    tabular,
-    value_text,
-)
+from kbbench_hf.reports.tables import bold, interval, latex, number, tabular
 from kbbench_hf.scoring.result import PlainResult
 from kbbench_hf.scoring.stored_runs import StoredRuns, read_runs, warnings_together
 
@@ -144,8 +133,8 @@ def print_testbed(bench: Benchmark, model: str, testbed: str, results: Mapping[s
     figures_of = {config: result["scores"] for config, result in results.items()}
     known = [each for each in bench.metrics if any(of[each]["value"] is not None for of in figures_of.values())]
     for config, scores in figures_of.items():
-        cells, n = [value_text(scores[each]) for each in known], results[config]["counters"]["n_examples"]
-        rows.append([config, f"{n:,}", cells[0], interval_text(scores[known[0]]), *cells[1:]])
+        cells, n = [tables.value_text(scores[each]) for each in known], results[config]["counters"]["n_examples"]
+        rows.append([config, f"{n:,}", cells[0], tables.interval_text(scores[known[0]]), *cells[1:]])
     names = [bench.metrics[each] for each in known]
     terminal.print_table(console, ["config", "n", names[0], "95 % interval", *names[1:]], rows)
     for warning in warnings_together(results):
@@ -219,7 +208,7 @@ def write_evaluation(runs: StoredRuns, out: Path) -> list[Path]:
     write_text(out / PAGE, _page(runs, sections, published, there))
     write_text(out / TEX, _document(runs, sections, published, there))
     lines = [line for section in sections for table in section.tables for line in csv_lines(section.title, table)]
-    write_text(out / CSV, csv_text(CSV_HEADS, lines))  # type: ignore[arg-type]
+    write_text(out / CSV, tables.csv_text(CSV_HEADS, lines))  # type: ignore[arg-type]
     return [out / PAGE, out / TEX, out / CSV]
 
 
@@ -231,7 +220,7 @@ def _page(
     runs: StoredRuns, sections: Sequence[Section], published: Sequence[Section], data: DatasetFolder | None
 ) -> str:
     return TEMPLATES.get_template("evaluation.html.jinja").render(
-        title=f"{runs.benchmark.title}: {counted(len(runs.systems), 'systems')}",
+        title=f"{runs.benchmark.title}: {tables.counted(len(runs.systems), 'systems')}",
         place=_place(runs),
         warnings=_warnings(runs, data),
         coverage=_coverage(runs, data),
@@ -246,7 +235,7 @@ def _warnings(runs: StoredRuns, data: DatasetFolder | None) -> list[ScoreWarning
     absent = f"Dataset revision {runs.revision[:8]} is not installed; tables that describe the data are left out."
     notes = [ScoreWarning("data", absent, severity="note")] if data is None else []
     notes += [ScoreWarning("left_out", words, severity="note") for words in runs.left_out]
-    return ordered_warnings([*runs.warnings, *notes], runs.benchmark.headline)
+    return tables.ordered_warnings([*runs.warnings, *notes], runs.benchmark.headline)
 
 
 def _coverage(runs: StoredRuns, data: DatasetFolder | None) -> dict[str, object]:

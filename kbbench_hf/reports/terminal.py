@@ -34,7 +34,7 @@ def prepare() -> None:
     LINES are ignored unless they are positive numbers. The descriptor of a closed standard stream is opened on the
     null device; otherwise the next opened file would get its number, and with it the output.
     """
-    codecs.register_error(_HANDLER, _in_ascii)
+    codecs.register_error(_HANDLER, _in_ascii)  # type: ignore[arg-type]  # only output has it
     _printed.clear()
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
@@ -186,9 +186,7 @@ def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[
         start = end
 
 
-def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+def _in_ascii(error: UnicodeEncodeError) -> tuple[str, int]:
     failed = error.object[error.start : error.end]
     return "".join(IN_ASCII.get(each) or ascii(each)[1:-1] for each in failed), error.end
 

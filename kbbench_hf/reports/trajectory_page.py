@@ -100,23 +100,17 @@ def draw_trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -
     return VisitedGraph(kept, [each for each in arrows if each.to < height], width, height, max(0, n_rows - MOST_ROWS))
 
 
-class NodeNames:
-    """The names of nodes by their ids, as a text: `Treacle (80)`."""
-
-    def __init__(self, kb: "KnowledgeBase") -> None:
-        self.kb = kb
-
-    def __getitem__(self, node_id: object) -> str:
-        row = None
-        if isinstance(node_id, int | str) and not isinstance(node_id, bool):
-            row = self.kb.row_of(node_id)
-        name = self.kb.names([row])[0] if row is not None else ""
-        return f"{name} ({node_id})" if name else str(node_id)
+def node_name(kb: "KnowledgeBase", node_id: object) -> str:
+    """Return the name of a node with its id, `Treacle (80)`; the id alone where it has none."""
+    is_id = isinstance(node_id, int | str) and not isinstance(node_id, bool)
+    row = kb.row_of(node_id) if is_id else None  # type: ignore[arg-type]
+    name = kb.names([row])[0] if row is not None else ""
+    return f"{name} ({node_id})" if name else str(node_id)
 
 
 def _tree(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> list[_Spot]:
     """Return the searches, and below each what was first reached from there and mattered."""
-    names, right = NodeNames(kb), {*gold}
+    right = {*gold}
     order = {node: number for number, node in enumerate(walk.selected, start=1)}
     shown: set[Id] = {node for call in walk.calls for node in call.shown}
     starts = {start_of(call, shown) for call in walk.calls if call.tool == "neighbors" and not call.error}
@@ -127,7 +121,7 @@ def _tree(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> list[_Sp
     def spot(node: Id, label: str) -> _Spot:
         kind = ("hit" if node in right else "selected") if node in order else "right" if node in right else "node"
         rank = f"{order[node]}. " if node in order else ""
-        made = spots[node] = _Spot(f"{rank}{names[node]}", label, kind)
+        made = spots[node] = _Spot(f"{rank}{node_name(kb, node)}", label, kind)
         return made
 
     for call in walk.calls:
@@ -184,8 +178,8 @@ ENDS = {
 
 def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Markup:
     """Return the HTML below an example: the drawing, how the trajectory ended, and every tool call."""
-    names, template = NodeNames(kb), TEMPLATES.get_template("trajectory.html.jinja")
-    calls, shown = [_call(call, gold, names) for call in walk.calls], {"box": BOX, "gap": GAP, "facts": _facts(walk)}
+    template = TEMPLATES.get_template("trajectory.html.jinja")
+    calls, shown = [_call(call, gold, kb) for call in walk.calls], {"box": BOX, "gap": GAP, "facts": _facts(walk)}
     html = template.render(shown, picture=draw_trajectory(walk, gold, kb), outcome=_outcome(walk, gold), calls=calls)
     return Markup(html)  # noqa: S704  made by a template that escapes
 
@@ -264,7 +258,7 @@ def _facts(walk: Trajectory) -> str:
     return " · ".join(facts)
 
 
-def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
+def _call(call: Call, gold: Sequence[Id], kb: "KnowledgeBase") -> dict[str, Any]:
     """Return a row of the table of calls: step, tool, arguments and result."""
     given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
     words = []
@@ -272,11 +266,11 @@ def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
     def listed(nodes: Sequence[Any]) -> tuple[list[str], list[str]]:
         """Return the first nodes by name, and how many more there are."""
         more = [f"+ {len(nodes) - MOST_NAMED:,}"] if len(nodes) > MOST_NAMED else []
-        return [f"{names[node]}{' ✓' if node in gold else ''}" for node in nodes[:MOST_NAMED]], more
+        return [f"{node_name(kb, node)}{' ✓' if node in gold else ''}" for node in nodes[:MOST_NAMED]], more
 
     for name, value in given.items():
         if name == "node_id":
-            words.append(names[value])
+            words.append(node_name(kb, value))
         elif name == "node_ids" and isinstance(value, list):
             first, more = listed(value)
             words += [", ".join(first), *more]
@@ -295,8 +289,6 @@ def _call(call: Call, gold: Sequence[Id], names: NodeNames) -> dict[str, Any]:
 
 def _mean(values: Sequence[float]) -> str:
     """Return a mean, with the 5th and 95th percentiles where there are at least 20 values."""
-    if not values:
-        return "-"
     mean = f"{fmean(values):,.4g}"
     if len(values) < 20:
         return mean

@@ -88,13 +88,9 @@ class Comparison:
         definition = self.a.definition
         wanted = definition.headline_metrics(self.tests) if metrics is None else metrics
         chosen = [metric for metric in self.tests if metric in wanted]
-        groups = self.a.example_slices.get(self.a.group_by) if self.a.group_by else None
-        everything = np.full(len(self.a.ids), True)
 
         def test(metric: str, level: float) -> PairedTest:
-            if level == ALPHA:
-                return self.tests[metric]
-            return _test(self.a, self.b, metric, everything, groups, level)
+            return self.tests[metric] if level == ALPHA else _test(self.a, self.b, metric, level=level)
 
         headline = [metric for metric in chosen if metric == definition.headline]
         others = [metric for metric in chosen if metric != definition.headline]
@@ -111,7 +107,7 @@ class Comparison:
         keys = np.asarray(self.a.example_slices[name])
 
         def test(key: str, level: float) -> PairedTest:
-            return _test(self.a, self.b, metric, keys == key, None, level)
+            return _test(self.a, self.b, metric, keys == key, level)
 
         return adjusted_tests(test, list(dict.fromkeys(keys.tolist())))
 
@@ -189,9 +185,7 @@ def compare(
     )
     first, second = first.averaged or first, second.averaged or second
     refuse_incomparable(first, second, across_prompts=across_prompts)
-    groups = first.example_slices.get(first.group_by) if first.group_by else None
-    tests = _tests(first, second, np.full(len(first.ids), True), groups)
-    return Comparison(first, second, tests, comparison_warnings({"A": first, "B": second}))
+    return Comparison(first, second, _tests(first, second), comparison_warnings({"A": first, "B": second}))
 
 
 def own_task_key(answers: Result | Answers) -> TaskKey | None:
@@ -270,8 +264,7 @@ def _pair_warnings(a: Result, b: Result, names: tuple[str, str]) -> list[ScoreWa
     both, headline = a.answered & b.answered, a.definition.headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
         return moved
-    keys = a.example_slices.get(a.group_by) if a.group_by else None
-    groups = keys and [key for key, in_both in zip(keys, both, strict=True) if in_both]
+    groups = a.groups and [key for key, in_both in zip(a.groups, both, strict=True) if in_both]
     label = a.definition.metrics[headline]
     test = paired_test(a.compared[headline][..., both], b.compared[headline][..., both], groups)
     pair = "" if names == ("A", "B") else f" {names[0]} and {names[1]}"
@@ -348,20 +341,22 @@ def _moved_answers(a: Sequence[int], b: Sequence[int], names: tuple[str, str]) -
     return [ScoreWarning("moved_answers", message, "Join predictions to ids by id, not by position.", moved)]
 
 
-def _tests(
-    a: Result, b: Result, chosen: NDArray[np.bool_], groups: Sequence[str] | None = None
-) -> dict[str, PairedTest]:
-    """Return the test of each shared metric on the chosen examples."""
-    return {metric: _test(a, b, metric, chosen, groups) for metric in a.compared if metric in b.compared}
+def _tests(a: Result, b: Result, chosen: NDArray[np.bool_] | None = None) -> dict[str, PairedTest]:
+    """Return the test of each shared metric, as `_test` does."""
+    return {metric: _test(a, b, metric, chosen) for metric in a.compared if metric in b.compared}
 
 
 def _test(
-    a: Result, b: Result, metric: str, chosen: NDArray[np.bool_], groups: Sequence[str] | None, level: float = ALPHA
+    a: Result, b: Result, metric: str, chosen: NDArray[np.bool_] | None = None, level: float = ALPHA
 ) -> PairedTest:
-    """Return the test of a metric on the chosen examples; a win of a is the better value, not the greater."""
-    clusters = None if a.clusters is None else np.asarray(a.clusters)[chosen].tolist()
-    first, second = (each.compared[metric][..., chosen] for each in (a, b))
-    test = paired_test(first, second, groups, level=level, clusters=clusters)
+    """Return the test of a metric on the chosen examples; a win of a is the better value, not the greater.
+
+    Over all examples (None) it is over the groups of the examples, where scores are averaged over these.
+    """
+    rows = slice(None) if chosen is None else chosen
+    clusters = None if a.clusters is None else np.asarray(a.clusters)[rows].tolist()
+    first, second = (each.compared[metric][..., rows] for each in (a, b))
+    test = paired_test(first, second, a.groups if chosen is None else None, level=level, clusters=clusters)
     return test.with_better(lower=metric in a.definition.scoring.lower_is_better)
 
 

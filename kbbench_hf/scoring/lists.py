@@ -304,9 +304,8 @@ class Rankings:
 
     def __init__(self, options: ReadOptions, reading: ParsedFile) -> None:
         self._options, self._reading = options, reading
-        self._n = self._n_tied = self._n_ordered = self._n_long = self._n_rising = self._n_text = 0
+        self._n, self._depths = Counter[str](), set[int]()
         self._graded = True
-        self._depths = set[int]()
 
     def ordered(self, ids: Sequence[object], scores: Sequence[object], *, in_object: bool) -> list[object]:
         """Return candidates best first: the score descending, then the id ascending.
@@ -316,32 +315,29 @@ class Rankings:
         Raises:
             Unreadable: a score gives no order.
         """
-        read_settings = self._options.read_settings()
-        numbers = [score_of(each, read_settings) for each in scores]
-        self._n_text += any(isinstance(each, str) for each in scores)
-        if self._options.scores == "distance":
-            numbers = [-each for each in numbers]
-        tied = len(set(numbers)) < len(numbers)
-        self._n += 1
-        self._n_tied += tied
-        self._n_ordered += len(numbers) > 1 and not tied
+        settings, sign = self._options.read_settings(), -1 if self._options.scores == "distance" else 1
+        numbers = [sign * score_of(each, settings) for each in scores]
+        tied, is_long = len(set(numbers)) < len(numbers), in_object and len(numbers) > 2
+        self._n.update(all=1, tied=tied, ordered=len(numbers) > 1 and not tied, long=is_long)
+        self._n.update(
+            text=any(isinstance(each, str) for each in scores),
+            rising=is_long and not tied and numbers == sorted(numbers),
+        )
         self._graded = self._graded and all(each in GRADES for each in numbers)
         self._depths.add(len(numbers))
-        if in_object and len(numbers) > 2:
-            self._n_long += 1
-            self._n_rising += not tied and numbers == sorted(numbers)
         pairs = sorted(zip(numbers, ids, strict=True), key=lambda pair: (-pair[0], _sort_key(pair[1])))
         return [candidate for _, candidate in pairs]
 
     def problem(self) -> Unreadable | None:
         """Return what all rankings together may be instead: judgements, or distances."""
-        if self._n and self._graded and self._reading.judgments != "no":
-            one_depth = len(self._depths) == 1 and min(self._depths) >= _LEAST_DEPTH and self._n_ordered == self._n
-            if not self._n_ordered or self._options.of_stranger:
+        n, depths = self._n, self._depths
+        if n["all"] and self._graded and self._reading.judgments != "no":
+            one_depth = len(depths) == 1 and min(depths) >= _LEAST_DEPTH and n["ordered"] == n["all"]
+            if not n["ordered"] or self._options.of_stranger:
                 return QRELS
             if self._options.scores is None and (not one_depth or self._reading.judgments == "likely"):
                 return LIKELY_QRELS
-        if self._options.scores is None and self._n_long > 1 and self._n_rising == self._n_long:
+        if self._options.scores is None and n["long"] > 1 and n["rising"] == n["long"]:
             return Unreadable(
                 "the scores of every example rise from its first candidate to its last: are they distances?",
                 "Choose the order: --scores distance (the lowest is best) or --scores similarity.",
@@ -350,14 +346,13 @@ class Rankings:
 
     def notes(self) -> list[ScoreWarning]:
         """Return how many rankings have scores in text, and how many have ties."""
-        results = []
-        if self._n_text and not self._reading.only_text:
-            message = f"The scores of {self._n_text:,} rankings are text; they were read as numbers."
-            results.append(ScoreWarning("scores_as_text", message, severity="note"))
-        if self._n_tied:
-            message = f"{self._n_tied:,} rankings have candidates with equal scores; these are ordered by id."
+        n_text, n_tied = 0 if self._reading.only_text else self._n["text"], self._n["tied"]
+        message = f"The scores of {n_text:,} rankings are text; they were read as numbers."
+        results = [ScoreWarning("scores_as_text", message, severity="note")] if n_text else []
+        if n_tied:
+            message = f"{n_tied:,} rankings have candidates with equal scores; these are ordered by id."
             remedy = "Give each candidate a score of its own, or order a run by its rank column: --scores rank."
-            results.append(ScoreWarning("ties", message, remedy, self._n_tied))
+            results.append(ScoreWarning("ties", message, remedy, n_tied))
         return results
 
 

@@ -192,5 +192,4 @@ def _parts(result: Result, differences: Any, rows: Sequence[int]) -> tuple[float
     def chosen(keys: Sequence[str] | None) -> list[str] | None:
         return [keys[row] for row in rows] if keys else None
 
-    groups = result.example_slices.get(result.group_by) if result.group_by else None
-    return detectable_parts(differences, clusters=chosen(result.clusters), groups=chosen(groups))
+    return detectable_parts(differences, clusters=chosen(result.clusters), groups=chosen(result.groups))

@@ -212,6 +212,11 @@ class Result:
         """What was scored: benchmark, config, split and mode."""
         return TaskKey(self.benchmark, self.config, self.split, self.mode)
 
+    @property
+    def groups(self) -> list[str] | None:
+        """The key of each example in the slice over which scores are averaged; None for plain means."""
+        return self.example_slices.get(self.group_by) if self.group_by else None
+
     def __eq__(self, other: object) -> bool:
         """Say whether both have the same figures of the same predictions, whatever versions made them."""
         if not isinstance(other, Result):

@@ -142,17 +142,19 @@ def results_table(
     systems = list(systems)
     named_systems = [named_system(each) for each in systems]
     refuse_stdin_twice(given for _, given in named_systems)
-    own = [task_key for _, each in named_systems if (task_key := own_task_key(each))]
     if (results := logged_results(systems, benchmarks, options, logs)) is not None:
         return results_table(results, metrics=metrics)
     logged = [each.task_key for _, each in named_systems if isinstance(each, Result) and each.log]
     places = logged[:1] or [task_key_of(name_of_path(name), None, split, mode) for name in benchmarks]
-    for each in () if places else dict.fromkeys(own):
+    own = (own_task_key(each) for _, each in named_systems if not places)
+    for each in dict.fromkeys(filter(None, own)):
         places.append(task_key_of(each.benchmark, each.config, split or each.split, mode or each.mode))
     if not places:
         raise missing_benchmark_error(Path(each) for _, each in named_systems if not isinstance(each, Result))
-    shared = len(places), metrics, options, across_prompts
-    return [_block(task_key, named_systems, own, *shared) for task_key in dict.fromkeys(places)]
+    return [
+        _block(task_key, list(_systems(task_key, named_systems, len(places), options)), metrics, across_prompts)
+        for task_key in dict.fromkeys(places)
+    ]
 
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
@@ -218,16 +220,7 @@ def _name_of_run(folder: Path) -> str | None:
     return system_name(read_json(file).get("settings", {})) if file.is_file() else None
 
 
-def _block(
-    task_key: TaskKey,
-    named_systems: Sequence[tuple[str, str | Path | Result]],
-    own: Sequence[TaskKey],
-    n_places: int,
-    metrics: Sequence[str] | None,
-    options: ReadOptions | None,
-    across_prompts: bool,
-) -> Block:
-    systems = list(_systems(task_key, named_systems, n_places, options))
+def _block(task_key: TaskKey, systems: list[SystemScore], metrics: Sequence[str] | None, across_prompts: bool) -> Block:
     bench = next((each.result.definition for each in systems if each.result), None) or benchmark(task_key.benchmark)
     if not systems:
         message = f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores."
@@ -246,11 +239,12 @@ def _block(
     return Block(task_key, chosen, systems, tests, groups, comparison_warnings(results))
 
 
+NamedSystem = tuple[str, str | Path | Result]
+"""A system as it is given, with its name."""
+
+
 def _systems(
-    task_key: TaskKey,
-    named_systems: Sequence[tuple[str, str | Path | Result]],
-    n_places: int,
-    options: ReadOptions | None,
+    task_key: TaskKey, named_systems: Sequence[NamedSystem], n_places: int, options: ReadOptions | None
 ) -> Iterable[SystemScore]:
     taken: set[str] = set()
     where = task_key._asdict()
@@ -269,10 +263,8 @@ def _systems(
             continue
         result = given if isinstance(given, Result) else score(given, **where, options=options)
         result = result.averaged or result
-        number = 2
-        unique = name
-        while unique in taken:
-            unique, number = f"{name} ({number})", number + 1
+        names = [name, *(f"{name} ({number})" for number in range(2, len(taken) + 3))]
+        unique = next(each for each in names if each not in taken)
         taken.add(unique)
         yield SystemScore(unique, result, None, given.folder if isinstance(given, Result) else given)
 
@@ -290,12 +282,12 @@ def _tests(systems: Sequence[SystemScore], metric: str) -> Iterable[HeadToHead]:
     """Test every two systems whose answers are available, with Holm's correction over all of these tests."""
     columns = {each.name: each.result.compared[metric] for each in systems if each.result is not None}
     first = next((each.result for each in systems if each.result is not None), None)
-    groups = first.example_slices.get(first.group_by) if first and first.group_by else None
+    groups, clusters = (first.groups, first.clusters) if first else (None, None)
     pairs = {f"{a}\0{b}": (a, b) for a, b in combinations(columns, 2)}
 
     def test(pair: str, level: float) -> PairedTest:
         a, b = pairs[pair]
-        tested = paired_test(columns[a], columns[b], groups, level=level, clusters=first.clusters if first else None)
+        tested = paired_test(columns[a], columns[b], groups, level=level, clusters=clusters)
         return tested.with_better(lower=first is not None and metric in first.definition.scoring.lower_is_better)
 
     for pair, shown in adjusted_tests(test, list(pairs)).items():

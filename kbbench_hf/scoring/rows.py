@@ -23,20 +23,8 @@ from kbbench_hf.files.rows import (
     value_or_none,
 )
 from kbbench_hf.files.trec import score_of
+from kbbench_hf.scoring import lists
 from kbbench_hf.scoring.gold_columns import EqualColumns, is_gold_name, suggested_map
-from kbbench_hf.scoring.lists import (
-    LOOKED_AT,
-    AnswerPairs,
-    ItemTable,
-    Joiner,
-    ListReader,
-    Rankings,
-    are_scores,
-    column_name,
-    headed,
-    hit_fields,
-    is_one_candidate,
-)
 from kbbench_hf.scoring.options import ReadOptions
 
 Fields = dict[str, object]
@@ -60,10 +48,10 @@ class RowReader:
 
     def __init__(self, benchmark: Benchmark, examples: Examples, options: ReadOptions) -> None:
         self._options, self._kind = options, benchmark.scoring.answer
-        self._lists = ListReader(benchmark, examples, options.separator)
+        self._lists = lists.ListReader(benchmark, examples, options.separator)
         self._known = self._lists.known
         self._has_parser = bool(benchmark.asking.parsers)
-        self._joiner = Joiner(examples, options.join) if options.join else None
+        self._joiner = lists.Joiner(examples, options.join) if options.join else None
         self._notes: list[ScoreWarning] = []
         self._hits: tuple[str, str, str | None] | None = None
         self._equal, self._suggested = EqualColumns(examples, self._kind), dict[str, tuple[object, Sequence[str]]]()
@@ -79,8 +67,8 @@ class RowReader:
     def rows(self, name: str, reading: ParsedFile) -> Iterator[Placed]:
         """Yield the row, or the problem, of every line of a file that holds a prediction."""
         self._lists.only_text = reading.only_text
-        rankings, chosen, readable = Rankings(self._options, reading), dict[str, None](), True
-        pairs = AnswerPairs(self._kind, self._options)
+        rankings, chosen, readable = lists.Rankings(self._options, reading), dict[str, None](), True
+        pairs = lists.AnswerPairs(self._kind, self._options)
         for line in until_unreadable(name, self._one_example_a_line(name, reading)):
             value = line.value
             if isinstance(value, Problem):
@@ -131,7 +119,7 @@ class RowReader:
         return self._mapped(row, reading)
 
     def _checked(
-        self, row: Fields, whole: object, reading: ParsedFile, rankings: Rankings, pairs: AnswerPairs
+        self, row: Fields, whole: object, reading: ParsedFile, rankings: lists.Rankings, pairs: lists.AnswerPairs
     ) -> Fields | None:
         """Return the fields of a row in the benchmark's types; None where all cells are empty.
 
@@ -153,7 +141,7 @@ class RowReader:
         answer = keyed.answer
         if isinstance(answer, dict):
             is_row = self._options.fields or {self._kind.field, "response", "error"} & answer.keys()
-            if is_row or not (self._kind.ranked and are_scores(answer)):
+            if is_row or not (self._kind.ranked and lists.are_scores(answer)):
                 return {**answer, "id": keyed.id}
         if isinstance(answer, str) and self._has_parser:
             if self._options.source == "response":
@@ -216,7 +204,7 @@ class RowReader:
             wanted = ["id"] if self._has_answer(row) else ["id", self._kind.field]
             raise Unreadable(f"id {example_id!r} matches no example", self._suggestion(whole, wanted))
 
-    def _in_type(self, row: Fields, rankings: Rankings, table: bool, keyed: bool) -> Fields | None:
+    def _in_type(self, row: Fields, rankings: lists.Rankings, table: bool, keyed: bool) -> Fields | None:
         """Return the fields with ids, lists and rankings as the benchmark has them; None where all cells are empty."""
         row = {name: value for name, value in row.items() if value is not None or not table}
         if "id" in row:
@@ -232,15 +220,13 @@ class RowReader:
         is_text = table or keyed or self._kind.ranked or is_told
         if isinstance(answer, str) and (is_text or answer.lstrip().startswith("[") or self._lists.is_barred(answer)):
             answer = self._lists.of_text(answer, example_id)
-        elif isinstance(answer, list) and answer and all(map(self._lists.is_barred, answer)):
-            answer = self._lists.of_text("\n".join(map(str, answer)), example_id)
         if self._kind.ranked and isinstance(answer, dict):
             if self._options.scores == "rank":
                 raise Unreadable("its candidates have scores, and no ranks", "Leave out --scores rank.")
             ids = self._lists.typed(list(answer), example_id)
             answer = rankings.ordered(ids, list(answer.values()), in_object=keyed)
         elif self._kind.ranked and isinstance(answer, list):
-            if hit_fields({field: answer}):
+            if lists.hit_fields({field: answer}):
                 message = f"candidate {answer[0]!r} is neither an integer nor a string"
                 raise Unreadable(message, self._suggestion({field: answer}, [field]))
             answer = self._lists.typed(answer, example_id)
@@ -269,10 +255,12 @@ class RowReader:
         if not reading.fields and (first := next(reading.lines, None)):
             row = first.value if isinstance(first.value, dict) else {}
             keys = list(row) if keys is None else keys
-            single = field if self._kind.ranked and field not in told and is_one_candidate(row.get(field)) else None
+            single = (
+                field if self._kind.ranked and field not in told and lists.is_one_candidate(row.get(field)) else None
+            )
             reading.lines = chain([first], reading.lines)
         has_answers = bool({field, "response", "error"} & {*(keys or ()), *told})
-        if (single or not has_answers) and (items := ItemTable.of(keys or (), self._kind, id_path, single)):
+        if (single or not has_answers) and (items := lists.ItemTable.of(keys or (), self._kind, id_path, single)):
             yield from items.rows(name, reading, self._options.read_settings(), field)
             return
         id_columns = {"id", id_path or "id", (id_path or "id").partition(".")[0]}
@@ -288,7 +276,7 @@ class RowReader:
         """Return the columns of a table, those of our fields without blanks and capitals; its rows have these names."""
         fields = ("id", self._kind.field, "response", "error", "scores")
         told = {path.partition(".")[0] for path in (self._options.fields or {}).values()}
-        names = {each: column_name(each) for each in columns if each not in told}
+        names = {each: lists.column_name(each) for each in columns if each not in told}
         names = {old: new for old, new in names.items() if new in fields and new not in columns}
         if len({*names.values()}) < len(names) or not names:
             return columns
@@ -315,12 +303,12 @@ class RowReader:
     def _misnamed(self, name: str, reading: ParsedFile, columns: Sequence[str], message: str) -> Problem:
         """Return what is wrong with a table whose columns are not the benchmark's."""
         known, line = {str(each) for each in self._known}, reading.separator.join(columns)[:160]
-        values = (line.value for line in islice(reading.lines, LOOKED_AT))
+        values = (line.value for line in islice(reading.lines, lists.LOOKED_AT))
         rows = [row for row in values if isinstance(row, dict)]
         if known & {*columns}:
             cells = [list(columns), *([str(cell) for cell in row.values()] for row in rows)]
             header = f"Begin it with a line of names: id,{self._kind.field}."
-            mistake = headed(cells, known, self._kind.field) if self._kind.ranked else None
+            mistake = lists.headed(cells, known, self._kind.field) if self._kind.ranked else None
             mistake = mistake or Unreadable("the first line holds an id: the table has no header", header)
             return Problem(name, 1, mistake.message, mistake.remedy, line)
         wanted = [each for each in ("id", self._kind.field) if each not in columns]
@@ -333,7 +321,9 @@ class RowReader:
         if isinstance(row, KeyedAnswer):
             row = row.answer
         if self._kind.ranked and self._kind.field in wanted and isinstance(row, dict):
-            self._hits = hit_fields({name: each for name, each in row.items() if not is_gold_name(name)}) or self._hits
+            self._hits = (
+                lists.hit_fields({name: each for name, each in row.items() if not is_gold_name(name)}) or self._hits
+            )
             if self._hits is not None:  # a row without hits has the same fields as the others
                 field, candidate, score = self._hits
                 mapping = f"{self._kind.field}={field}.{candidate}{f',scores={field}.{score}' if score else ''}"

@@ -1,5 +1,6 @@
 """`score`: align predictions with examples, score them with the benchmark, and aggregate into a Result."""
 
+import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -224,11 +225,14 @@ def _of_annotations(
     """Return what annotations were made with, how far their judge agrees with released verdicts, and warnings."""
     if examples.annotations is None:
         return {}, ()
-    from kbbench_hf.benchmarks.annotated import annotation_identities, judge_agreements
     from kbbench_hf.benchmarks.judge_agreement import annotation_warnings
 
-    made_with = {f"{ANNOTATIONS}{kind}": each for kind, each in annotation_identities(examples).items()}
-    agreements = {f"{AGREEMENT}{kind}": each for kind, each in judge_agreements(examples).items()}
+    made_with, agreements = dict[str, str](), dict[str, str]()
+    for kind, identity in examples.annotations.identities().items():
+        rest = {name: value for name, value in identity.items() if name != "agreement"}
+        made_with[f"{ANNOTATIONS}{kind}"] = json.dumps(rest, sort_keys=True)
+        if agreement := identity.get("agreement"):
+            agreements[f"{AGREEMENT}{kind}"] = json.dumps(agreement, sort_keys=True)
     return made_with | agreements, annotation_warnings(benchmark, examples, answers)
 
 
@@ -291,7 +295,6 @@ def score_predictions(
     }
     figures = _estimates(benchmark, scores, missing, mode)
     made_with, of_annotations = _of_annotations(benchmark, examples, predictions.answers)
-    gold_column, with_texts = predictions.gold_column, predictions.with_texts
     return Result(
         *task_key,
         dataset_revision=revision,
@@ -316,8 +319,8 @@ def score_predictions(
             *of_agent,
             *predictions.notes,
             *warnings.limit_warning(len(examples.rows), n_available),
-            *warnings.gold_warnings(benchmark, examples, predictions.answers, gold_column, with_texts),
-            *warnings.completeness_warnings(benchmark, examples.ids, predictions, scores, figures, mode),
+            *warnings.gold_warnings(benchmark, examples, predictions),
+            *warnings.completeness_warnings(task, predictions, scores, figures),
             *warnings.copied_triple_warnings(task, predictions.answers, run or {}),
             *of_annotations,
             *(benchmark.scoring.warn(benchmark, examples, predictions.answers, mode) if benchmark.scoring.warn else ()),

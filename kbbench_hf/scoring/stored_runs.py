@@ -14,7 +14,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.scoring.eval_task import RUN, system_name
 from kbbench_hf.scoring.options import LogOptions
-from kbbench_hf.scoring.result import PlainResult, UsedPrompt, read_result
+from kbbench_hf.scoring.result import PlainResult, UsedPrompt, read_result, stored_rows
 from kbbench_hf.scoring.result import Result as ScoringResult
 from kbbench_hf.scoring.score import score
 
@@ -219,8 +219,7 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _load_scores(run: _Run, mode: str | None) -> ScoredConfig:
     """Return a run's results and the value of every example; scored anew where another mode is asked for."""
     if mode is None or mode == run.result["mode"]:
-        lines = [json.loads(line) for line in (run.folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
-        return ScoredConfig(run.result, _by_metric(lines))
+        return ScoredConfig(run.result, _by_metric(stored_rows(run.folder / "scores.jsonl")))
     result = score(run.folder, mode=mode)
     return ScoredConfig(result.to_dict(), _by_metric(json.loads(line) for line in result.example_lines()))
 

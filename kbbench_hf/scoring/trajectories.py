@@ -139,9 +139,7 @@ def read_trajectories(folder: Path) -> list[Trajectory]:
 
 
 def slices_of(trajectories: Sequence[Trajectory], ids: Sequence[Id]) -> dict[str, list[str]]:
-    """Return the keys by which an agent's figures are sliced, one of each example; empty where no agent ran."""
-    if not trajectories:
-        return {}
+    """Return the keys by which an agent's figures are sliced, one of each example."""
     by_id = {each.id: each for each in trajectories}
     known = [by_id.get(name) for name in ids]
     ends = [each.end if each else "none" for each in known]
@@ -152,9 +150,7 @@ def slices_of(trajectories: Sequence[Trajectory], ids: Sequence[Id]) -> dict[str
 
 
 def counters_of(trajectories: Sequence[Trajectory]) -> dict[str, int]:
-    """Return what the agent did over all questions, in counts; empty where no agent ran."""
-    if not trajectories:
-        return {}
+    """Return what the agent did over all questions, in counts."""
     counts = {
         "n_steps": sum(each.steps for each in trajectories),
         "n_tool_calls": sum(len(each.calls) for each in trajectories),

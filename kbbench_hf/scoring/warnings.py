@@ -23,7 +23,6 @@ from kbbench_hf.benchmarks.warnings import (
     unread_warning,
     unscored_warning,
 )
-from kbbench_hf.files.datasets import Id
 from kbbench_hf.metrics.aggregate import SMALL_N, Estimate
 from kbbench_hf.metrics.triples import name_key
 from kbbench_hf.scoring.eval_task import EvalTask
@@ -48,18 +47,18 @@ def gold_answers(example: Example, kind: AnswerKind) -> list[Answer]:
     return results
 
 
-def gold_warnings(
-    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None], column: str, with_texts: bool
-) -> list[ScoreWarning]:
+def gold_warnings(benchmark: Benchmark, examples: Examples, predictions: Predictions) -> list[ScoreWarning]:
     """Return what a comparison of the answers with the gold says of the file they were read from.
 
     Answers that equal the gold are a warning where their file says that they may be the gold, else a note: the gold may
-    be scored on purpose, to see what it gets. See `Predictions` for `column` and `with_texts`.
+    be scored on purpose, to see what it gets.
     """
-    kind = benchmark.scoring.answer
+    kind, answers, column = benchmark.scoring.answer, predictions.answers, predictions.gold_column
     golds = [gold_answers(row, kind) for row in examples.rows]
     remedy = "See which column was read, and name the one with the predictions: --map."
-    warnings = equals_gold_warning(answers, golds, kind, remedy, "warning" if column or with_texts else "note")
+    warnings = equals_gold_warning(
+        answers, golds, kind, remedy, "warning" if column or predictions.with_texts else "note"
+    )
     if column and not warnings:
         message = f"The answers were read from {column!r}, which is a name of a gold column."
         remedy = "Name the column with the predictions: --map."
@@ -94,20 +93,15 @@ def _folded(part: object) -> str:
 
 
 def completeness_warnings(
-    benchmark: Benchmark,
-    ids: Sequence[Id],
-    predictions: Predictions,
-    scores: Scores,
-    figures: Mapping[str, Estimate],
-    mode: str,
+    task: EvalTask, predictions: Predictions, scores: Scores, figures: Mapping[str, Estimate]
 ) -> list[ScoreWarning]:
     """Return what the predictions lack: answers that are missing, failed, unreadable or doubled, metrics not scored."""
-    failed = {*predictions.parse_failures}
+    benchmark, failed = task.benchmark, {*predictions.parse_failures}
     missing = np.array([answer is None for answer in predictions.answers])
-    unparsed = np.array([example_id in failed for example_id in ids])
+    unparsed = np.array([example_id in failed for example_id in task.examples.ids])
     n, warnings = len(missing), []
     if missing.any():
-        effect, gain = _headline_gain(benchmark, scores, figures, missing, mode)
+        effect, gain = _headline_gain(task, scores, figures, missing)
         errors, remedy = "", "Complete the file, or resume the run."
         if predictions.n_errors:
             errors = f" ({predictions.n_errors:,} failed with an error)"
@@ -115,13 +109,11 @@ def completeness_warnings(
         message = f"{int(missing.sum()):,} of {n:,} examples have no prediction{errors} and count as wrong.{gain}"
         warnings.append(ScoreWarning("missing", message, remedy, int(missing.sum()), effect))
     if unparsed.any():
-        effect, gain = _headline_gain(benchmark, scores, figures, unparsed, mode)
+        effect, gain = _headline_gain(task, scores, figures, unparsed)
         remedy = "Read some of them, and choose another parser with --parser."
         if 2 * unparsed.sum() > n:
-            remedy = (
-                "Read some of them; choose another --parser, or run the model again with another --prompt or, where "
-                "it was off, with --structured."
-            )
+            again = "run the model again with another --prompt or, where it was off, with --structured."
+            remedy = f"Read some of them; choose another --parser, or {again}"
         (warning,) = unread_warning(int(unparsed.sum()), n, remedy, gain)
         warnings.append(replace(warning, effect=effect))
     if doubled := predictions.n_duplicates:
@@ -172,17 +164,17 @@ def stored_warnings(plain: Sequence[PlainWarning]) -> list[ScoreWarning]:
 
 
 def _headline_gain(
-    benchmark: Benchmark, scores: Scores, figures: Mapping[str, Estimate], left_out: NDArray[np.bool_], mode: str
+    task: EvalTask, scores: Scores, figures: Mapping[str, Estimate], left_out: NDArray[np.bool_]
 ) -> tuple[dict[str, float], str]:
     """Return what the headline figure gains without some examples, also in words; empty where none remain."""
-    headline = benchmark.headline
+    headline = task.benchmark.headline
     if left_out.all() or headline not in figures:
         return {}, ""
-    rest = benchmark.scoring.summarise(scores.of(~left_out), mode)[headline].value
-    gain, value = rest - figures[headline].value, figures[headline].value
+    value = figures[headline].value
+    gain = task.benchmark.scoring.summarise(scores.of(~left_out), task.task_key.mode)[headline].value - value
     if not isfinite(gain):
         return {}, ""
-    return {headline: gain}, f" {benchmark.metrics[headline]} without them: {value + gain:.4f} ({gain:+.4f})."
+    return {headline: gain}, f" {task.benchmark.metrics[headline]} without them: {value + gain:.4f} ({gain:+.4f})."
 
 
 _WORD = re.compile(r"[^\W_]+")

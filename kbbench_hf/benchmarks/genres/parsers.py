@@ -138,7 +138,7 @@ def parse_lenient(response: str) -> LenientTriples:
     if not triples and not found:
         found = _numbered(answer)
     for triple, repair in found:
-        if triple not in triples and not _is_format_echo(triple):
+        if triple not in triples and tuple(str(element).lower() for element in triple) != _FORMAT_ECHO:
             triples.append(triple)
             repairs[repair] += 1
     return LenientTriples(triples, repairs)
@@ -220,10 +220,6 @@ def _json(text: str) -> list[object] | None:
 
 def _is_sound(row: object) -> bool:
     return isinstance(row, list) and len(row) == 3 and all(isinstance(e, str | int | float) and e != "" for e in row)
-
-
-def _is_format_echo(triple: Triple) -> bool:
-    return tuple(str(element).lower() for element in triple) == _FORMAT_ECHO
 
 
 def _before_colon(element: object) -> object:

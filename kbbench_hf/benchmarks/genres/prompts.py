@@ -25,6 +25,8 @@ _SCOPES = {
     "document": "The text is a whole document: relations may span its sentences. Call a thing by one name throughout.",
 }
 _SCHEMA = json.loads(Path(__file__).with_name("reply_schema.json").read_text(encoding="utf-8"))
+_DATASETS: dict[str, Row] = json.loads((_TEXTS / "datasets.json").read_text(encoding="utf-8"))
+_RELATION_SETS: dict[str, Row] = json.loads(Path(__file__).with_name("relation_sets.json").read_text(encoding="utf-8"))
 _PARTS = ("subject", "relation", "object")
 _TRIPLE = object_schema(**{part: {"type": "string"} for part in _PARTS})
 _NAMED_SCHEMA = object_schema(triples={"type": "array", "items": _TRIPLE})
@@ -75,7 +77,7 @@ def _prompt(
 ) -> Prompt:
     closed, named = strategy == "closed", strategy == "open_named"
     mode, lists, context = options.mode, TOPIC_MODES[options.mode], examples.context
-    dataset = _datasets()[context.config]
+    dataset = _DATASETS[context.config]
     level = dataset["level"]
     system = Template(
         _text(f"{strategy}_fixed.txt" if closed and mode != "reference" else f"{strategy}.txt")
@@ -114,7 +116,7 @@ def relations(config: str, mode: str) -> list[str]:
 
 
 def _list(config: str, mode: str, name: str) -> list[str]:
-    found: list[str] = _relation_sets().get(config, {}).get(mode, {}).get(name, [])
+    found: list[str] = _RELATION_SETS.get(config, {}).get(mode, {}).get(name, [])
     return found
 
 
@@ -135,18 +137,6 @@ def _question(text: str, pairs: Sequence[Pair] | None) -> str:
         return f"Text: {text}"
     listed = "\n".join(f"- {json.dumps(pair, ensure_ascii=False)}" for pair in pairs)
     return f"Text: {text}\nPairs:\n{listed}"
-
-
-@cache
-def _datasets() -> dict[str, Row]:
-    datasets: dict[str, Row] = json.loads(_text("datasets.json"))
-    return datasets
-
-
-@cache
-def _relation_sets() -> dict[str, Row]:
-    sets: dict[str, Row] = json.loads(Path(__file__).with_name("relation_sets.json").read_text(encoding="utf-8"))
-    return sets
 
 
 @cache

@@ -19,15 +19,8 @@ from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.genres.prompts import Pair, offered_pairs
 from kbbench_hf.benchmarks.triple_habits import habit_warnings, with_gold_punctuation, without_affixes
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.metrics.generative_re import (
-    EMPTY_SCORES,
-    TOPIC_MODES,
-    Triple,
-    hard_match,
-    keep_well_formed,
-    match_key,
-    select_triples,
-)
+from kbbench_hf.metrics import generative_re
+from kbbench_hf.metrics.generative_re import Triple, hard_match, keep_well_formed, match_key, select_triples
 
 Gold = Sequence[Sequence[tuple[str, str, str]]]
 HARD = {"precision": "P", "recall": "R", "f1": "F1"}
@@ -51,7 +44,7 @@ def warnings(
     }
     return [
         *threshold_warning(config, identities.get("embeddings", {})),
-        *corpus_warning(identities.get(f"topics-{TOPIC_MODES[mode]}", {})),
+        *corpus_warning(identities.get(f"topics-{generative_re.TOPIC_MODES[mode]}", {})),
         *malformed_warning(answers, mode),
         *constant_warning(answers, offered, gold, mode),
         *direction_warning(answers, gold, mode),
@@ -204,7 +197,10 @@ def _with_gold_direction(answer: Answer, gold: Sequence[Triple]) -> Answer:
 def _hard_match_scores(answers: Sequence[Answer | None], gold: Gold, mode: str) -> dict[str, float]:
     """Return precision, recall and F1 by hard match, as `benchmark.score` has them."""
     values = hard_match(
-        [select_triples(answer or [], mode) for answer in answers], gold, empty=EMPTY_SCORES[mode]["f1"], mode=mode
+        [select_triples(answer or [], mode) for answer in answers],
+        gold,
+        empty=generative_re.EMPTY_SCORES[mode]["f1"],
+        mode=mode,
     )
     if not np.isnan(values).all():
         values[:, [answer is None for answer in answers]] = 0.0

@@ -8,19 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from kbbench_hf.benchmarks import triple_habits as habits
 from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.benchmarks.charts import ScoreTable, ShownScore, Statistics
 from kbbench_hf.benchmarks.text2kgbench.material import Material, gold_triples, in_prompts, underscored_gold
-from kbbench_hf.benchmarks.triple_habits import (
-    Answers,
-    Rewriting,
-    ScoreAnswers,
-    habit_warnings,
-    with_gold_punctuation,
-    with_ontology_relations,
-    with_spaces,
-    without_affixes,
-)
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import (
@@ -172,13 +163,13 @@ EFFECT_ON = {
 }
 
 
-def warnings(benchmark: Benchmark, examples: Examples, answers: Answers, mode: str) -> list[ScoreWarning]:
+def warnings(benchmark: Benchmark, examples: Examples, answers: habits.Answers, mode: str) -> list[ScoreWarning]:
     """Return a warning for each habit that costs the answers score in this mode; see `extraction_warnings`.
 
     `repaired-2` and `repaired-3` add a note on how much of the gold their scores leave out.
     """
 
-    def score(changed: Answers) -> Mapping[str, float]:
+    def score(changed: habits.Answers) -> Mapping[str, float]:
         scores = benchmark.scoring.score(examples, changed, mode)
         return {metric: each.value for metric, each in benchmark.scoring.summarise(scores, mode).items()}
 
@@ -194,10 +185,10 @@ def by_value(mode: str) -> bool:
 
 
 def extraction_warnings(
-    answers: Answers,
+    answers: habits.Answers,
     gold: Sequence[Sequence[Triple]],
     ontologies: Sequence[Ontology],
-    score: ScoreAnswers,
+    score: habits.ScoreAnswers,
     mode: str,
 ) -> list[ScoreWarning]:
     """Return a warning for each habit that changes a printed digit of the scores in a mode.
@@ -209,13 +200,13 @@ def extraction_warnings(
     - `punctuation_of_names`: names that differ from the gold in quotation marks, dashes or apostrophes only.
     - `types_in_names`: a type or namespace on most names (`Bergen:CITY`, `dbr:Bergen`).
     """
-    rewritings: list[Rewriting] = []
+    rewritings: list[habits.Rewriting] = []
     if mode in ("reference", "paper"):  # the other modes read these as they are meant
         remedy = "Fix the spelling, or use --mode repaired."
-        rewritings += [with_ontology_relations(answers, ontologies, remedy), with_spaces(answers, remedy)]
+        rewritings += [habits.with_ontology_relations(answers, ontologies, remedy), habits.with_spaces(answers, remedy)]
     if not by_value(mode):
-        rewritings.append(with_gold_punctuation(answers, gold, "Fix the spelling, or use --mode repaired-3."))
-    return habit_warnings(answers, [*rewritings, without_affixes(answers)], score, EFFECT_ON)
+        rewritings.append(habits.with_gold_punctuation(answers, gold, "Fix the spelling, or use --mode repaired-3."))
+    return habits.habit_warnings(answers, [*rewritings, habits.without_affixes(answers)], score, EFFECT_ON)
 
 
 def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -> list[ScoreWarning]:

@@ -229,17 +229,12 @@ def _typed(ontology: Row, gold: Sequence[Triple], overlapping: bool) -> TypedOnt
     return TypedOntology(
         signatures=[Signature(each["label"], each["domain"], each["range"]) for each in ontology["relations"]],
         gold=gold,
-        broader={concept: frozenset(_ancestors(concept, above)) for concept in above},
+        broader={concept: _ancestors(concept, above) for concept in above},
         overlapping=overlapping,
     )
 
 
-def _ancestors(concept: str, above: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = list(above.get(concept, ()))
-    while waiting:
-        each = waiting.pop()
-        if each not in found:
-            found.add(each)
-            waiting += above.get(each, ())
-    return found
+def _ancestors(concept: str, above: Mapping[str, set[str]], known: frozenset[str] = frozenset()) -> frozenset[str]:
+    for each in above.get(concept, set()) - known:
+        known = _ancestors(each, above, known | {each})
+    return known

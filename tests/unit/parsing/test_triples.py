@@ -196,6 +196,7 @@ MORE = [CAPTAIN, PORT]
         ("captain(Petrel, Ines Calder, confidence=0.9)", [CAPTAIN]),
         ('[["Petrel", "captain", "Ines Calder", 0.9]]', [CAPTAIN]),
         ("Petrel → captain → Ines Calder (confidence: 0.9)", [CAPTAIN]),
+        ("skipper(Petrel, Ines Calder) berth(Pet", [("Petrel", "skipper", "Ines Calder")]),  # cut off
         ('captain("Petrel", "Ines Calder", "since 1999")', None),
         ("captain(Petrel, Ines Calder, 1999)", None),
         ("captain(ship, Petrel, Ines Calder)", None),

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.annotated import TopicCorpus, annotation_identities, with_annotations
+from kbbench_hf.benchmarks.annotated import TopicCorpus, made_with, with_annotations
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples, Scores
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext, score
@@ -170,8 +170,7 @@ def test_another_corpus_is_another_topic_model(examples: Examples, tmp_path: Pat
         annotate_topics(
             examples, ANSWERS, tmp_path / "run", corpus, N_TOPICS, tmp_path / "models", modes=["fixed"], show=False
         )
-        made_with = annotation_identities(with_annotations(examples, tmp_path / "run"))["topics-fixed"]
-        identities.append(json.loads(made_with))
+        identities.append(made_with(with_annotations(examples, tmp_path / "run"))["topics-fixed"])
     assert identities[0]["corpus_sha256"] != identities[1]["corpus_sha256"]
     assert identities[0]["models_sha256"] != identities[1]["models_sha256"]
     assert [each["corpus"] for each in identities] == ["ten texts", "twelve texts"]

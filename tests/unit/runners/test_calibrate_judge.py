@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks import benchmark
-from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote, judge_agreements, with_annotations
+from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote, made_with, with_annotations
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
@@ -145,13 +145,13 @@ def test_what_was_measured_stands_beside_the_figures_of_that_judge_on_that_corpu
         return with_annotations(here, folder)
 
     found = annotated(judge, "cdr")
-    assert json.loads(judge_agreements(found)[KIND]) == json.loads(json.dumps(measured.to_dict()))
+    assert made_with(found)[KIND]["agreement"] == json.loads(json.dumps(measured.to_dict()))
     [warning] = annotation_warnings(benchmark("mini-genres"), found, answers)
     assert warning.code == "judge_agreement" and warning.severity == "note" and "1.00 / 1.00" in warning.message
     kept = read_annotation(tmp_path / f"{judge.name}-cdr", KIND)
     assert kept is not None and kept.identity["judge"] == f"graded@1@threshold={measured.threshold}"
     for other in (annotated(judge, "docred"), annotated(Local(lambda *item: True, "other@1"), "cdr")):
-        assert judge_agreements(other) == {}
+        assert "agreement" not in made_with(other)[KIND]
         assert [each.code for each in annotation_warnings(benchmark("mini-genres"), other, answers)] == [
             "judge_not_calibrated"
         ]

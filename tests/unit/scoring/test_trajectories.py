@@ -9,7 +9,6 @@ from kbbench_hf.scoring.trajectories import (
     TRAJECTORIES,
     Call,
     Trajectory,
-    counters_of,
     read_trajectories,
     slices_of,
     trajectory_warnings,
@@ -73,8 +72,6 @@ def test_questions_that_no_agent_walked_have_keys_of_their_own() -> None:
         "end": ["finished", "none"],
         "answer_seen": ["true", "false"],
     }
-    assert slices_of([], ["q1"]) == {}
-    assert counters_of([]) == {}
 
 
 def test_what_the_base_answered_is_said_beside_the_figures() -> None:

@@ -11,15 +11,7 @@ where the relations of a product took none.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents import (
-    Layout,
-    Node,
-    PiecePool,
-    Rendering,
-    Sample,
-    compact_text,
-    edges_of,
-)
+from kbbench_hf.knowledge_base.documents import Layout, Node, PiecePool, Rendering, Sample, compact_text, edges_of
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 _RELATIONS = ("also_buy", "also_view", "has_brand")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_answers, shipped_dataset
-from kbbench_hf.benchmarks.annotated import annotation_identities, with_annotations
+from kbbench_hf.benchmarks.annotated import made_with, with_annotations
 from kbbench_hf.benchmarks.annotations import write_annotation
 from kbbench_hf.benchmarks.base import Examples, PromptOptions
 from kbbench_hf.benchmarks.genres.benchmark import CORPORA, METRICS, CorpusContext, load, score
@@ -58,12 +58,12 @@ def test_the_shipped_answers_score_offline_in_all_modes(mini: Examples) -> None:
 
 def test_the_shipped_annotations_say_what_they_were_made_with(mini: Examples) -> None:
     for file in shipped_answers("mini-genres"):
-        identities = annotation_identities(with_annotations(mini, annotations_folder(file)))
+        identities = made_with(with_annotations(mini, annotations_folder(file)))
         assert set(identities) == {"embeddings", "factualness", "granularity", "topics-reference", "topics-fixed"}
-        embeddings = json.loads(identities["embeddings"])
+        embeddings = identities["embeddings"]
         assert embeddings["embedder"].startswith("sentence-transformers/all-MiniLM-L6-v2@")
         assert embeddings["completeness_threshold"] == 0.73
-    assert annotation_identities(mini) == {}
+    assert made_with(mini) == {}
 
 
 def test_silence_looks_unique_as_released_and_scores_nothing_when_fixed(mini: Examples) -> None:
