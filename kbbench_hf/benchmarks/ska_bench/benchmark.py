@@ -176,16 +176,14 @@ def load(folder: DatasetFolder, config: str, split: str, *, longer_names: bool =
     stored = [row for part in folder.configs()[name] for row in folder.rows(name, part)]
     instances = {row["id"]: Instance.from_row(row) for row in stored}
     rows = folder.rows(config, split)
+    left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
+    material = SubsetData(folder, subset, instances, left_out)
     shown = [row for row in rows if row["status"] in SHOWN]
     for row in shown:
         instance = instances[row["instance_id"]]
+        instance = add_longer_names(instance, material.pool) if longer_names else instance
         row |= {"question": instance.question, "answers": list(instance.answers), "source": instance.source}
         row |= {"answer_type": instance.answer_type, "answer_aliases": list(map(list, instance.answer_aliases))}
-    left_out = Counter(row["status"] for row in rows if row["status"] not in SHOWN)
-    material = SubsetData(folder, subset, instances, left_out)
-    for row in shown if longer_names else ():
-        aliases = add_longer_names(instances[row["instance_id"]], material.pool).answer_aliases
-        row["answer_aliases"] = list(map(list, aliases))
     return Examples([ContextRow(row, material) for row in shown], material)
 
 

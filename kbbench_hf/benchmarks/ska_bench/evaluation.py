@@ -307,20 +307,15 @@ def _noise(folder: DatasetFolder, split: str) -> list[Config]:
 
 def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
     """Return sentences on absent budgets of the noise testbed, and on contexts that are short of their budget."""
-    present = {config.name for config in _noise(folder, split)}
-    absent: dict[str, list[str]] = {}
-    short = []
+    present = [config.name for config in _noise(folder, split)]
+    statuses = {name: folder.table(name, split)["status"].to_pylist() for name in present}
+    short = [f"{name} {of.count('short'):,} of {len(of):,}" for name, of in statuses.items() if "short" in of]
+    absent, notes = dict[str, list[str]](), list[str]()
     for subset in SUBSETS:
-        of_subset = [c for c in configs().values() if (c.testbed, c.subset) == ("noise", subset)]
-        missing = [c.name.rpartition("_")[2] for c in of_subset if c.name not in present]
-        if missing and len(missing) < len(of_subset):
-            absent.setdefault(", ".join(missing), []).append(TITLES[subset])
-        for config in of_subset:
-            if config.name in present:
-                found = Counter(folder.table(config.name, split)["status"].to_pylist())
-                if found["short"]:
-                    short.append(f"{config.name} {found['short']:,} of {sum(found.values()):,}")
-    notes = []
+        missing = [name for name in configs_of("noise", [subset]) if name not in present]
+        if missing and len(missing) < len(configs_of("noise", [subset])):
+            budgets = ", ".join(name.rpartition("_")[2] for name in missing)
+            absent.setdefault(budgets, []).append(TITLES[subset])
     if absent:
         lacks = "; ".join(f"{budgets} ({', '.join(subsets)})" for budgets, subsets in absent.items())
         notes.append(f"Budgets that this dataset does not have: {lacks}.")

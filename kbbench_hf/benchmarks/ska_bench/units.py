@@ -46,9 +46,7 @@ def write_row(cells: Sequence[str]) -> str:
     >>> write_row(["1", "a|b"])
     '|1|a\\|b|'
     """
-    line = "|".join(cells)
-    if line.count("|") >= len(cells):
-        line = "|".join(cell.replace("|", "\\|") for cell in cells)
+    line = "|".join(cell.replace("|", "\\|") for cell in cells)
     return f"|{line}|"
 
 

@@ -7,8 +7,8 @@ The steps, with their modules:
    `hybridqa_graph` and `tekgen` (kg_text), `table_text`. `official` reads the authors' own files.
 3. Evidence: answer programs (`programs`, `graph_programs`, `program_induction`) prove that the positive units are
    sufficient, necessary and unique (`evidence`, `hybridqa_evidence`).
-4. Noise, rejection twins (`emptied_rows`, `cell_inference`, `leaks`) and testbeds (`noise`, `rejection_twins`,
-   `testbeds`, ordered by `unit_orders`).
+4. Noise, rejection twins (`emptied_rows`, `cell_inference`) and testbeds (`noise`, `rejection_twins`, `testbeds`,
+   ordered by `unit_orders`).
 5. Audit and reviews of the built dataset (`audit`).
 6. The dataset with its card (`dataset`), and the private split with invented names (`private`).
 """

@@ -13,7 +13,7 @@ one page is called by the page's title, so that triples and texts join.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, product
@@ -110,9 +110,6 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in normal_name(text).split() if word not in _EMPTY)
 
 
-Order = Callable[[Derivation], tuple[int, int, list[UnitId]]]
-
-
 class TableGraphs:
     """The graphs of some tables as one pool, with its evidence, decoys and word weights."""
 
@@ -150,11 +147,11 @@ class TableGraphs:
         """Return the summed idf of words, the same in whatever order they come."""
         return fsum(self._idf[word] for word in words)
 
-    def add_units(self, instance: Instance, orders: Sequence[Order]) -> Iterator[Instance]:
-        """Yield the instance with the units of its answer's best derivation, in each order that finds another one."""
+    def add_units(self, instance: Instance) -> Iterator[Instance]:
+        """Yield the instance with the units of its answer's derivation with most triples, and with fewest units."""
         gold = min(normal_name(answer) for answer in instance.answers)
         found = [each for each in self.evidence.derivations(instance) if each.answer == gold]
-        for best in dict.fromkeys(max(found, key=order).units for order in orders if found):
+        for best in dict.fromkeys(max(found, key=order).units for order in (by_triples, by_number) if found):
             sk, text = (tuple(unit.number for unit in sorted(best) if unit.in_text == side) for side in (False, True))
             if sk and text:
                 yield replace(instance, positive_sk=sk, positive_text=text)
@@ -236,7 +233,7 @@ def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revisi
         return None
     search = _EvidenceSearch(graphs, graph, question, revision)
     for program in search.programs():
-        for instance in graphs.add_units(search.instance(program), [by_triples, by_number]):
+        for instance in graphs.add_units(search.instance(program)):
             is_told_twice = revision > 1 and search.is_told_twice(instance)
             if search.accounts_for_words(instance) and not is_told_twice and not graphs.evidence.problems(instance):
                 return instance
@@ -456,4 +453,4 @@ def _chain(
     name = f"{graph.table.name}-{target.row}-{target.column}-{known.column}"
     fields = {"question": f"{question[0].upper()}{question[1:]}", "answers": (target.stated,), "program": program}
     instance = _instance(graphs, graph, target.row, name, method="composed", **fields)
-    return next(graphs.add_units(instance, [by_triples]), None)
+    return next(graphs.add_units(instance), None)

@@ -74,20 +74,14 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
 
     def take(candidates: Iterable[PathCandidate], number: int) -> int:
         """Take this many of the candidates; return how many are missing."""
-        of_path: dict[str, list[PathCandidate]] = {}
-        for candidate in candidates:
-            of_path.setdefault(candidate.path, []).append(candidate)
-        while number > 0 and of_path:
-            path = min(of_path, key=lambda name: (paths[name], seeded_hash(name)))
-            left = iter(of_path[path])
-            each = next((c for c in left if all(taken[use] < most for use, most in uses(c).items())), None)
-            of_path[path] = list(left)
+        while number > 0:
+            candidates = [c for c in candidates if all(taken[use] < most for use, most in uses(c).items())]
+            each = min(candidates, key=lambda c: (paths[c.path], seeded_hash(c.path)), default=None)
             if each is None:
-                del of_path[path]
-                continue
+                break
             chosen.append(each.instance)
             taken.update(uses(each).keys())
-            paths[path] += 1
+            paths[each.path] += 1
             number -= 1
         return number
 

@@ -170,10 +170,9 @@ WHOLE_TABLE = re.compile(
     r"\b(first|last|next|previous|previously|consecutive|following|prior|preceding|top|bottom|listed|average|all|every"
     r"|different|each|not|other|others|besides|except|excluding|without|same|both|only|never|until|ever|another|row"
     r"|column|chart|list|table|combined|percent|percentage|second|third|ranked|times as|half|current|currently|final)\b"
-    r"|n't\b"
+    r"|n't\b|\b(this|they|them|he|she|we|you)\b"
 )
-DANGLING = re.compile(r"\b(this|they|them|he|she|we|you)\b")
-"""What is meant is outside the question, often in a title that is not shown."""
+"""The evidence is the whole table, or what is meant is outside the question, often in a title that is not shown."""
 SUPERLATIVE = re.compile(
     r"\b(most|highest|largest|biggest|longest|greatest|latest|tallest|heaviest|least|lowest|smallest|shortest|earliest"
     r"|fewest|lightest|oldest|youngest|best|worst|fastest|slowest|maximum|minimum)\b"
@@ -266,7 +265,6 @@ class NamedCells(NamedTuple):
 
     text: str
     conditions: tuple[tuple[int, str, str], ...]
-    is_whole: bool
 
 
 def induce_program(
@@ -284,25 +282,23 @@ def induce_program(
     text = " ".join(re.sub(r"[?!]+$", "", normalize_cell(question)).split())
     bounds, rest = _find_bounds(text)
     two_rows = bool(DIFFERENCE.search(rest) or COMPARED.search(rest))
-    if WHOLE_TABLE.search(rest) or DANGLING.search(rest) or len(bounds) > 1 or len(answers) > MOST_ANSWERS:
-        return None
-    if bounds if two_rows else (ORDERED.search(rest) or SUPERLATIVE.search(rest)):
+    is_open = bounds if two_rows else ORDERED.search(rest) or SUPERLATIVE.search(rest)
+    if is_open or WHOLE_TABLE.search(rest) or len(bounds) > 1 or len(answers) > MOST_ANSWERS:
         return None
     search = _ProgramSearch(text, header, rows, bounds, revision)
     if (not search.named and not bounds) or len(search.named) > MOST_NAMED:
         return None
     consistent: dict[tuple[int, ...], Program] = {}
     for program in search.two_row_programs(rest) if two_rows else search.row_set_programs(answers):
-        if not programs.same_answers(execute(program, rows), answers):
-            continue
-        if revision < 2 or uses_mentioned_columns(program, text, header, rows):
+        is_right = programs.same_answers(execute(program, rows), answers)
+        if is_right and (revision < 2 or uses_mentioned_columns(program, text, header, rows)):
             consistent.setdefault(tuple(n for n, r in enumerate(rows) if programs.reads(program, r)), program)
             if len(consistent) > 1:
                 return None
     for positive, program in consistent.items():
         shown, unread = [rows[n] for n in positive], programs.leaves_answer(program)
         cells = [normalize_cell(cell) for row in shown for cell in row]
-        held = all(any(mentions(cell, each.text) for cell in cells) for each in search.named if each.is_whole)
+        held = all(any(mentions(cell, each.text) for cell in cells) for each in search.whole)
         clear = positive == tuple(n for n, row in enumerate(rows) if not unread(row))
         needed = not any(
             programs.same_answers(execute(program, [*shown[:n], *shown[n + 1 :]]), answers) for n in range(len(shown))
@@ -337,10 +333,10 @@ class _ProgramSearch:
         self._cells = sorted({(column, normalize_cell(cell)) for row in rows for column, cell in enumerate(row)})
         self._header_columns = columns_in_question(text, header)
         bounded = {value for bound in bounds for _, value in bound}
-        self._whole = self._whole_cells(bounded)
+        self.whole = self._whole_cells(bounded)
         known = STOP_WORDS | set(normalize_cell(" ".join(header)).split()) | bounded
-        self._parts = self._cell_parts(known, " ".join(each.text for each in self._whole))
-        self.named = [*self._whole, *self._parts]
+        self._parts = self._cell_parts(known, " ".join(each.text for each in self.whole))
+        self.named = [*self.whole, *self._parts]
 
     def _whole_cells(self, bounded: set[str]) -> list[NamedCells]:
         """Return the longest whole cells that the question names."""
@@ -352,7 +348,7 @@ class _ProgramSearch:
         for name in whole:
             columns = sorted({column for column, cell in self._cells if cell != name and mentions(cell, name)})
             options[name] += [(column, "contains", name) for column in columns]
-        return [NamedCells(cell, tuple(options[cell]), True) for cell in whole]
+        return [NamedCells(cell, tuple(options[cell])) for cell in whole]
 
     def _cell_parts(self, known: frozenset[str], named: str) -> list[NamedCells]:
         """Return names and numbers that cells contain; neighboring words count as one if a cell has them.
@@ -380,7 +376,7 @@ class _ProgramSearch:
             forms = {text, text[:3]} if text in MONTHS else {text, *RESULTS.get(text, ())}
             conditions = {(n, "contains", form) for form in forms for n, c in self._cells if mentions(c, form)}
             if conditions:
-                found[NamedCells(text, tuple(sorted(conditions)), False)] = None
+                found[NamedCells(text, tuple(sorted(conditions)))] = None
         return list(found)
 
     def row_set_programs(self, answers: Sequence[str]) -> Iterator[Program]:
@@ -414,7 +410,7 @@ class _ProgramSearch:
             for some in combinations(self._parts, size):
                 named = [
                     [[[column, value] if test == "=" else [column, test, value]] for column, test, value in conditions]
-                    for _, conditions, _ in (*self._whole, *some)
+                    for _, conditions in (*self.whole, *some)
                 ]
                 for chosen in product(*named, *limits):
                     where: list[Condition] = [*chain(*chosen)]

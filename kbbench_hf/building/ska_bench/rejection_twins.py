@@ -9,8 +9,11 @@ the answer. So the question cannot be answered although all its words are there.
 From revision 2 on, the unanswerable twin is proven to be so as a generous reader would try it. Where there are texts,
 it loses texts alone: all that name an answer, or the thing that is asked about. No row or triple may name an answer,
 and nothing that stays may let a reader guess one. A cell of a `table` is emptied only if its value does not follow
-from others (`cell_inference`). Neither twin shows noise from which a reader learns what one of them lost (`leaks`).
-Questions for which this is not possible have no twins.
+from others (`cell_inference`). Questions for which this is not possible have no twins.
+
+Neither twin shows noise from which a reader learns what one of them lost. A reader finds an emptied cell in a copy of
+its row, and in any row that names its value beside another rare cell of it. A title or a tag says what a removed triple
+says.
 """
 
 import math
@@ -24,12 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
-from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, UnitPool
+from kbbench_hf.benchmarks.ska_bench.units import UNKNOWN, Cells, Instance, Program, UnitPool
 from kbbench_hf.building.ska_bench.cell_inference import cell_follows, order_follows
 from kbbench_hf.building.ska_bench.emptied_rows import TOTALS, has_answer
 from kbbench_hf.building.ska_bench.evidence import positive_units, smallest_cuts
-from kbbench_hf.building.ska_bench.leaks import EmptiedRow, has_name, leaks_triple
-from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name
+from kbbench_hf.building.ska_bench.name_matching import content_words, mentions, normal_name, normalize_cell
 from kbbench_hf.building.ska_bench.noise import ContextUnits, looks_like_evidence
 from kbbench_hf.building.ska_bench.programs import COMPARISONS
 from kbbench_hf.building.ska_bench.unit_orders import Units
@@ -43,6 +45,12 @@ MOST_REMOVED = 8
 """The most units that a twin loses: what more texts name is known to every reader."""
 LONGEST_TITLE = 2
 """A title of more different words describes what it names: "Texas Wesleyan University"."""
+USUAL = 0.05
+"""A cell in more than this share of the rows of its table, and in more than two, is not rare."""
+COPIED = 2
+"""A made row with this many of a row's rare cells is a copy of it."""
+SHORT = 2
+"""Cells of so few characters are looked for in their own column alone."""
 _WORD = re.compile(r"\w+")
 _TITLE_END = re.compile(r" \(|, ")
 _RATIO = re.compile(r"percent|proportion|densit|\bper capita\b|\b(?:rate|ratio) of\b", re.IGNORECASE)
@@ -56,8 +64,66 @@ _YEAR = re.compile(r"(?:1\d|20)\d\d")
 _QUANTITY = re.compile(r"(\d[\d,]*(?:\.\d+)?)[- ]([a-z]+)")
 Place = tuple[bool, int]
 """A unit of an instance: whether it is in the text section, and its number."""
-Removed = dict[Place, int | None]
-"""Removed unit -> the number of the row that takes its place; None where none does."""
+Removed = dict[Place, Place | None]
+"""Removed unit -> the row that takes its place; None where none does."""
+
+
+class EmptiedRow:
+    """A row of a table with some columns emptied."""
+
+    def __init__(self, row: Cells, columns: Collection[int], table: Sequence[Cells]) -> None:
+        cells = [*map(normalize_cell, row)]
+        usual = [Counter(map(normalize_cell, column)) for column in zip(*table, strict=True)]
+        most = max(2, USUAL * len(table))
+        self._lost = {column: cells[column] for column in columns}
+        self._rare = {n: cell for n, cell in enumerate(cells) if len(cell) > SHORT and usual[n][cell] <= most}
+
+    def is_leaked_by(self, row: Cells, made: bool) -> bool:
+        """Return whether another row tells a lost cell.
+
+        A made row does if it is a copy, or names the cell. A real one does if it names the cell and has a rare cell of
+        the row in any column.
+
+        >>> table = [("Ann", "May 1, 1861", "Oslo"), ("Bo", "June 2, 1870", "Oslo")]
+        >>> emptied = EmptiedRow(table[0], [0], table)
+        >>> [emptied.is_leaked_by(("Cy", date, "with Ann"), made=False) for date in ("May 1, 1861", "")]
+        [True, False]
+        >>> common = EmptiedRow(("Ann", "Oslo"), [1], [(name, "Oslo") for name in ("Ann", "Bo", "Cy")])
+        >>> common.is_leaked_by(("Di", "Oslo"), made=True), common.is_leaked_by(("Di", "Oslo"), made=False)
+        (True, False)
+        """
+        cells = [*map(normalize_cell, row)]
+        if made and sum(cells[n] == cell for n, cell in self._rare.items()) >= COPIED:
+            return True
+        text = " | ".join(cells)
+        named = (cells[n] == lost or (len(lost) > SHORT and mentions(text, lost)) for n, lost in self._lost.items())
+        return any(named) and (made or any(cell in cells for cell in self._rare.values()))
+
+
+def leaks_triple(triple: Cells, lost: Cells) -> bool:
+    """Return whether a triple joins the ends of a lost one, or says one end of its head by name or last name.
+
+    So does any tag of a film without its genre: a film on baseball is a baseball film.
+
+    >>> leaks_triple(("Imagine", "has tags", "lennon"), ("Imagine", "starred actors", "John Lennon"))
+    True
+    """
+    is_kind = lost[1] == "has genre" and triple[1] == "has tags"
+    return (triple[0] == lost[0] and (is_kind or has_name(triple[2], lost[2]))) or any(
+        near in triple[::2] and mentions(normal_name(" ".join(triple[::2])), normal_name(far))
+        for near, far in (lost[::2], lost[::-2])
+    )
+
+
+def has_name(text: str, name: str) -> bool:
+    """Return whether a text has a name or its last word, if that has four letters.
+
+    >>> has_name("The U.S. vs. John Lennon", "John Lennon"), has_name("Ed Wood", "Tim Burton")
+    (True, False)
+    """
+    text, name = normal_name(text), normal_name(name)
+    last = name.split(" ")[-1]
+    return bool(name) and (mentions(text, name) or (len(last) > 3 and mentions(text, last)))
 
 
 @dataclass(frozen=True)
@@ -69,13 +135,10 @@ class Twin:
 
     def apply(self, section: Units, emptied: Units) -> Units:
         """Return a section of the standard context as this twin has it; stand-ins are among the emptied rows."""
-        number_of = {number: len(section) + n for n, number in enumerate(emptied.numbers.tolist())}
-        kept = []
-        for n, place in enumerate(_places(section)):
-            number = self.removed.get(place)
-            if place not in self.removed or number is not None:
-                kept.append(n if number is None else number_of[number])
-        return (section + emptied)[np.array(kept, dtype=np.int64)]
+        whole = section + emptied
+        number_of = {place: n for n, place in enumerate(_places(whole))}
+        shown = (self.removed.get(place, place) for place in _places(section))
+        return whole[np.array([number_of[place] for place in shown if place], dtype=np.int64)]
 
     @property
     def names(self) -> list[str]:
@@ -91,18 +154,20 @@ class TwinMaker:
     ) -> None:
         self._instance, self._pool, self._units, self._revision = instance, pool, units, revision
         self._positives, self._noise = _places(units.positives), _places(noise)
-        self._cells = cells = pool.structured(instance)
+        self._cells = pool.structured(instance)
         self._question = _words(instance.question)
-        shown = {cells[n] for in_text, n in (*self._positives, *self._noise) if not in_text}
-        emptied = enumerate(units.emptied.numbers.tolist())
-        self._emptied_row = cache(lambda n: EmptiedRow(cells[n], self._emptied_columns(n), pool.sk[instance.group]))
-        self._stand_ins = {n: other for n, other in emptied if cells[n] != cells[other] and cells[other] not in shown}
+        shown, own = {self._unit(p) for p in (*self._positives, *self._noise) if not p[0]}, pool.sk[instance.group]
+        self._emptied_row = cache(lambda row: EmptiedRow(self._unit(row), self._emptied_columns(row), own))
+        emptied = (((False, n), other, self._unit(other)) for n, other in enumerate(_places(units.emptied)))
+        self._stand_ins = {
+            row: other for row, other, cells in emptied if cells != self._unit(row) and cells not in shown
+        }
         """Own row -> the row with cells emptied that can take its place, and is not shown yet."""
 
     def make_twins(self) -> tuple[Twin, Twin] | None:
         """Return the twins; None where no cut is possible or no unit of noise is similar."""
         instance, cut = self._instance, self.find_cut()
-        if not cut or (len(self._units.emptied) and any(not t and n not in self._stand_ins for t, n in cut)):
+        if not cut or (len(self._units.emptied) and any(not unit[0] and unit not in self._stand_ins for unit in cut)):
             return None
         of_topic = {place for place in self._noise if not instance.is_table and self._names_topic(place)}
         if not instance.is_table and len(of_topic) < FEWEST_OF_TOPIC and self._units.noise.n_tokens >= WORLD:
@@ -110,19 +175,19 @@ class TwinMaker:
         features = self._features()
         lost, matched = Removed(), Removed()
         for unit in cut:
-            stand_in = lost[unit] = None if unit[0] else self._stand_ins.get(unit[1])
+            stand_in = lost[unit] = self._stand_ins.get(unit)
             like = [place for place in self._noise if place[0] == unit[0] and place not in matched]
-            if stand_in is not None:
-                like = [place for place in like if place[1] in self._stand_ins]
+            if stand_in:
+                like = [place for place in like if place in self._stand_ins]
             if len(of_topic - matched.keys()) <= FEWEST_OF_TOPIC:
                 like = [place for place in like if place not in of_topic]
             if not like:
                 return None
             distances = [float(np.abs(features[unit] - features[place]).sum()) for place in like]
             chosen = like[distances.index(min(distances))]
-            matched[chosen] = None if stand_in is None else self._stand_ins[chosen[1]]
+            matched[chosen] = self._stand_ins[chosen] if stand_in else None
         for removed in (lost, matched):
-            rows = [self._cells[n] for n in removed.values() if n is not None]
+            rows = [self._unit(row) for row in removed.values() if row]
             if len(set(rows)) < len(rows):
                 return None
         return Twin(False, lost), Twin(True, matched)
@@ -148,7 +213,7 @@ class TwinMaker:
         """Return whether a row or a triple says what a context without a unit lacks."""
         if self._instance.subset == "kg":
             return leaks_triple(row, self._unit(lost))
-        return self._instance.is_table and not lost[0] and self._emptied_row(lost[1]).is_leaked_by(row, made)
+        return self._instance.is_table and not lost[0] and self._emptied_row(lost).is_leaked_by(row, made)
 
     def _leaks(self, cut: Sequence[Place]) -> bool:
         """Return whether positives that stay tell what a cut takes, or the title of a triple does."""
@@ -179,9 +244,7 @@ class TwinMaker:
         elif program["type"] in TOTALS or not len(self._units.emptied):
             return []
         else:
-            rows, emptied = self._positives, self._units.emptied.numbers.tolist()
-            shown = {row: (self._cells[row[1]], self._cells[emptied[row[1]]]) for row in rows}
-            cuts = smallest_cuts(rows, lambda cut: not has_answer(program, [shown[row][row in cut] for row in rows]))
+            cuts = self._cuts_of_rows(program)
             if self._revision > 1 and any(map(str.islower, instance.answers)):
                 cuts = []  # a common noun, such as "perfect fifth", follows from its row by what it means
             elif self._revision > 1:
@@ -195,6 +258,15 @@ class TwinMaker:
             cuts = [cut for cut in cuts if not self._leaks(cut)]
         return sorted(min(cuts, key=self._cost, default=()))
 
+    def _cuts_of_rows(self, program: Program) -> list[tuple[Place, ...]]:
+        emptied = self._units.emptied.numbers.tolist()
+
+        def is_cut(cut: Collection[Place]) -> bool:
+            left = (emptied[row[1]] if row in cut else row[1] for row in self._positives)
+            return not has_answer(program, map(self._cells.__getitem__, left))
+
+        return smallest_cuts(self._positives, is_cut)
+
     def _cost(self, cut: Iterable[Place]) -> int:
         """Return how many words of the question a cut has."""
         return sum(len(self._question & _words(self._text(unit))) for unit in cut)
@@ -205,7 +277,7 @@ class TwinMaker:
         is_compared = (self._instance.program or {}).get("type") == "compare"
         return any(
             cell_follows(rows, number, column) or (is_compared and order_follows(rows, column))
-            for column in self._emptied_columns(number)
+            for column in self._emptied_columns(unit)
         )
 
     def stating_units(self) -> list[Place]:
@@ -262,10 +334,10 @@ class TwinMaker:
             names += [word for word, number in ORDINALS.items() if str(number) in names]
         return {_join_initials(normal_name(re.sub(r"^(?:the|an?) ", "", each, flags=re.IGNORECASE))) for each in names}
 
-    def _emptied_columns(self, number: int) -> list[int]:
-        rows = self._pool.sk[self._instance.group]
-        emptied = self._cells[self._stand_ins[number]] if number in self._stand_ins else rows[number]
-        return [n for n, cell in enumerate(rows[number]) if cell != emptied[n]]
+    @cache  # noqa: B019 - a maker lives for one context
+    def _emptied_columns(self, row: Place) -> list[int]:
+        emptied = self._unit(self._stand_ins.get(row, row))
+        return [n for n, cell in enumerate(self._unit(row)) if cell != emptied[n]]
 
     def _answering_units(self) -> list[Place]:
         """Return the positives that state the answer of a question without a program; all of them where none does.
@@ -273,11 +345,10 @@ class TwinMaker:
         That is the row whose emptied cell states it, or else the passages that do. Where no passage of noise shares as
         many words with the question as such a passage, its absence would show: the cell that leads to it is emptied.
         """
-        rows = [place for place in self._positives if not place[0] and place[1] in self._stand_ins]
-        for _, n in rows:
-            emptied = self._cells[self._stand_ins[n]]
-            if self._states_answer(" ".join(c for c, left in zip(self._cells[n], emptied, strict=True) if not left)):
-                return [(False, n)]
+        rows = [place for place in self._positives if place in self._stand_ins]
+        for row in rows:
+            if self._states_answer(" ".join(self._unit(row)[n] for n in self._emptied_columns(row))):
+                return [row]
         passages = [p for p in self._positives if p[0] and self._states_answer(self._pool.text[p[1]][1])]
         if passages and rows:
             features = self._features()

@@ -123,12 +123,9 @@ def _is_clear(question: str, table: SourceTable, cells: Sequence[tuple[int, int]
     text, words, labels = normalize_cell(question), content_words(question), [row[0] for row in table.rows]
     normal, positive = [normalize_cell(label) for label in labels], {row for row, _ in cells}
     for n, label in enumerate(labels):
-        stems = content_words(label)
-        if n in positive and 2 * len(stems & words) < len(stems):
-            return False
-        if n not in positive and (mentions(text, normal[n]) or (stems and stems <= words)):
-            return False
-        if n in positive and (normal.count(normal[n]) > 1 or normal[n] in _BARE_LABELS):
+        stems, is_bare = content_words(label), normal.count(normal[n]) > 1 or normal[n] in _BARE_LABELS
+        is_named = 2 * len(stems & words) >= len(stems) and not is_bare
+        if not is_named if n in positive else mentions(text, normal[n]) or (stems and stems <= words):
             return False
     if _SUPERLATIVE.search(text):
         return False

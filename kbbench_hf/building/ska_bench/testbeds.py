@@ -23,8 +23,6 @@ from kbbench_hf.benchmarks.ska_bench.testbeds import (
 )
 from kbbench_hf.benchmarks.ska_bench.token_counts import tokenizer
 from kbbench_hf.benchmarks.ska_bench.units import SUBSETS, Instance, RenderedContext, UnitPool, render_context
-from kbbench_hf.building.ska_bench.emptied_rows import has_answer
-from kbbench_hf.building.ska_bench.evidence import UnitId, answers_from
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
 from kbbench_hf.building.ska_bench.rejection_twins import Twin, TwinMaker
 from kbbench_hf.building.ska_bench.unit_orders import Units, seeded_hash
@@ -63,8 +61,8 @@ ROW_SCHEMA = column_schema(
     "flag answerable, texts removed, number kb_tokens, text status tokenizer context_sha256"
 )
 """`status`: `ok`; `short`, the noise ran out before the budget; `over_budget`, the positives alone exceed it, and
-nothing is shown or scored; `answerable`, a rejection context that still yields a gold answer, not scored. `removed`:
-the units (`sk:12`, `text:3`) that a rejection twin lost; a table's rows stay there with a cell emptied."""
+nothing is shown or scored. `removed`: the units (`sk:12`, `text:3`) that a rejection twin lost; a table's rows stay
+there with a cell emptied."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +254,6 @@ class RowMaker:
         else:
             sk = text = positives[:0]
             status, context, tokens = "over_budget", RenderedContext("", [], [], [], []), 0
-        if twin and not twin.answerable and self._is_answered(sk, text):
-            status = "answerable"
         return {
             "id": f"{instance.id}:answerable" if twin and twin.answerable else instance.id,
             "instance_id": instance.id,
@@ -274,15 +270,6 @@ class RowMaker:
             "tokenizer": tokenizer().name,
             "context_sha256": hashlib.sha256(context.all_text.encode()).hexdigest()[:16],
         }
-
-    def _is_answered(self, sk: Units, text: Units) -> bool:
-        """Return whether a gold answer follows from these units."""
-        program, numbers = self.instance.program, sk.numbers.tolist()
-        units = [UnitId(False, n) for n in numbers] + [UnitId(True, n) for n in text.numbers.tolist()]
-        if not self.instance.is_table or program is None:
-            return bool(answers_from(self.units.derivations, units))
-        cells = self.pool.structured(self.instance)
-        return has_answer(program, (cells[n] for n in numbers))
 
 
 def build_testbeds(

@@ -37,7 +37,7 @@ def test_conditions_are_read_from_triples_and_from_sentences_that_state_them(tmp
     release = make_instances(write(tmp_path, STATED))
     pool = release.pools["kg_text"]
     instance = next(each for each in release.instances if each.answers == ("Ada",))
-    assert instance.question.startswith("Which film ")
+    assert instance.question == "Which film has Bo Birch in its cast, was filmed in Oslo and directed by Ann Ash?"
     assert {pool.sk["tekgen"][n][1] for n in instance.positive_sk} == {"cast member", "filming location"}
     assert [pool.text[n][1] for n in instance.positive_text] == ["Ada was directed by Ann Ash."]
     assert [pool.sk["tekgen"][n] for n in instance.withheld_sk] == [("Ada", "director", "Ann Ash")]
