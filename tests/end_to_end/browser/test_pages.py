@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.baselines import published_rows
@@ -47,16 +47,23 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """What the visitors share is the cache: the scripts are fetched and compiled once."""
+    with closing(browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)) as running:
+        yield running
+
+
 @pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
+def page(context: BrowserContext, server: Server) -> Iterator[Page]:
     """A page on which anything a visitor would not see is an error: a script error, a dialog, a request elsewhere."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     page, wrong = context.new_page(), list[str]()
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda each: each.url.startswith((server.url, "data:", "blob:")) or wrong.append(each.url))
     yield page
-    context.close()
+    page.close()
+    context.clear_cookies()
     assert wrong == []
 
 
