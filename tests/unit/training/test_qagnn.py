@@ -204,10 +204,10 @@ def test_messages_teach_what_texts_cannot_and_the_control_stands_beside_it(
 def test_a_network_that_is_stopped_goes_on_to_the_same_bytes(
     there: Path, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = {"mode": mode, "epochs": 4, "evaluations": 4, "layers": 1}
+    how = {"mode": mode, "epochs": 2, "evaluations": 2, "layers": 1}
     whole = taught(there, tmp_path / "whole", **how)
     judge = qagnn._TrainingState.add_score
-    for stop in (3, 4):  # in the network, then in its control
+    for stop in (1, 2):  # in the network, then in its control
         left = iter(range(stop, -1, -1))
 
         def stopped(self: Any, *arguments: Any, left: Any = left) -> None:
