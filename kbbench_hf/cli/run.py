@@ -62,12 +62,15 @@ def command(
             f"{found.dataset} needs a retriever; {model} can re-rank its results (--model bm25 --rerank "
             f"llm:{model}) or search as an agent (--model bm25 --agent llm:{model})."
         )
-    slurm = take_slurm(options)
+    slurm = take_slurm(options, dry="dry_run" in options)
     dry, testbed, subset = (options.pop(name, None) for name in ("dry_run", "testbed", "subset"))
     if slurm:
         if not (out := options.get("out")):
             raise UsageError("--slurm needs --out FOLDER, a folder on the disk that the machines share. Add it.")
         arguments = ["run", *without_slurm(click.get_current_context().meta["arguments"])]
+        from kbbench_hf.runners.run import check_started
+
+        check_started(out, benchmark, model, **options)
         is_collected = (out / "result.json").is_file()
         submit_shards(slurm, arguments, out, is_collected=is_collected, dry=bool(dry), json_output=json_output)
         return

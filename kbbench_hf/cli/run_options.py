@@ -222,11 +222,11 @@ def submit_shards(
         echo(f"All shards of {out} have ended, and are collected. Nothing is submitted.")
 
 
-def take_slurm(options: dict[str, Any]) -> dict[str, Any]:
+def take_slurm(options: dict[str, Any], *, dry: bool) -> dict[str, Any]:
     """Take the options of Slurm out of those of a verb, and return the given ones.
 
     Raises:
-        UsageError: they lack --slurm, or are with options that jobs set or cannot have.
+        UsageError: they lack --slurm, or are with options that jobs set or cannot have; or a shard is to be estimated.
     """
     names = [str(each.name) for each in SLURM.options]
     slurm = {name: value for name in names if (value := options.pop(name, None)) is not None}
@@ -236,6 +236,9 @@ def take_slurm(options: dict[str, Any]) -> dict[str, Any]:
         if options.get(name):
             later = "; annotate in the same command without --slurm when the run is collected" * (name == "annotate")
             raise UsageError(f"--{name} is not for --slurm, which runs shards and collects them. Leave it out{later}.")
+    for name in ("shard", "collect") if dry else ():
+        if options.get(name):
+            raise UsageError(f"--{name} is not for --dry-run, which is of all shards together. Leave one of them out.")
     return slurm
 
 

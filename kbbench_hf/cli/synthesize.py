@@ -63,7 +63,7 @@ def command(
     """
     from kbbench_hf.building.synthesis.synthesize import is_collected, open_responses, synthesis_costs, synthesize
 
-    if slurm := take_slurm(shards):
+    if slurm := take_slurm(shards, dry=dry_run):
         given = {"count": count, "seed": seed, "spec": spec, "out": out, "concurrency": concurrency}
         arguments = [f"--{option}={value}" for option, value in given.items() if value is not None]
         arguments += ["--allow-other-server"] * allow_other_server

@@ -54,8 +54,6 @@ SCHEMA = {
 }
 RANK_WEIGHT = 0.1
 """The weight of the first ranking, as upstream has it: it orders equal scores."""
-CROSS_ENCODER = "cross"
-"""The kind of a cross-encoder, as in `cross:MODEL`."""
 _REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
 
 

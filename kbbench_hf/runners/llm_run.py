@@ -20,7 +20,7 @@ from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
-from kbbench_hf.runners.run_options import RunOptions, prompt_options
+from kbbench_hf.runners.run_options import RunOptions, given_options, prompt_options, sampling_of
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
 from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
@@ -64,6 +64,11 @@ class PromptedTask:
             "repeats": repeats,
             "structured": structured,
         }
+
+    def settings_of(self, model: str, options: RunOptions) -> dict[str, Any]:
+        """Return the settings of a run of a model with these options."""
+        chosen = given_options(options, "repeats", "structured")
+        return self.settings(model, sampling_of(options), **chosen)
 
     def warnings(self) -> list[ScoreWarning]:
         """Return the warnings on these prompts, such as demonstrations that leak gold."""

@@ -19,18 +19,11 @@ from kbbench_hf.model_specs import parse, positive
 from kbbench_hf.protocols import LanguageModel, Searcher, name_of
 from kbbench_hf.runners.process_group import launch_warnings
 from kbbench_hf.runners.progress import say
-from kbbench_hf.runners.run_folder import add_to_run, default_folder, second_stage_folders
+from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run, second_stage_folders
 from kbbench_hf.runners.run_options import (
-    AGENT,
     ANNOTATION,
-    BY_NAME,
-    EMBEDDING,
-    LANGUAGE_MODEL,
+    CROSS_ENCODER,
     OPTIONS,
-    REQUEST,
-    RERANK,
-    RETRIEVER,
-    SCORING,
     RunOptions,
     asking_options,
     check_names,
@@ -39,7 +32,7 @@ from kbbench_hf.runners.run_options import (
     language_model,
     plugged_model,
     price_of,
-    refuse_options,
+    refuse_unused,
     sampling_of,
     served_completions,
     served_embedder,
@@ -144,19 +137,13 @@ def _finish_run(benchmark: str, model: Model, options: RunOptions) -> FinishedRu
     _check_model(model, task)
     annotators = _load_annotators(task, options)  # a wrong name is said before anything is asked, and perhaps paid for
     after = options.get("rerank") or options.get("agent")
-    if not isinstance(model, str) and not isinstance(after, str):
-        refuse_options(options, BY_NAME, "is for models that are named", task.task_key.benchmark)
-    if not task.benchmark.asking.prompts:
-        refuse_options(
-            options,
-            LANGUAGE_MODEL - (REQUEST if after else EMBEDDING if options.get("base_url") else frozenset()),
-            "is for language models",
-            task.task_key.benchmark,
-        )
-        done = _run_retriever(task, cast("str | Searcher", model), options)
-    else:
-        refuse_options(options, RETRIEVER, "is for retrievers", task.task_key.benchmark)
+    has_prompts = bool(task.benchmark.asking.prompts)
+    is_named = isinstance(model, str) or isinstance(after, str)
+    refuse_unused(options, task.task_key.benchmark, has_prompts=has_prompts, is_named=is_named)
+    if has_prompts:
         done = _run_language_model(task, cast("str | LanguageModel", model), options)
+    else:
+        done = _run_retriever(task, cast("str | Searcher", model), options)
     if not getattr(model, "rank", 0):
         write_result(done.result, done.folder)
         if rows_of_code(task.task_key.benchmark) is None:
@@ -201,6 +188,29 @@ def estimate_run(benchmark: str, model: str, **options: Unpack[RunOptions]) -> "
         sent=sent,
     )
     return prompts[0], found
+
+
+def check_started(folder: Path, benchmark: str, model: str, **options: Unpack[RunOptions]) -> None:
+    """Check that the run in a folder, if any, has the settings of this call, as far as they are known without models.
+
+    Raises:
+        UsageError: one differs; the message names it.
+    """
+    from kbbench_hf.runners.llm_run import prompt_task, with_started_prompt
+
+    started = read_json(folder / RUN).get("settings") if (folder / RUN).is_file() else None
+    if not started:
+        return
+    task = load_task(name_of_path(benchmark), None, options)
+    if task.benchmark.asking.prompts:
+        prompted = prompt_task(task, **options)
+        _, settings, _ = with_started_prompt(prompted, prompted.settings_of(model, options), folder)
+    else:
+        stages = {stage: str(options.get(stage) or "").removeprefix("llm:") or None for stage in ("agent", "rerank")}
+        given = {name: value for name, value in options.items() if name in started}
+        of_task = {**task.settings(), "n_examples": len(task.examples.rows), "model": str(parse(model))}
+        settings = {**started, **given, **of_task, **stages}
+    open_run(folder, settings, {})
 
 
 def _measure_request(prompts: Mapping[Any, Prompt], name: str, options: RunOptions) -> tuple[float | None, str]:
@@ -326,10 +336,6 @@ def _second_stage(
     reranker, agent = options.get("rerank"), options.get("agent")
     if reranker is not None and agent is not None:
         raise UsageError("--rerank and --agent both follow the model; expected one of them.")
-    if agent is None:
-        refuse_options(options, AGENT, "is for agents (--agent)", task.task_key.benchmark)
-    if reranker is None:
-        refuse_options(options, RERANK, "is for models that re-rank (--rerank)", task.task_key.benchmark)
     if reranker is not None:
         return _rerank_stage(task, reranker, options)
     return None if agent is None else _agent_stage(task, base, agent, options)
@@ -339,13 +345,11 @@ def _rerank_stage(
     task: EvalTask, given: str | LanguageModel, options: RunOptions
 ) -> "Callable[[Path, Path | None], RankedRun]":
     """Return the function that re-ranks a base run with a language model or a cross-encoder."""
-    from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER, CROSS_ENCODER, RERANK_METHODS
+    from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER, RERANK_METHODS
     from kbbench_hf.runners.rerank import rerank
 
     how: dict[str, Any] = given_options(options, "depth") | {"weight": options.get("rerank_weight")}
     if isinstance(given, str) and given.partition(":")[0] == CROSS_ENCODER:
-        refused = (REQUEST | {"rerank_prompt"}) - SCORING
-        refuse_options(options, refused, "is for models that write text", task.task_key.benchmark)
         spec = parse(given)
         batch = spec.read(batch=(positive, BY_CROSS_ENCODER.batch))["batch"]
         name, model = str(spec), cross_encoder(spec, options)

@@ -255,6 +255,8 @@ PLAN_TEMPERATURE = 0.7
 EMBEDDERS = frozenset({"dense", "multi", "vss", "multi_vss", "knn"})
 """Retrievers whose model may be served."""
 LANGUAGE_MODEL = _in("prompt", "request", "demonstrations", "annotation")
+CROSS_ENCODER = "cross"
+"""The kind of a served model that re-ranks without a prompt."""
 
 _HOSTED = re.compile(r"gpt-[345]|claude|gemini|(^|/)o[134]\b|^openai/(?!gpt-oss)")
 """Models that only a provider has."""
@@ -486,12 +488,24 @@ def check_names(options: RunOptions) -> None:
             raise unknown_name("option", option, OPTIONS)
 
 
-def refuse_options(options: RunOptions, refused: frozenset[str], why: str, dataset: str) -> None:
-    """Refuse options that would be ignored.
+def refuse_unused(options: RunOptions, dataset: str, *, has_prompts: bool, is_named: bool) -> None:
+    """Refuse options that a run on a dataset would ignore; `is_named` says whether a model is given by name.
 
     Raises:
         UsageError: there is one; the message says why.
     """
-    for option in options:
-        if option in refused:
-            raise UsageError(f"{option} {why}; {dataset} is not run by one here. Leave it out.")
+    agent, reranker = options.get("agent"), options.get("rerank")
+    of_requests = REQUEST if agent or reranker else EMBEDDING if options.get("base_url") else frozenset()
+    refused = [] if is_named else [(BY_NAME, "is for models that are named")]
+    if has_prompts:
+        refused.append((RETRIEVER, "is for retrievers"))
+    else:
+        refused.append((LANGUAGE_MODEL - of_requests, "is for language models"))
+        refused += [(AGENT, "is for agents (--agent)")] * (agent is None)
+        refused += [(RERANK, "is for models that re-rank (--rerank)")] * (reranker is None)
+        if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
+            refused.append(((REQUEST | {"rerank_prompt"}) - SCORING, "is for models that write text"))
+    for names, why in refused:
+        for option in options:
+            if option in names:
+                raise UsageError(f"{option} {why}; {dataset} is not run by one here. Leave it out.")

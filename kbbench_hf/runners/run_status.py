@@ -1,5 +1,6 @@
 """Status of a run from its files alone: examples done, failed and under way, rate, cost and time left."""
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,6 +113,10 @@ class StatusReader:
         if not (folder / RUN).is_file() and not self._annotations and not any(folder.glob("journal*.jsonl")):
             base, runs = Path(f"{folder}-base"), [*folder.glob(f"**/{RUN}")]
             remedy = f"Write: kbbench status {base}" if (base / RUN).is_file() else "Check the path."
+            if steps := sorted(folder.glob("*/journal*.jsonl"), key=lambda file: file.stat().st_mtime):
+                remedy = (
+                    f"It has the steps of a synthesis; the last: kbbench status {shlex.quote(str(steps[-1].parent))}"
+                )
             remedy = f"It holds {len(runs):,} runs: add --all." if runs else remedy
             raise UsageError(f"{folder} is not a run; expected a folder with {RUN}. {remedy}")
 

@@ -10,7 +10,7 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.runners.llm_run import prompt_task
 from kbbench_hf.runners.run import FinishedRun, finished_run, load_task
 from kbbench_hf.runners.run_folder import default_folder
-from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model, sampling_of
+from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model
 
 
 def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) -> tuple[Testbed, list[str]]:
@@ -68,10 +68,7 @@ def finished_results(
     results = {}
     for config in configs:
         task = load_task(found.dataset, config, options)
-        question = prompt_task(task, **options)
-        settings = question.settings(
-            name, sampling_of(options), options.get("repeats", 1), options.get("structured", False)
-        )
+        settings = prompt_task(task, **options).settings_of(name, options)
         out = options.get("out")
         file = (out / config if out else default_folder(task.task_key, name, settings)) / "result.json"
         if not file.is_file():

@@ -88,6 +88,8 @@ def test_tasks_and_the_collecting_job_make_the_files_of_one_process_and_only_ope
     assert "#SBATCH --array=1-2%1\n" in tasks and "#SBATCH --dependency=afterany:1\n" in collects
     for again in (command, [*command, "--array=3"]):
         assert kbbench(*again).out.startswith("All shards of it's 100% mine have ended")
+    other = kbbench(*command, "--temperature", "0.5")
+    assert other.code == 2 and "its sampling is {'temperature': 0.0," in other.err
     monkeypatch.delenv("TASKS")
     (in_tmp / "it's 100% mine/result.json").unlink()
     assert kbbench(*command).out.startswith("Submitted job 3, which collects it's 100% mine.")
@@ -122,6 +124,23 @@ def test_what_slurm_refuses_or_has_in_the_queue_is_not_submitted_and_leaves_noth
     assert (done.code, done.out.count("#!/bin/bash\n")) == (0, 2)
     assert (slurm / "calls").read_text() == before
     assert not [*in_tmp.iterdir()]
+
+
+def test_a_folder_of_another_retriever_top_k_or_second_stage_is_refused_before_jobs_are_submitted(
+    kbbench: Command, slurm: Path, in_tmp: Path
+) -> None:
+    command = ["run", "mini-stark", "--model", "bm25", "--top-k", "5", "--limit", "9", "--out", "run"]
+    assert kbbench(*command, "--shard", "1/1").code == 0
+    assert kbbench(*command, "--slurm").out.startswith("All shards of run have ended")
+    for words, *more in (
+        ("its model is 'bm25', not 'graph(bm25)'", "--model", "graph:bm25"),
+        ("its top_k is 5, not 4", "--top-k", "4"),
+        ("its n_examples is 9, not 8", "--limit", "8"),
+        ("its rerank is None, not 'a'", "--rerank", "llm:a", "--base-url", "http://127.0.0.1:9"),
+    ):
+        refused = kbbench(*command, *more, "--slurm")
+        assert refused.code == 2 and words in refused.err
+    assert not (slurm / "calls").exists()
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,9 @@ def test_shards_are_collected_when_all_have_ended_and_once_more(
 ) -> None:
     assert command("--out", "made").code == 0
     whole = made("made")
+    refused = kbbench("status", "kbbench-runs/synthesize/made").err
+    step = refused.partition("the last: kbbench status ")[2].strip()
+    assert step.startswith("kbbench-runs/synthesize/made/judge-2-") and kbbench("status", step).code == 0
     for folder in ("kbbench", "kbbench-runs"):
         Path(folder).rename(f"{folder}-whole")
     first = command("--out", "made", "--shard", "1/2")

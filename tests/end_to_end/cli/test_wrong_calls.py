@@ -71,6 +71,8 @@ USAGE = [
     ("run mini-stark --model bm25 --slurm", "--slurm needs --out FOLDER"),
     ("run mini-stark --model bm25 --slurm --out x --array 0", "--array 0 is not a number of shards; expected N from 1"),
     ("run mini-stark --model bm25 --slurm --out x --shard 1/2", "--shard is not for --slurm"),
+    ("run mini-text2kg --model m --dry-run --shard 1/2", "--shard is not for --dry-run, which is of all"),
+    ("synthesize mini-stark --count 5 --dry-run --shard 1/2", "--shard is not for --dry-run"),
     ("run mini-stark --model bm25 --slurm --out x --slurm-args -a2", "Write --array N"),
     ('run mini-stark --model bm25 --slurm --dry-run --out x --slurm-args "-x \'y"', "cannot be read: No closing"),
     ("run mini-stark --model bm-25", "Did you mean bm25?"),
