@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -242,30 +242,23 @@ def describe_kb(tools: AgentTools) -> dict[str, str]:
     return {"answers": answers, "schema": "\n".join(lines) or "none"}
 
 
-class RankedNode(NamedTuple):
-    """One line of a ranking."""
-
-    id: Id
-    score: float
-
-
-def ranking(selected: Sequence[Id], base: Sequence[tuple[Id, float]], top_k: int) -> list[RankedNode]:
+def ranking(selected: Sequence[Id], base: Sequence[tuple[Id, float]], top_k: int) -> list[tuple[Id, float]]:
     """Return the selected nodes in order, followed by the others of a base ranking, at most `top_k` in all.
 
     Selected nodes have scores from 2 down to above 1, the others below 1; equal scores of the base stay equal. Without
     a selection it is the base ranking.
 
     >>> ranking(["c"], [("a", 7.5), ("b", 7.5), ("c", 1.0)], 3)
-    [RankedNode(id='c', score=2.0), RankedNode(id='a', score=0.5), RankedNode(id='b', score=0.5)]
+    [('c', 2.0), ('a', 0.5), ('b', 0.5)]
     """
     if not selected:
-        return [RankedNode(*each) for each in base[:top_k]]
+        return [*base[:top_k]]
     chosen = set(selected)
     rest = [each for each in base if each[0] not in chosen]
     levels = [[node_id for node_id, _ in level] for _, level in groupby(rest, key=lambda each: each[1])]
     n_levels = len(levels) + 1
-    below = [RankedNode(node_id, 1 - n / n_levels) for n, level in enumerate(levels, start=1) for node_id in level]
-    top = [RankedNode(node_id, 2 - place / len(selected)) for place, node_id in enumerate(selected)]
+    below = [(node_id, 1 - n / n_levels) for n, level in enumerate(levels, start=1) for node_id in level]
+    top = [(node_id, 2 - place / len(selected)) for place, node_id in enumerate(selected)]
     return [*top, *below][:top_k]
 
 
@@ -275,7 +268,7 @@ def rank_selected(base: Row, selected: Sequence[Id], top_k: int) -> Row:
         return base
     scores = base.get("scores") or range(len(base["ids"]), 0, -1)
     ranked = ranking(selected, list(zip(base["ids"], scores, strict=True)), top_k)
-    return {"id": base["id"], "ids": [each.id for each in ranked], "scores": [each.score for each in ranked]}
+    return {"id": base["id"], "ids": [node_id for node_id, _ in ranked], "scores": [score for _, score in ranked]}
 
 
 def _compacted(outcome: Outcome) -> Outcome:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbbench_hf.errors import UsageError, missing_extra
-from kbbench_hf.llm.supported_parameters import Schema, without_system
+from kbbench_hf.llm.supported_parameters import Schema, cut_at_stop, without_system
 from kbbench_hf.protocols import Completion, Message
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class CausalLM:
         source = model_source(model if chosen is None else f"{model}/{chosen}", revision)
         suffix = f" with {json.dumps(options, sort_keys=True)}" if options else ""
         try:
-            files = {"revision": revision, **source.arguments}
+            files = {"revision": revision, "gguf_file": source.gguf_file}
             self._tokenizer = AutoTokenizer.from_pretrained(source.name, padding_side="left", **files)
             self._model = AutoModelForCausalLM.from_pretrained(source.name, **files, **loading).eval()
             if adapter is not None:
@@ -237,14 +237,8 @@ class CausalLM:
         end = next((place for place, token in enumerate(row) if token in stops), len(row))
         ids = row[: min(end, limits["max_tokens"])]
         text = self._tokenizer.decode(ids, skip_special_tokens=True)
-        cuts = [place for stop in limits.get("stop", ()) if (place := text.find(stop)) >= 0]
-        return Completion(
-            text=text[: min(cuts)] if cuts else text,
-            finish_reason="stop" if cuts or end < min(len(row), limits["max_tokens"]) else "length",
-            prompt_tokens=length,
-            completion_tokens=len(ids),
-            latency_s=seconds,
-        )
+        finish = "stop" if end < min(len(row), limits["max_tokens"]) else "length"
+        return cut_at_stop(Completion(text, finish, length, len(ids), seconds), limits.get("stop", ()))
 
     @property
     def takes_tools(self) -> bool:
@@ -315,11 +309,6 @@ class ModelSource(NamedTuple):
     def folder(self) -> Path | None:
         """The folder; None for a name on the Hub."""
         return path if (path := Path(self.name)).is_dir() else None
-
-    @property
-    def arguments(self) -> dict[str, str]:
-        """Return the arguments of `from_pretrained` that tokenizer and model both need."""
-        return {"gguf_file": self.gguf_file} if self.gguf_file else {}
 
 
 def model_source(model: str, revision: str | None = None) -> ModelSource:

@@ -25,7 +25,7 @@ from kbbench_hf.llm.chat_completions import parse_json, read_completion, read_to
 from kbbench_hf.llm.concurrency import wait_before_retry
 from kbbench_hf.llm.failures import Failure, RefusalKind, RequestRefused
 from kbbench_hf.llm.http_bodies import MAX_BYTES, Connector, is_stream, read_body, read_stream
-from kbbench_hf.llm.supported_parameters import Dialect, Schema
+from kbbench_hf.llm.supported_parameters import Dialect, Schema, cut_at_stop
 from kbbench_hf.protocols import Completion, Message
 
 NO_KEY = "EMPTY"
@@ -76,7 +76,7 @@ class Endpoint:
             self._headers["X-HF-Bill-To"] = bill_to
         self._faults: Counter[str] = Counter()
         """Page about the server -> how often it failed with status 500."""
-        self._session: aiohttp.ClientSession | None = None
+        self._session: aiohttp.ClientSession
         self._url = f"{self.base_url}/chat/completions"
         self._proxy = _proxy(self.base_url)
 
@@ -94,8 +94,7 @@ class Endpoint:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
 
     @property
     def identity(self) -> dict[str, str]:
@@ -140,7 +139,7 @@ class Endpoint:
         except RecursionError:
             raise Failure("not_json", "nested too deeply", transient=True) from None
         stops = None if "stop" in body else sampling.get("stop")
-        return _cut_at_stop(completion, stops) if isinstance(stops, list) else completion
+        return cut_at_stop(completion, stops) if isinstance(stops, list) else completion
 
     async def request(
         self, messages: Sequence[Message], max_tokens: int | None, *, schema: Schema | None = None, **sampling: object
@@ -173,7 +172,9 @@ class Endpoint:
             Failure: the last attempt failed, a retry cannot help, or the server wants a wait longer than the timeout.
         """
         data, rng = json.dumps(body).encode("ascii"), random.Random()
-        for attempt in range(1, attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 status, headers, raw = await self._send("POST", url, data, max_bytes)
                 if status == 200:
@@ -183,7 +184,6 @@ class Endpoint:
                 if not failure.transient or attempt == attempts or (failure.retry_after or 0) > self.timeout_s:
                     raise
                 await asyncio.sleep(wait_before_retry(attempt, failure.retry_after, rng))
-        raise ValueError(f"attempts is {attempts}; expected 1 or more")
 
     def learn(self, refused: RequestRefused) -> dict[str, object] | None:
         """Adapt the dialect to a refused parameter, and return its changes; None where there is no other form.
@@ -250,8 +250,6 @@ class Endpoint:
     async def _send(
         self, method: str, url: str, data: bytes | None, max_bytes: int = MAX_BYTES
     ) -> tuple[int, Mapping[str, str], bytes]:
-        if self._session is None:
-            raise RuntimeError("an Endpoint is used inside 'async with'")
         try:
             # A redirect is not followed: it would carry the key to a server the user did not name.
             async with self._session.request(
@@ -264,12 +262,6 @@ class Endpoint:
             raise Failure("no_connection", str(error), transient=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Failure("connection_broken", type(error).__name__, transient=True) from None
-
-
-def _cut_at_stop(completion: Completion, stops: Sequence[str]) -> Completion:
-    """Return a completion up to its first stop string, for a server that does not support `stop`."""
-    ends = [place for stop in stops if (place := completion.text.find(stop)) >= 0]
-    return completion._replace(text=completion.text[: min(ends)], finish_reason="stop") if ends else completion
 
 
 def _normalize_url(base_url: str) -> str:

@@ -28,10 +28,8 @@ async def read_body(response: "aiohttp.ClientResponse", max_bytes: int = MAX_BYT
         unzip = zlib.decompressobj(wbits=47)  # gzip or zlib, detected from the header
     elif encoding not in ("", "identity"):
         raise Failure("encoding", f"the reply is packed as {encoding[:40]!r}, which was not asked for", transient=True)
-    elif (length := response.content_length) is not None and length <= max_bytes:
+    elif (response.content_length or max_bytes + 1) <= max_bytes:
         return await response.read()
-    elif length is not None:
-        raise _too_large(max_bytes)
     raw = bytearray()
     streamed = response.content_type == STREAM
     async for chunk in response.content.iter_any():
@@ -40,14 +38,10 @@ async def read_body(response: "aiohttp.ClientResponse", max_bytes: int = MAX_BYT
         except zlib.error as error:
             raise Failure("not_unpacked", str(error), transient=True) from None
         if len(raw) > max_bytes:
-            raise _too_large(max_bytes)
+            raise Failure("reply_too_large", f"more than {max_bytes:,} bytes", transient=True)
         if unzip.eof if unzip else streamed and _END in raw[-len(chunk) - len(_END) :]:
             break
     return bytes(raw)
-
-
-def _too_large(max_bytes: int) -> Failure:
-    return Failure("reply_too_large", f"more than {max_bytes:,} bytes", transient=True)
 
 
 def is_stream(content_type: str, raw: bytes) -> bool:

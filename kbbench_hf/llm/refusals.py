@@ -14,7 +14,6 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import inf
 from pathlib import Path
@@ -39,11 +38,6 @@ _AMOUNT = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})(?![a-z])", re.IGNORECASE)
 _WAIT = re.compile(
     rf"(?:try|again|retry|retries|retried|wait|reset\w*|available|ready|load\w*|estimated)\b[^.;!?\d]{{0,60}}?"
     rf"((?:\d+(?:\.\d+)?\s*{_UNIT}(?![a-z])[\s,]*(?:and\s+)?)+)",
-    re.IGNORECASE,
-)
-_UNTIL = re.compile(
-    r"(?:reset|again|after|until|retry|available)[^.;!?\d]{0,30}"
-    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)",
     re.IGNORECASE,
 )
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "s": 1.0}
@@ -184,16 +178,9 @@ def _seconds(value: object) -> float | None:
 
 
 def _text_seconds(text: str) -> float | None:
-    """Return the seconds that a sentence gives, as a duration ("try again in 20s") or as a date."""
-    if match := _WAIT.search(text):
-        return sum(_durations(match[1]))
-    if match := _UNTIL.search(text):
-        try:
-            until = datetime.fromisoformat(match[1].strip().replace("UTC", "").replace("Z", "").strip())
-        except ValueError:
-            return None
-        return max(0.0, (until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp() - time.time())
-    return None
+    """Return the seconds that a sentence gives ("try again in 20s")."""
+    match = _WAIT.search(text)
+    return sum(_durations(match[1])) if match else None
 
 
 def _durations(text: str) -> Iterator[float]:
@@ -375,9 +362,6 @@ def _refused_parameter(error: ErrorMessage, sent: Iterable[str], in_a_fault: boo
         names += [word] if word in known and ("_" in word if in_a_fault else word not in _COMMON_WORDS) else []
     if names or in_a_fault:
         return _ALIASES.get(names[0], names[0]) if names else None
-    unknown = [_snake_case(name) for name, _ in quoted if name and "_" in name]  # a parameter of this server only
-    if unknown:
-        return unknown[0]
     if _matches(error, "thinking"):
         return "reasoning_effort"
     return "messages" if _matches(error, "roles") else None

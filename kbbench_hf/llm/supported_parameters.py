@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kbbench_hf.protocols import Message
+from kbbench_hf.protocols import Completion, Message
 
 Schema = Mapping[str, object]
 SCHEMA_FORMS = ("json_schema", "json_object", "json_object in words", "value", "guided_json", "grammar")
@@ -93,6 +93,12 @@ def without_system(messages: Sequence[Message]) -> list[Message]:
     first = others[0] if others else {"role": "user"}
     texts = [*system, first["content"]] if others else system
     return [{**first, "content": "\n\n".join(texts)}, *others[1:]]
+
+
+def cut_at_stop(completion: Completion, stops: Sequence[str]) -> Completion:
+    """Return a completion up to its first stop string, where whoever made it does not stop there."""
+    ends = [place for stop in stops if (place := completion.text.find(stop)) >= 0]
+    return completion._replace(text=completion.text[: min(ends)], finish_reason="stop") if ends else completion
 
 
 def _schema_parameters(form: str, schema: Schema) -> dict[str, object]:

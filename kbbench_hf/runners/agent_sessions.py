@@ -53,9 +53,6 @@ A question has at most {calls} calls.
 
 {answers}The knowledge base has these kinds of edges, the most frequent first:
 {schema}"""
-MOST_CONNECTIONS = 10_000
-"""The most connections whose question the server remembers."""
-
 
 LONGEST_NAME, LONGEST_ARGUMENTS = 100, 20_000
 """Characters of a call that are kept; what is longer was no call that a tool could answer, or is cut."""
@@ -136,23 +133,19 @@ class AgentSessions:
         "session", "left"}`, or an error. A question that is open starts anew: its selection is empty.
         """
         with self._lock:
-            return self._start(example_id)
-
-    def _start(self, example_id: object) -> tuple[AgentSession | None, Outcome]:
-        place = self._place(example_id)
-        if isinstance(place, Outcome):
-            return None, place
-        before = self._attempts.get(place)
-        if before is not None and before.question.finished:
-            message = f"Question {quote_value(self.rows[place]['id'])} is finished; its answer stands. Start another."
-            return None, failed_call("already_answered", message)
-        attempt = 1 if before is None else before.attempt + 1
-        session = AgentSession(place, attempt, uuid4().hex[:16], self.tools.question())
-        self._journal.append({"key": session.key, "error": None, "session": session.handle})
-        self._note(session)
-        row = self.rows[place]
-        left = len(self.rows) - len(self._attempts)
-        return session, Outcome({"id": row["id"], "question": row["query"], "session": session.handle, "left": left})
+            place = self._place(example_id)
+            if isinstance(place, Outcome):
+                return None, place
+            row, before = self.rows[place], self._attempts.get(place)
+            if before is not None and before.question.finished:
+                message = f"Question {quote_value(row['id'])} is finished; its answer stands. Start another."
+                return None, failed_call("already_answered", message)
+            attempt = 1 if before is None else before.attempt + 1
+            session = AgentSession(place, attempt, uuid4().hex[:16], self.tools.question())
+            self._journal.append({"key": session.key, "error": None, "session": session.handle})
+            self._note(session)
+            told = {"id": row["id"], "question": row["query"], "session": session.handle}
+            return session, Outcome({**told, "left": len(self.rows) - len(self._attempts)})
 
     def call(self, handle: str, name: str, arguments: object) -> Outcome:
         """Answer one call of a tool in an open session; the journal has it when this returns."""
@@ -328,14 +321,13 @@ def mcp_server(sessions: AgentSessions) -> "Server[Any]":
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         # in the server's own thread: calls are sequential, and each is in the journal before its result is sent
-        connection = _connection(context.request)
+        request = context.request  # one without a connection is stateless
+        connection = "the only one" if request is None else request.headers.get("mcp-session-id")
         arguments = dict(params.arguments or {})
         if params.name == START.name:
             session, outcome = sessions.start(arguments.get("id"))
             if session is not None and connection is not None:
                 current[connection] = session.handle
-                if len(current) > MOST_CONNECTIONS:
-                    del current[next(iter(current))]
         else:
             handle = arguments.pop(HANDLE, None) or current.get(connection or "")
             outcome = sessions.call(str(handle), params.name, arguments)
@@ -391,11 +383,3 @@ def serve_http(server: "Server[Any]", host: str, port: int) -> None:
 
     server.add_request_handler("server/discover", types.RequestParams, discover)
     uvicorn.run(server.streamable_http_app(host=host, json_response=True), host=host, port=port, log_level="warning")
-
-
-def _connection(request: Any) -> str | None:
-    """Return the id of a call's connection; None for a stateless request."""
-    if request is None:
-        return "the only one"
-    found: str | None = request.headers.get("mcp-session-id")
-    return found

@@ -68,8 +68,8 @@ class JudgedItems:
     def of(self, chosen: Bools) -> "JudgedItems":
         """Return the chosen rows."""
         items = [item for item, wanted in zip(self.items, chosen.tolist(), strict=True) if wanted]
-        values, systems, documents, fits = self.values, self.systems, self.documents, self.fits
-        return JudgedItems(self.kind, items, values[chosen], systems[chosen], documents[chosen], fits[chosen])
+        columns = {name: getattr(self, name)[chosen] for name in ("values", "systems", "documents", "fits")}
+        return replace(self, items=items, **columns)
 
     @property
     def yes(self) -> Bools:
@@ -115,10 +115,7 @@ def calibrate_judge(
         measured = agreement_on(found, ~found.fits, corpus, said.astype(np.float64) * YES[kind], said)
         return replace(measured, people=check_by_people(rules, release, examples, kind, judge, folder, show=show))
     tunes = isinstance(judge, Tunable) and not judge.chosen
-    checked, fitted = (
-        _sample_rows(~found.fits, sample),
-        _sample_rows(found.fits if tunes else found.fits & False, sample),
-    )
+    checked, fitted = _sample_rows(~found.fits, sample), _sample_rows(found.fits & tunes, sample)
     drawn_items = found.of(checked | fitted)
     verdicts, identity, cost = judge_each_once(drawn_items.items, folder / "work" / kind, kind, judge, show=show)
     values = np.array([math.nan if each.value is None else each.value for each in verdicts])
@@ -142,23 +139,19 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
     Raises:
         DataError: the release has no verdicts of the examples' config.
     """
-    items: list[Item] = []
-    values, systems, documents, fits = [], [], [], []
+    rows: list[tuple[Any, ...]] = []
     for system, answers, file in rules.released_verdicts(release, examples, kind):
-        drawn_items = [
+        triples = [
             (row, (row["text"], key))
             for row, answer in zip(examples.rows, answers, strict=True)
             for key in triple_keys(answer or [], once=kind == "granularity")
         ]
         stored = (StoredFacts if kind == "factualness" else StoredSplits)(file)
-        for (row, item), verdict in zip(drawn_items, stored.judge([item for _, item in drawn_items]), strict=True):
+        for (row, item), verdict in zip(triples, stored.judge([item for _, item in triples]), strict=True):
             if verdict.value is not None:
-                items.append(item)
-                values.append(verdict.value)
-                systems.append(system)
-                documents.append(row["id"])
-                fits.append(rules.calibrates(row))
-    return JudgedItems(kind, items, np.array(values), np.array(systems), np.array(documents), np.array(fits))
+                rows.append((item, verdict.value, system, row["id"], rules.calibrates(row)))
+    items, *columns = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    return JudgedItems(kind, items, *map(np.array, columns))
 
 
 def predict_from_surface(found: JudgedItems, chosen: Bools) -> Bools:
@@ -305,10 +298,8 @@ def calibrate_embedder(
             [published[metric] for published, _, _ in usable],
         )
 
-    unique, complete = (
-        calibrated("uniqueness", _mean_uniqueness),
-        calibrated("completeness", partial(_mean_completeness, rules)),
-    )
+    unique = calibrated("uniqueness", _mean_uniqueness)
+    complete = calibrated("completeness", partial(_mean_completeness, rules))
     corpus = examples.context.config
     basis = (
         f"published figures: CS of a system left out is off by {100 * complete.left_out_error:.1f} points on average "

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbbench_hf.errors import InterruptedRunError, KBBenchError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
+from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, Gate, Sent, wait_before_retry
 from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, RequestRefused
 from kbbench_hf.protocols import Chat, Completion, name_of, produced_tokens
 from kbbench_hf.runners.cost import Budget
@@ -335,7 +335,7 @@ class RequestSender:
         if not isinstance(failure, RequestRefused):
             return failure
         try:
-            return await self.arbiter.judge(job, failure, lambda: self.gate.active)
+            return await self.arbiter.judge(job, failure)
         except Failure as other:  # of the second request by which it was to be judged
             return other
 
@@ -418,5 +418,6 @@ class RequestSender:
 
         with ExitStack() as stack:
             for number in (signal.SIGINT, signal.SIGTERM):
-                stack.callback(on_signal(loop, number, interrupt))
+                loop.add_signal_handler(number, interrupt)
+                stack.callback(loop.remove_signal_handler, number)
             yield task

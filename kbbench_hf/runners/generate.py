@@ -4,14 +4,14 @@ Benchmarks, judges and the reranker pass a mapping of ids to prompts; the model 
 `protocols`).
 """
 
-import functools
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from kbbench_hf.benchmarks.base import Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
@@ -20,14 +20,19 @@ from kbbench_hf.files.datasets import Row
 from kbbench_hf.files.heartbeat import CONCURRENCY, PAUSE, Heartbeat, RunControl
 from kbbench_hf.files.journal import Journal, Record
 from kbbench_hf.files.shards import COLLECT, IncompleteError, Shard, check_group, read_again
+from kbbench_hf.llm.concurrency import TimeoutLimit
+from kbbench_hf.llm.concurrency import run as run_to_end
 from kbbench_hf.protocols import Chat, Generator, LanguageModel, name_of
+from kbbench_hf.runners.chat_requests import RequestSender
 from kbbench_hf.runners.cost import Budget, Price
-from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, NO_BUDGET, Job, Sampling, Work, answer_in_batches
+from kbbench_hf.runners.jobs import ATTEMPTS, FIELDS, Job, Sampling, Work, answer_in_batches
 from kbbench_hf.runners.model_identity import Identity, OtherServerError
 from kbbench_hf.runners.process_group import check_same, check_shared, group
 from kbbench_hf.runners.progress import Advance, Meter, progress, showing
+from kbbench_hf.runners.refusal_scope import Arbiter
 from kbbench_hf.runners.run_summary import (
     ContextCheck,
+    Finished,
     Parse,
     RunSummary,
     finish,
@@ -35,10 +40,6 @@ from kbbench_hf.runners.run_summary import (
     prediction,
     reply_warnings,
 )
-
-if TYPE_CHECKING:
-    from kbbench_hf.llm.concurrency import TimeoutLimit
-    from kbbench_hf.runners.chat_requests import RequestSender
 
 
 @dataclass(frozen=True)
@@ -112,63 +113,44 @@ def generate(
         InterruptedRunError, BudgetSpentError: the run stopped early; the same call resumes it.
         IncompleteError: with `COLLECT`, a prompt has no record.
     """
-    work, meter, used = Work(prompts, sampling or Sampling(), repeats, structured), Meter(price), Meter(price)
-    chat, parse = hasattr(model, "complete"), None if parse is None else parse_once(parse)
-    if not chat and (max_requests is not None or max_cost is not None):
-        raise UsageError(NO_BUDGET)
+    work, chat = Work(prompts, sampling or Sampling(), repeats, structured), hasattr(model, "complete")
     rank, n_processes = _join_group(model, folder, shard)
     collects, whole = shard == COLLECT, shard is None or shard == COLLECT
     writes = rank == 0 and not collects
     identity = Identity(folder, writes=writes, allow_other=allow_other_server, one=one_server, shared=shard is not None)
-
-    def observe(outcome: Record) -> None:
-        meter.add(outcome)
-        identity.observe(outcome)
-        if shard is None or (outcome["id"] is not None and shard.owns(outcome["id"])):
-            used.add(outcome)
-
+    run = _Run(work, model, identity, shard, None if parse is None else parse_once(parse), answer, Meter(price))
     abilities = (PAUSE, CONCURRENCY) if chat else (PAUSE,)
-    with _interruptible(), Journal(folder, rank if shard is None else shard, observe, abilities) as journal:
+    with _interruptible(), Journal(folder, rank if shard is None else shard, run.observe, abilities) as run.journal:
         if not collects:
-            journal.heartbeat.start()
-        budget = Budget(max_requests, max_cost, price, used.n_requests, used.cost or 0.0, shard)
-        meter.start()
-        stopped: KBBenchError | None = None
-        limit: TimeoutLimit | None = None
-        context = ContextCheck({})
-
-        def record(outcome: Record) -> None:
-            journal.append(outcome)
-            observe(outcome)
-            if parse is not None and outcome["error"] is None and outcome["id"] is not None:
-                meter.n_parse_failures += not prediction(outcome, parse, answer).parsed
-
+            run.journal.heartbeat.start()
+        budget = Budget(max_requests, max_cost, price, run.used.n_requests, run.used.cost or 0.0, shard)
+        sender = (
+            RequestSender(cast(Chat, model), run.record, budget, concurrency=concurrency, attempts=attempts)
+            if chat
+            else None
+        )
+        run.meter.start()
         n_jobs = len(work) if shard is None or not chat else repeats * sum(map(shard.owns, prompts))
-        with progress(title, n_jobs, show=show and writes, heartbeat=journal.heartbeat, counts=True) as advance:
-            if chat:
-                sender = _request_sender(cast(Chat, model), record, budget, concurrency, attempts)
-                limit = sender.gate.timeouts
+        bar = progress(title, n_jobs, show=show and writes, heartbeat=run.journal.heartbeat, counts=True)
+        with bar as advance:
             if collects:
-                name = identity.recall(model)
-                keys = _collect_keys(work, name, journal, context.n_characters if chat else {})
-            elif chat:
-                keys, stopped = _run_requests(sender, work, journal, meter, identity, advance, canary, context, shard)
-                if stopped is not None and not (partial and whole and any(key in journal for key in keys)):
-                    raise stopped
+                run.collect()
+            elif sender is not None:
+                run_to_end(run.ask(sender, advance, canary=canary))
+                if run.stopped is not None and not (partial and whole and any(key in run.journal for key in run.keys)):
+                    raise run.stopped
             else:
-                name = identity.meet(model)
-                keys = answer_in_batches(cast(Generator, model), name, work, journal, record, meter, advance, shard)
-        if n_processes > 1:
+                run.generate(advance)
+        if n_processes > 1:  # count what all processes wrote
             wait_for_everyone(model)
-            meter, keys = _read_group(work, name, journal, price)
-        context.most = work.sampling.max_tokens or next((prompt.max_tokens for prompt in prompts.values()), 0)
-        records = _mark_not_sent(context.watch(journal.read(keys)), work, stopped)
+            run.meter = Meter(price)
+            run.journal.reload(run.meter.add)
+            run.find_keys()
         written = folder if parse is not None and rank == 0 and whole else None
-        who = name if collects else name_of(model)  # a server that may be gone does not say its name
-        summary, predictions = finish(records, meter, who, len(prompts), parse=parse, answer=answer, folder=written)
+        summary, predictions = run.finish(written)
         wait_for_everyone(model)  # so that every process finds the predictions when this returns
-    summary, warnings = _complete(summary, stopped, limit, context, identity, structured=structured)
-    return Generation(summary, journal, keys, stopped, warnings, predictions)
+    summary, warnings = run.complete(summary, None if sender is None else sender.gate.timeouts)
+    return Generation(summary, run.journal, run.keys, run.stopped, warnings, predictions)
 
 
 def _join_group(model: LanguageModel, folder: Path, shard: Shard | None) -> tuple[int, int]:
@@ -181,63 +163,170 @@ def _join_group(model: LanguageModel, folder: Path, shard: Shard | None) -> tupl
     return rank, n_processes
 
 
-def _read_group(work: Work, name: str, journal: Journal, price: Price | None) -> tuple[Meter, list[str]]:
-    """Return the counts of what all processes wrote, and the keys of all jobs."""
-    meter = Meter(price)
-    journal.reload(meter.add)
-    return meter, [job.key for first in work.jobs(name) for job in work.walk(name, first, journal)]
+@dataclass
+class _Run:
+    """The state of a run: its jobs, who answers them, the counts of its records, and the keys of all jobs, in order."""
+
+    work: Work
+    model: LanguageModel
+    identity: Identity
+    shard: Shard | None
+    parse: Parse | None
+    answer: str
+    meter: Meter
+    journal: Journal = field(init=False)
+    name: str = ""
+    """The model in the keys."""
+    keys: list[str] = field(default_factory=list)
+    stopped: KBBenchError | None = None
+    """What ended the run early."""
+
+    def __post_init__(self) -> None:
+        self.used = Meter(self.meter.price)
+        """Counts the records of this shard."""
+        self.context = ContextCheck({})
+
+    def observe(self, outcome: Record) -> None:
+        """Count a record, of an earlier start or new."""
+        self.meter.add(outcome)
+        self.identity.observe(outcome)
+        if self.shard is None or (outcome["id"] is not None and self.shard.owns(outcome["id"])):
+            self.used.add(outcome)
+
+    def record(self, outcome: Record) -> None:
+        """Store a new record, and count it."""
+        self.journal.append(outcome)
+        self.observe(outcome)
+        if self.parse is not None and outcome["error"] is None and outcome["id"] is not None:
+            self.meter.n_parse_failures += not prediction(outcome, self.parse, self.answer).parsed
+
+    def generate(self, advance: Advance) -> None:
+        """Let a local model answer what the journal lacks."""
+        self.name = self.identity.meet(self.model)
+        model = cast(Generator, self.model)
+        self.keys = answer_in_batches(
+            model, self.name, self.work, self.journal, self.record, self.meter, advance, self.shard
+        )
+
+    def collect(self) -> None:
+        """Find the keys of all jobs, whose records the shards of the run have left.
+
+        Raises:
+            IncompleteError: some have no record.
+        """
+        self.name = self.identity.recall(self.model)
+        self.find_keys()
+        if n_missing := sum(record is None for record in self.journal.read(self.keys)):
+            raise IncompleteError(self.journal.folder, n_missing, len(self.work), "prompts")
+
+    def find_keys(self) -> None:
+        """Find the keys of all jobs, as far as the journal has their conversations."""
+        self.keys = []
+        for first in self.work.jobs(self.name):
+            for job in self.work.walk(self.name, first, self.journal):
+                self._note(job)
+
+    def _note(self, job: Job) -> None:
+        self.keys.append(job.key)
+        if hasattr(self.model, "complete"):  # servers alone cut prompts
+            self.context.n_characters[job.key] = sum(len(each["content"] or "") for each in job.prompt.messages)
+
+    async def ask(self, sender: RequestSender, advance: Advance, *, canary: bool) -> None:
+        """Send the jobs that the journal lacks; what ends the run early is kept in `stopped`."""
+        extra = self.work.sampling.extra
+        async with AsyncExitStack() as stack:
+            if hasattr(sender.model, "__aenter__"):
+                await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], sender.model))
+            status = stack.enter_context(_steered(sender, self.meter, self.journal.heartbeat))
+            await stack.enter_async_context(showing(self.meter, advance, status))
+            await sender.recognize()
+            self.name = self.identity.meet(sender.model)
+            sender.check, sender.arbiter.said_otherwise = self.identity.check, self.identity.said_otherwise
+            sender.follow = self._follow
+            jobs = self._missing(sender.arbiter)
+            if (first := next(jobs, None)) is None:
+                return
+            try:
+                if canary:
+                    await sender.canary(extra, first.max_tokens)
+                await sender.send_all(chain([first], jobs))
+            except (InterruptedRunError, OtherServerError):
+                raise
+            except KBBenchError as error:
+                self.stopped = error
+                deque(jobs, maxlen=0)  # so that all keys are known
+            if canary and self.stopped is None:
+                with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
+                    await sender.canary(extra)
+
+    def _missing(self, arbiter: Arbiter) -> Iterator[Job]:
+        """Yield the jobs without a record; an answered prompt of an earlier start is one that the arbiter knows."""
+        for first in self.work.jobs(self.name, self.shard):
+            for job in self.work.walk(self.name, first, self.journal):
+                self._note(job)
+                if job.key not in self.journal:
+                    yield job
+                    break
+                for record in self.journal.read([job.key] * (arbiter.good is None)):
+                    if record is not None and record["error"] is None:
+                        arbiter.answered(job)
+            else:
+                self.meter.n_done += 1
+                self.journal.heartbeat.n_stored += 1
+
+    def _follow(self, job: Job, record: Record) -> Job | None:
+        """Return the next job of a conversation after this record; None at its end."""
+        following = self.work.after(self.name, job, record)
+        if following is None:
+            self.meter.n_done += 1
+        else:
+            self.keys.append(following.key)
+        return following
+
+    def finish(self, folder: Path | None) -> Finished:
+        """Summarize the records, and write their predictions into a folder, if given."""
+        prompts = self.work.prompts
+        longest = next((prompt.max_tokens for prompt in prompts.values()), 0)
+        self.context.most = self.work.sampling.max_tokens or longest
+        records = self.context.watch(self.journal.read(self.keys))
+        if self.stopped is not None:
+            records = self._mark_not_sent(records)
+        who = self.name if self.shard == COLLECT else name_of(self.model)  # a server may be gone, and say no name
+        return finish(records, self.meter, who, len(prompts), parse=self.parse, answer=self.answer, folder=folder)
+
+    def _mark_not_sent(self, records: Iterator[Record | None]) -> Iterator[Record]:
+        """Yield the records of a stopped run; prompts that it did not send have the error "not_asked"."""
+        ids = list(self.work.prompts)
+        for place, record in enumerate(records):
+            yield record or {**dict.fromkeys(FIELDS), "id": ids[place % len(ids)], "error": "not_asked"}
+
+    def complete(self, summary: RunSummary, limit: TimeoutLimit | None) -> tuple[RunSummary, list[ScoreWarning]]:
+        """Return the summary with servers, timeouts and reason to stop, and the warnings on the run."""
+        summary = replace(
+            summary,
+            servers=tuple(self.identity.servers),
+            stopped=str(self.stopped) if self.stopped else None,
+            n_timeouts=limit.n_timeouts if limit else 0,
+            concurrency=limit.held if limit else None,
+        )
+        warnings = [
+            *_stop_warnings(summary),
+            *(slow_warnings(summary, limit) if limit else ()),
+            *self.context.warnings(self.identity.servers),
+            *reply_warnings(summary, structured=self.work.structured),
+            *self.identity.warnings(),
+        ]
+        return summary, warnings
 
 
-def _complete(
-    summary: RunSummary,
-    stopped: KBBenchError | None,
-    limit: "TimeoutLimit | None",
-    context: ContextCheck,
-    identity: Identity,
-    *,
-    structured: bool,
-) -> tuple[RunSummary, list[ScoreWarning]]:
-    """Return the summary of a run with its servers, timeouts and reason to stop, and the warnings on the run."""
-    summary = replace(
-        summary,
-        servers=tuple(identity.servers),
-        stopped=str(stopped) if stopped else None,
-        n_timeouts=limit.n_timeouts if limit else 0,
-        concurrency=limit.held if limit else None,
-    )
-    warnings = [
-        *_stop_warnings(summary),
-        *(slow_warnings(summary, limit) if limit else ()),
-        *context.warnings(identity.servers),
-        *reply_warnings(summary, structured=structured),
-        *identity.warnings(),
-    ]
-    return summary, warnings
-
-
-def _mark_not_sent(
-    records: Iterator[Record | None], work: Work, stopped: KBBenchError | None
-) -> Iterator[Record | None]:
-    """Return the records of a run; prompts that a stopped run did not send have the error "not_asked"."""
-    if stopped is None:
-        return records
-    ids = list(work.prompts)
-    return (
-        {**dict.fromkeys(FIELDS), "id": ids[place % len(ids)], "error": "not_asked"} if record is None else record
-        for place, record in enumerate(records)
-    )
-
-
-def _stop_warnings(summary: RunSummary) -> list[ScoreWarning]:
-    found = []
+def _stop_warnings(summary: RunSummary) -> Iterator[ScoreWarning]:
     if summary.stopped is not None:
         n = summary.n_open
         message = f"The run stopped before {n:,} of {summary.n_prompts:,} prompts were answered: {summary.stopped}"
-        found.append(ScoreWarning("stopped", message, "Run the same command again to resume.", n))
+        yield ScoreWarning("stopped", message, "Run the same command again to resume.", n)
     if summary.served_model_changed:
         message = "The canary prompt was answered in several ways: perhaps the served model changed during the run."
-        found.append(ScoreWarning("canary_changed", message, "Was it the same model throughout? Else run it again."))
-    return found
+        yield ScoreWarning("canary_changed", message, "Was it the same model throughout? Else run it again.")
 
 
 def slow_warnings(summary: RunSummary, limit: "TimeoutLimit") -> list[ScoreWarning]:
@@ -273,147 +362,34 @@ def wait_for_everyone(model: LanguageModel) -> None:
     getattr(model, "wait_for_everyone", lambda: None)()
 
 
-def _request_sender(
-    model: Chat, record: Callable[[Record], None], budget: Budget, concurrency: int, attempts: int
-) -> "RequestSender":
-    from kbbench_hf.runners.chat_requests import RequestSender  # imports asyncio, as below
-
-    return RequestSender(model, record, budget, concurrency=concurrency, attempts=attempts)
-
-
-def _run_requests(*arguments: Any) -> tuple[list[str], KBBenchError | None]:
-    """Run `_generate_by_chat` to its end."""
-    from kbbench_hf.llm.concurrency import run
-
-    return run(_generate_by_chat(*arguments))
-
-
-async def _generate_by_chat(
-    sender: "RequestSender",
-    work: Work,
-    journal: Journal,
-    meter: Meter,
-    identity: Identity,
-    advance: Advance,
-    canary: bool,
-    context: ContextCheck,
-    shard: Shard | None = None,
-) -> tuple[list[str], KBBenchError | None]:
-    """Send the jobs that the journal lacks; return the keys of all jobs, in order, and the error that stopped the run.
-
-    Stores the length of each prompt in `context.n_characters`.
-    """
-    keys: list[str] = []
-
-    def missing(name: str) -> Iterator[Job]:
-        for first in work.jobs(name, shard):
-            for job in work.walk(name, first, journal):
-                keys.append(job.key)
-                context.n_characters[job.key] = _n_characters(job)
-                if job.key not in journal:
-                    yield job
-                    break
-                _recall(sender, job, journal)
-            else:
-                meter.n_done += 1
-                journal.heartbeat.n_stored += 1
-
-    def follow(job: Job, record: Record) -> Job | None:
-        following = work.after(name, job, record)
-        if following is None:
-            meter.n_done += 1
-        else:
-            keys.append(following.key)
-        return following
-
-    stopped: KBBenchError | None = None
-    async with AsyncExitStack() as stack:
-        if hasattr(sender.model, "__aenter__"):
-            await stack.enter_async_context(cast(AbstractAsyncContextManager[Any], sender.model))
-        meter.pace = sender.pace
-        journal.heartbeat.more = functools.partial(_report, sender, meter)
-        stack.enter_context(_steered(sender, journal.heartbeat))
-        await stack.enter_async_context(showing(meter, advance, functools.partial(_status, sender, journal.heartbeat)))
-        await sender.recognize()
-        name = identity.meet(sender.model)
-        sender.check, sender.arbiter.said_otherwise = identity.check, identity.said_otherwise
-        sender.follow = follow
-        jobs = missing(name)
-        first = next(jobs, None)
-        if first is not None:
-            try:
-                if canary:
-                    await sender.canary(work.sampling.extra, first.max_tokens)
-                await sender.send_all(chain([first], jobs))
-            except (InterruptedRunError, OtherServerError):
-                raise
-            except KBBenchError as error:
-                stopped = error
-                deque(jobs, maxlen=0)  # so that all keys are known
-            if canary and stopped is None:
-                with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
-                    await sender.canary(work.sampling.extra)
-    return keys, stopped
-
-
-def _report(sender: "RequestSender", meter: Meter) -> dict[str, object]:
-    """Return what the heartbeat tells of requests to a server."""
-    price = None if meter.price is None else asdict(meter.price)
-    counts = {"n_done": meter.n_done, "under_way": sender.n_open, "concurrency": sender.gate.most}
-    return {**counts, "note": sender.status(), "paused": sender.gate.is_paused, "price": price}
-
-
 @contextmanager
-def _steered(sender: "RequestSender", heartbeat: Heartbeat) -> Iterator[None]:
-    """Let the control file of the run pause the sender, and change its concurrency, while the block runs."""
-    import asyncio
+def _steered(sender: RequestSender, meter: Meter, heartbeat: Heartbeat) -> Iterator[Callable[[], str]]:
+    """Let the heartbeat report on a sender, and the control file of the run pause it and change its concurrency.
 
+    Yields the function that returns what the run waits for.
+    """
     loop = asyncio.get_running_loop()
+
+    def report() -> dict[str, object]:
+        price = None if meter.price is None else asdict(meter.price)
+        counts = {"n_done": meter.n_done, "under_way": sender.n_open, "concurrency": sender.gate.most}
+        return {**counts, "note": sender.status(), "paused": sender.gate.is_paused, "price": price}
 
     def obey(control: RunControl) -> None:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(lambda: sender.steer(**control._asdict()))
 
-    heartbeat.on_control = obey
+    def status() -> str:
+        if not sender.gate.holds_back:
+            return sender.status()
+        return f"open requests: {sender.n_open}. {heartbeat.pause_note()}"
+
+    meter.pace, heartbeat.more, heartbeat.on_control = sender.pace, report, obey
     sender.steer(**heartbeat.control._asdict())
     try:
-        yield
+        yield status
     finally:
         heartbeat.on_control = None
-
-
-def _status(sender: "RequestSender", heartbeat: Heartbeat) -> str:
-    """Return what the run waits for."""
-    if not sender.gate.holds_back:
-        return sender.status()
-    return f"open requests: {sender.n_open}. {heartbeat.pause_note()}"
-
-
-def _collect_keys(work: Work, name: str, journal: Journal, n_characters: dict[str, int]) -> list[str]:
-    """Return the keys of all jobs, in order, whose records the shards of a run have left.
-
-    Raises:
-        IncompleteError: some have no record.
-    """
-    n_characters |= {
-        job.key: _n_characters(job) for first in work.jobs(name) for job in work.walk(name, first, journal)
-    }
-    keys = list(n_characters)
-    if n_missing := sum(record is None for record in journal.read(keys)):
-        raise IncompleteError(journal.folder, n_missing, len(work), "prompts")
-    return keys
-
-
-def _n_characters(job: Job) -> int:
-    return sum(len(message["content"] or "") for message in job.prompt.messages)
-
-
-def _recall(sender: "RequestSender", job: Job, journal: Journal) -> None:
-    """Take a prompt that an earlier start answered as the known good prompt of the arbiter."""
-    if sender.arbiter.good is None:
-        for record in journal.read([job.key]):
-            if record is not None and record["error"] is None:
-                sender.arbiter.answered(job)
 
 
 MOST_UNREAD = 0.1

@@ -130,16 +130,10 @@ def annotate_verdicts(
             rows.setdefault((row["id"], triple_key(clean), 0), verdict)
     if kind == "granularity":  # a reply belongs to a triple, however often it occurs
         rows = {place: verdict for place, verdict in rows.items() if place[2] == 0}
-    table = pa.table(
-        {
-            "id": pa.array([place[0] for place in rows], pa.string()),
-            "triple": pa.array([place[1] for place in rows], pa.string()),
-            "occurrence": pa.array([place[2] for place in rows], pa.int32()),
-            "value": pa.array([verdict.value for verdict in rows.values()], pa.float64()),
-            "status": pa.array([verdict.status for verdict in rows.values()], pa.string()),
-            "raw": pa.array([verdict.raw for verdict in rows.values()], pa.string()),
-        }
-    )
+    text_columns = dict.fromkeys(("id", "triple", "occurrence", "value", "status", "raw"), pa.string())
+    schema = pa.schema(text_columns | {"occurrence": pa.int32(), "value": pa.float64()})
+    columns = ([*place, *verdict] for place, verdict in rows.items())
+    table = pa.Table.from_pylist([dict(zip(schema.names, each, strict=True)) for each in columns], schema)
     write_annotation(folder, kind, identity, table)
     return Counter(verdict.status for verdict in dict(zip(items, verdicts, strict=True)).values())
 

@@ -6,7 +6,7 @@ fingerprint and provider.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +85,12 @@ class Identity:
             if dialect:
                 model.dialect = type(model.dialect).of(dialect)
             dialect = model.dialect.changes()  # perhaps learnt in another folder, as the configs of a testbed have
-        if before is None:
-            self._write(now | ({"dialect": dialect} if dialect else {}))
-        elif before != now:
-            if not self.allow_other:
-                raise OtherServerError(
-                    f"{self._file.parent} holds answers of another server or model: {_differences(before, now)}. "
-                    "Use the first one, name another folder (--out), or add --allow-other-server."
-                )
+        if before is not None and before != now and not self.allow_other:
+            raise OtherServerError(
+                f"{self._file.parent} holds answers of another server or model: {_differences(before, now)}. "
+                "Use the first one, name another folder (--out), or add --allow-other-server."
+            )
+        if before != now:
             self._write(now | ({"dialect": dialect} if dialect else {}))
         return str(self.servers[0]["name"])
 
@@ -135,14 +133,13 @@ class Identity:
                 "--one-server takes the answers of one only; those that were recorded are kept."
             )
 
-    def warnings(self) -> list[ScoreWarning]:
-        """Return what a result should say of who answered."""
-        found = []
+    def warnings(self) -> Iterator[ScoreWarning]:
+        """Yield what a result should say of who answered."""
         seen = [{name: value for name, value in each.items() if name != "dialect"} for each in self.servers]
         others = [each for each in seen if each != seen[0]]
         if others:
             message = f"Several servers answered, as was allowed: {_differences(seen[0], others[-1])}."
-            found.append(ScoreWarning("several_servers", message, "Run it on one server, to compare it."))
+            yield ScoreWarning("several_servers", message, "Run it on one server, to compare it.")
         for place, what in ((0, "models"), (1, "fingerprints"), (2, "providers")):
             counts: Counter[str] = Counter()
             for who, n in self.answered_by.items():
@@ -153,21 +150,19 @@ class Identity:
                 names = ", ".join(f"{name} ({n:,})" for name, n in counts.most_common(5))
                 message = f"The replies name {len(counts)} {what}: {names}; the server changed during the run."
                 remedy = "Each prediction records its server; use --one-server to allow no change."
-                found.append(ScoreWarning(f"several_{what}", message, remedy, counts.total() - most))
+                yield ScoreWarning(f"several_{what}", message, remedy, counts.total() - most)
         last = self.servers[-1] if self.servers else {}
         if last.get("kind") == "hf-router" and ":" not in str(last.get("model")):
             message = "Hugging Face's router chose the provider of each request: two of them may have answered."
             remedy = f"Name one in the model, {last.get('model')}:PROVIDER, in runs that are to be compared."
-            found.append(ScoreWarning("provider_not_named", message, remedy))
+            yield ScoreWarning("provider_not_named", message, remedy)
         dialect = last.get("dialect", {})
         if left_out := dialect.get("left_out"):
             message = f"The server takes no {', '.join(left_out)}: these were left out, and it sampled in its own way."
-            found.append(ScoreWarning("parameters_left_out", message, "Compare it with runs that lack them too."))
-        return found
+            yield ScoreWarning("parameters_left_out", message, "Compare it with runs that lack them too.")
 
     def _stored(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = read_json(self._file)["servers"] if self._file.is_file() else []
-        return found
+        return list(read_json(self._file)["servers"]) if self._file.is_file() else []
 
     def _write(self, server: dict[str, Any]) -> None:
         if self._shared:

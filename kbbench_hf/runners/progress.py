@@ -100,7 +100,7 @@ class Meter:
         self.price = price
         self.n_done = 0
         """Prompts and conversations that need no more work in this part of the run, as its runner counts them."""
-        self.n_answers = self.n_requests = self.n_parse_failures = 0
+        self.n_requests = self.n_parse_failures = 0
         self.prompt_tokens = self.completion_tokens = 0
         self.errors: Counter[str] = Counter()
         self.canaries: list[str] = []
@@ -113,7 +113,7 @@ class Meter:
         """Begin a part of the run: requests, tokens and cost go on, all else counts from here."""
         self._started = time.monotonic()
         self._requests_before, self._tokens_before = self.n_requests, self.completion_tokens
-        self.n_done = self.n_answers = self.n_parse_failures = 0
+        self.n_done = self.n_parse_failures = 0
         self.errors.clear()
         self._latencies.clear()
 
@@ -127,7 +127,6 @@ class Meter:
                 self.canaries.append(record["response"])
             return
         if record["error"] is None:
-            self.n_answers += 1
             self._latencies.append(record["latency_s"])
         else:
             self.errors[record["error"]] += 1

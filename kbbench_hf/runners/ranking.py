@@ -14,7 +14,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning, unmatched_warning
-from kbbench_hf.errors import KBBenchError, UsageError
+from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.heartbeat import PAUSE
 from kbbench_hf.files.journal import Journal
@@ -251,9 +251,7 @@ def _is_tied(ranked: Mapping[str, Sequence[float]]) -> bool:
 def _rankings(
     examples: Examples, batches: Mapping[str, range], journal: Journal
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
-    for rows, record in zip(batches.values(), journal.read(batches), strict=True):
-        if record is None:
-            raise KBBenchError("A part of the run is missing from its journal. Start the same run again.")
+    for rows, record in zip(batches.values(), filter(None, journal.read(batches)), strict=True):
         for row, ranked in zip(rows, record["ranked"], strict=True):
             yield examples.rows[row], ranked
 

@@ -24,10 +24,6 @@ PROBE = "probe"
 """What the keys of the records of such second requests begin with."""
 BELIEVED = 20
 """After so many refusals of one wording without any answer between them, it is asked again whose they are."""
-_ENOUGH = 4
-"""So many first prompts refused, and none answered: then it is not one of them."""
-_WAIT_S = 0.02
-_TRIES = 3
 _ODDITIES = re.compile(r"\d[\d.,]*|[`'\"“][^`'\"”]*[`'\"”]")
 
 
@@ -47,7 +43,6 @@ class Arbiter:
         self._asking = asyncio.Lock()
         self._verified: dict[str, tuple[int, int]] = {}
         """Wording of a refusal -> how many answers there were when it came last, and how often it came since."""
-        self._unsure = 0
 
     def answered(self, job: Job) -> None:
         """Note that a job was answered, and so its parameters taken."""
@@ -56,10 +51,8 @@ class Arbiter:
         if job.id is not None:
             self.good = job.prompt
 
-    async def judge(self, job: Job, refused: RequestRefused, active: Callable[[], int]) -> Failure | None:
+    async def judge(self, job: Job, refused: RequestRefused) -> Failure | None:
         """Return the failure that the refusal is for this prompt; None where it is to be sent again, said otherwise.
-
-        `active` says how many requests are under way.
 
         Raises:
             KBBenchError: no request of this run can succeed; the message says why.
@@ -70,7 +63,7 @@ class Arbiter:
         if found.kind is RefusalKind.PARAMETER and is_open and self._learn(refused):
             return None
         never_taken = found.parameter in _parameter_names(job) - self._taken
-        if not open_question or never_taken or job.id is None or not await self._is_of_the_prompt(job, refused, active):
+        if not open_question or never_taken or job.id is None or not await self._is_of_the_prompt(job, refused):
             raise refusal_error(refused, self._model) from refused
         reason = "parameter_refused" if found.kind is RefusalKind.PARAMETER else "prompt_refused"
         return Failure(reason, f"{refused.reason.replace('_', ' ').upper()}: {refused.detail}", transient=False)
@@ -87,9 +80,7 @@ class Arbiter:
         self.said_otherwise(changes)
         return True
 
-    async def _is_of_the_prompt(self, job: Job, refused: RequestRefused, active: Callable[[], int]) -> bool:
-        if self.n_answered == 0 and not await self._somebody_is_answered(active):
-            return False
+    async def _is_of_the_prompt(self, job: Job, refused: RequestRefused) -> bool:
         wording = f"{refused.reason} {_ODDITIES.sub('', refused.words)[:200]}"
         async with self._asking:
             answered, since = self._verified.get(wording, (self.n_answered, BELIEVED))
@@ -102,34 +93,22 @@ class Arbiter:
             self._verified[wording] = (self.n_answered, since + 1)
         return True
 
-    async def _somebody_is_answered(self, active: Callable[[], int]) -> bool:
-        """Wait until the first answer of the run; False where all that is under way was refused like this."""
-        self._unsure += 1
-        try:
-            while self.n_answered == 0 and self._unsure < active():
-                await asyncio.sleep(_WAIT_S)
-            return self.n_answered > 0 or self._unsure < _ENOUGH
-        finally:
-            self._unsure -= 1
-
     async def _is_answered_again(self, job: Job) -> bool:
-        """Send a prompt that was answered before with the parameters of this job; a fault says nothing."""
-        for attempt in range(_TRIES):
-            probe = job._replace(key=f"{PROBE}-{time.time_ns()}", id=None, prompt=self.good or CANARY)
-            try:
-                self._record(probe.answered(await self._send(probe), 1))
-                self.n_answered += 1
-                return True
-            except Failure as failure:
-                self._record(probe.failed(failure, 1))
-                if isinstance(failure, RequestRefused):
-                    return False
-                if not failure.transient:
-                    return failure.reason not in OF_THE_PROMPT
-                if attempt == _TRIES - 1:
-                    raise
-                await asyncio.sleep(failure.retry_after or attempt)
-        return False
+        """Send a prompt that was answered before with the parameters of this job.
+
+        Raises:
+            Failure: a transient one, which says nothing; the job is to be sent again.
+        """
+        probe = job._replace(key=f"{PROBE}-{time.time_ns()}", id=None, prompt=self.good or CANARY)
+        try:
+            self._record(probe.answered(await self._send(probe), 1))
+            self.n_answered += 1
+            return True
+        except Failure as failure:
+            self._record(probe.failed(failure, 1))
+            if failure.transient:
+                raise
+            return not isinstance(failure, RequestRefused) and failure.reason not in OF_THE_PROMPT
 
 
 def _parameter_names(job: Job) -> set[str]:

@@ -1,7 +1,7 @@
 """Re-ranking of a finished retrieval run with a language model or a cross-encoder."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples, Prompt
 from kbbench_hf.benchmarks.warnings import ScoreWarning
-from kbbench_hf.files.datasets import Row, read_json
+from kbbench_hf.files.datasets import Id, Row, read_json
 from kbbench_hf.files.shards import COLLECT, end_shard
 from kbbench_hf.files.writing import write_json_lines, write_new
 from kbbench_hf.knowledge_base.store import KnowledgeBase
@@ -19,7 +19,7 @@ from kbbench_hf.parsing.parsed_reply import ParseError
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.retrieval.context import Forms, Text, render
 from kbbench_hf.retrieval.reranker import RERANK_METHODS, RerankMethod, reorder
-from kbbench_hf.runners.generate import check_read, generate_judgements
+from kbbench_hf.runners.generate import Generation, check_read, generate_judgements
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.ranking import RankedRun, add_second_stage
@@ -99,47 +99,67 @@ def _judge_candidates(
 
     # by the query's place and the first candidate's row, best candidate first: what a key says is never in a prompt
     groups = {
-        f"{query}/{rows[query][start]}": rows[query][start : start + method.batch]
-        for query in range(len(rows))
-        for start in range(0, len(rows[query]), method.batch)
+        f"{query}/{candidates[start]}": (query, candidates[start : start + method.batch])
+        for query, candidates in enumerate(rows)
+        for start in range(0, len(candidates), method.batch)
     }
-    prompts = {
-        key: partial(ask, examples.rows[int(key.partition("/")[0])]["query"], group) for key, group in groups.items()
-    }
+    prompts = {key: partial(ask, examples.rows[query]["query"], group) for key, (query, group) in groups.items()}
     options = {"sampling": Sampling(method.temperature), "title": "Re-ranking", **how}
-    generation, structured = generate_judgements(Prompts(prompts), model, folder, **options)
-    replies = generation.responses()
-    for attempt in range(2, method.tries + 1):
-        open_ones = {
-            key: prompts[key] for key, text in replies.items() if text is not None and _scores(text, method) is None
-        }
-        if open_ones:
-            again = Prompts({f"{key}, try {attempt}": write for key, write in open_ones.items()})
-            more, _ = generate_judgements(again, model, folder, **options)
-            replies |= {key.partition(", try ")[0]: text for key, text in more.responses().items()}
+    send = partial(generate_judgements, model=model, folder=folder, **options)
+    generation, structured, replies = _send_until_read(prompts, method, send)
     limit, follows_query = _probe_findings(folder, model, collects=how.get("shard") == COLLECT)
     end_shard(how.get("shard"), folder, generation.summary.n_open)
-    scores: dict[str, float | None] = {}
-    for key, text in replies.items():
-        found = None if text is None else _scores(text, method)
-        query_key = key.partition("/")[0]
-        scores |= {f"{query_key}/{row}": each for row, each in zip(groups[key], found or repeat(None), strict=False)}
-    answered = [key for key, text in replies.items() if text is not None]
-    n_unread = sum(scores[key] is None for key in answered)
-    check_read(n_unread, len(answered), "score")
-    n_tied, reranked = 0, list[Row]()
-    for query, (row, names) in enumerate(zip(examples.rows, ids, strict=True)):
-        judged = {name: scores[f"{query}/{place}"] for name, place in zip(names, rows[query], strict=False)}
-        if method.whole and None in judged.values():
-            judged = dict.fromkeys(judged)
-        n_tied += len(judged) > 1 and len(set(judged.values())) == 1
-        order = reorder(names, judged, weight)
-        scored = {"ids": [name for name, _ in order], "scores": [score for _, score in order]}
-        reranked.append({"id": row["id"], **scored})
+    read = {key: None if text is None else _scores(text, method) for key, text in replies.items()}
+    scores: list[dict[int, float | None]] = [{} for _ in rows]
+    for key, found in read.items():
+        query, group = groups[key]
+        scores[query] |= zip(group, found or repeat(None), strict=False)
+    n_answered = sum(text is not None for text in replies.values())
+    n_unread = n_answered - sum(map(bool, read.values()))
+    check_read(n_unread, n_answered, "score")
+    reranked, n_tied = _rank_again(examples, ids, rows, scores, method, weight)
     write_json_lines(folder / "predictions.jsonl", reranked)
     warnings = [each for each in generation.warnings if each.code != EQUAL]  # a fault only if rankings are unchanged
     warnings += _warnings(n_tied, len(reranked), [*lengths.values()], limit, follows_query=follows_query)
     return RankedRun(folder, reranked, None, generation.summary, warnings, structured, n_unread)
+
+
+def _send_until_read(
+    prompts: Mapping[str, Callable[[], Prompt]], method: RerankMethod, send: Callable[..., tuple[Generation, bool]]
+) -> tuple[Generation, bool, dict[str, str | None]]:
+    """Return what `send` does, and the last replies; a prompt without a score is sent `method.tries` times at most."""
+    generation, structured = send(Prompts(prompts))
+    replies = generation.responses()
+    for attempt in range(2, method.tries + 1):
+        again = {
+            f"{key}, try {attempt}": prompts[key]
+            for key, text in replies.items()
+            if text is not None and _scores(text, method) is None
+        }
+        if again:
+            more, _ = send(Prompts(again))
+            replies |= {key.partition(", try ")[0]: text for key, text in more.responses().items()}
+    return generation, structured, replies
+
+
+def _rank_again(
+    examples: Examples,
+    ids: Sequence[Sequence[Id]],
+    rows: Sequence[Sequence[int]],
+    scores: Sequence[Mapping[int, float | None]],
+    method: RerankMethod,
+    weight: float,
+) -> tuple[list[Row], int]:
+    """Return the new ranking of each query, by the score of each row, and how many queries have equal scores only."""
+    reranked, n_tied = list[Row](), 0
+    for row, names, candidates, by_candidate in zip(examples.rows, ids, rows, scores, strict=True):
+        judged = {name: by_candidate[place] for name, place in zip(names, candidates, strict=False)}
+        if method.whole and None in judged.values():
+            judged = dict.fromkeys(judged)
+        n_tied += len(judged) > 1 and len(set(judged.values())) == 1
+        order = reorder(names, judged, weight)
+        reranked.append({"id": row["id"], "ids": [name for name, _ in order], "scores": [each for _, each in order]})
+    return reranked, n_tied
 
 
 def _warnings(

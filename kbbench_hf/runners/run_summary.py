@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError
@@ -20,6 +20,7 @@ from kbbench_hf.llm.failures import SETTLED
 from kbbench_hf.parsing.conversation_turns import find_other_turn
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.runners.progress import Meter, quantile
+from kbbench_hf.scoring.score import repeat_files
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -201,41 +202,34 @@ def finish(
     Raises:
         KBBenchError: some jobs have no record (a process of the group died); nothing is written.
     """
-    counts: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
-    replies: Counter[int] = Counter()
-    latencies = array("d")
-    marks: list[str] = []
-    repeats: list[list[Row]] = []
+    counts, errors, replies = Counter[str](), Counter[str](), Counter[int]()
+    latencies, marks, repeats = array("d"), list[str](), list[list[Row]]()
     with ExitStack() as stack:
-        files: list[BinaryIO] = []
         for position, record in enumerate(records):
             if record is None:
                 counts["missing"] += 1
                 continue
-            if folder is not None and position % n_prompts == 0:
-                repeat = position // n_prompts
-                name = "predictions.jsonl" if repeat == 0 else f"predictions.{repeat}.jsonl"
-                files.append(stack.enter_context(whole_file(folder / name)))
             if record["error"] is None:
                 _count(record, counts, latencies)
-                if mark := find_other_turn(record["response"]):
-                    marks.append(mark)
+                marks += filter(None, [find_other_turn(record["response"])])
                 replies[hash(record["response"].strip())] += not record.get("tool_calls")
             else:
                 errors[record["error"]] += 1
-            if parse is not None:
-                line, parsed, row = prediction(record, parse, answer)
-                if position % n_prompts == 0:
-                    repeats.append([])
-                repeats[-1].append(row)
-                if record["error"] is None and not parsed:
-                    from kbbench_hf.parsing.cues import REFUSAL
+            if parse is None:
+                continue
+            if position % n_prompts == 0:
+                repeats.append([])
+                if folder is not None:
+                    file = stack.enter_context(whole_file(repeat_files(folder, len(repeats))[-1]))
+            line, parsed, row = prediction(record, parse, answer)
+            repeats[-1].append(row)
+            if folder is not None:
+                file.write(line)
+            if record["error"] is None and not parsed:
+                from kbbench_hf.parsing.cues import REFUSAL
 
-                    counts["n_parse_failures"] += 1
-                    counts["n_refusals"] += REFUSAL.search(record["response"]) is not None
-                if files:
-                    files[-1].write(line)
+                counts["n_parse_failures"] += 1
+                counts["n_refusals"] += REFUSAL.search(record["response"]) is not None
         if counts["missing"]:
             raise KBBenchError(
                 f"{counts['missing']:,} of {counts['missing'] + counts['answered'] + errors.total():,} completions are "
@@ -275,13 +269,13 @@ FEWEST_REPLIES = 5
 """With fewer replies, equal ones are no sign of a fault."""
 
 
-def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[ScoreWarning]:
-    """Return warnings on the replies of a run: truncated, with invented turns, refused, all equal.
+def reply_warnings(summary: RunSummary, *, structured: bool = False) -> Iterator[ScoreWarning]:
+    """Yield warnings on the replies of a run: truncated, with invented turns, refused, all equal.
 
     `structured` says whether JSON by schema was asked for: then no remedy names it. Replies that cannot be parsed are
     counted where predictions are scored.
     """
-    n, found = summary.n_answered, []
+    n = summary.n_answered
     if summary.n_other_turns > MANY * n:
         message = (
             f"{summary.n_other_turns:,} of {n:,} replies contain marks of other turns, such as {summary.turn_mark!r}: "
@@ -289,7 +283,7 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
         )
         stop = json.dumps({"stop": [summary.turn_mark]})
         remedy = f"Start the server with the model's own chat template, or add --extra-body '{stop}'."
-        found.append(ScoreWarning("other_turns", message, remedy, summary.n_other_turns))
+        yield ScoreWarning("other_turns", message, remedy, summary.n_other_turns)
     if summary.n_cut_off > MANY * n:
         message = (
             f"{summary.n_cut_off:,} of {n:,} replies were truncated at the token limit; their ends were not scored."
@@ -304,12 +298,12 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
             remedy = "A higher --max-tokens does not help. Check the model's chat template, or use another model."
             if not structured:
                 remedy = f"{remedy[:-1]} or --structured."
-        found.append(ScoreWarning("truncated", message, remedy, summary.n_cut_off))
+        yield ScoreWarning("truncated", message, remedy, summary.n_cut_off)
     refused = summary.n_refusals + sum(summary.errors.get(kind, 0) for kind in ("refusal", "content_filter"))
     if refused > MANY * summary.n_prompts:
         message = f"The model or its content filter refused {refused:,} of {summary.n_prompts:,} prompts."
         remedy = "Read some replies; choose another --prompt or model, or relax the server's content filter."
-        found.append(ScoreWarning("refused", message, remedy, refused))
+        yield ScoreWarning("refused", message, remedy, refused)
     if n >= FEWEST_REPLIES and summary.n_most_common >= ALMOST_ALL * n:
         message = (
             f"{summary.n_most_common:,} of {n:,} replies are equal: the model answered without regard to the prompt."
@@ -317,8 +311,7 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> list[Sco
         remedy = "Read some replies, and check the model's chat template."
         if not structured:
             remedy = "Read some replies; check the model's chat template, or use --structured for JSON."
-        found.append(ScoreWarning(EQUAL, message, remedy, summary.n_most_common))
-    return found
+        yield ScoreWarning(EQUAL, message, remedy, summary.n_most_common)
 
 
 def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
@@ -433,17 +426,17 @@ class ContextCheck:
             with_completion = self.most * (tokens > 0 and not _WITH_ANSWER.search(detail))
             self._needed = max(self._needed, tokens + with_completion)
 
-    def warnings(self, servers: Sequence[Mapping[str, Any]]) -> list[ScoreWarning]:
-        """Return a warning for prompts that did not fit the context, and one for those that the server cut."""
+    def warnings(self, servers: Sequence[Mapping[str, Any]]) -> Iterator[ScoreWarning]:
+        """Yield a warning for prompts that did not fit the context, and one for those that the server cut."""
         kind = str(servers[-1].get("kind", "")) if servers else ""
-        n, too_long, found = self._n, self._too_long, []
+        n, too_long = self._n, self._too_long
         if too_long:
             of = f" of {max(self._limits):,} tokens" if self._limits else ""
             message = (
                 f"{len(too_long):,} of {n:,} prompts do not fit the model's context{of} and have no answer, "
                 f"the first of them {too_long[0]!r}."
             )
-            found.append(ScoreWarning("context_overflow", message, _context_remedy(kind, self._needed), len(too_long)))
+            yield ScoreWarning("context_overflow", message, _context_remedy(kind, self._needed), len(too_long))
         if cut := cut_prompts(self._counted):
             message = (
                 f"The server cut {len(cut):,} of {n:,} prompts without a word: it counted at most "
@@ -452,8 +445,7 @@ class ContextCheck:
             rest = sorted(set(self._counted) - set(cut))
             ratio = median(a / b for a, b in rest) if rest else 4.0
             remedy = _context_remedy(kind, self.most + int(max(cut)[0] / ratio))
-            found.append(ScoreWarning("prompts_cut", message, remedy, len(cut)))
-        return found
+            yield ScoreWarning("prompts_cut", message, remedy, len(cut))
 
 
 def cut_prompts(counted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -157,4 +157,4 @@ def test_the_ranking_repeats_when_it_is_sorted_by_score() -> None:
     assert made[2].score == made[3].score, "what was level in the base is level"
     assert sorted(made, key=lambda each: (-each.score, int(each.id))) == [made[0], made[1], *made[2:]]
     assert ranking([], base, 5) == base
-    assert [each.id for each in ranking([3, 4], base, 1)] == [3]
+    assert [node_id for node_id, _ in ranking([3, 4], base, 1)] == [3]

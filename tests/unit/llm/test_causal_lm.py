@@ -228,11 +228,6 @@ def test_the_name_follows_the_weights_and_the_template(folder: Path, model: Caus
     assert CausalLM(str(copy)).name != model.name
 
 
-def test_a_local_model_takes_no_budget(model: CausalLM, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--max-requests"):
-        run(model, tmp_path, max_requests=3)
-
-
 @pytest.mark.full
 @pytest.mark.skipif(importlib.util.find_spec("openai") is None, reason="transformers serve needs openai")
 def test_transformers_serve_answers_as_the_local_model_does(model: CausalLM, folder: Path, tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_what_was_refused_before_others_were_answered_otherwise_is_asked_again()
     arbiter.answered(job)
     found = Refusal(RefusalKind.PARAMETER, parameter="response_format")
     late = RequestRefused("http_400", "no json_schema", refusal=found, sent={"response_format": {}}, dialect=before)
-    assert asyncio.run(arbiter.judge(job, late, lambda: 1)) is None
+    assert asyncio.run(arbiter.judge(job, late)) is None
     assert model.dialect.schema == "json_object"  # and nothing else is learnt from it
 
 

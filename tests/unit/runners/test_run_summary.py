@@ -183,7 +183,7 @@ def test_truncated_refused_and_equal_replies_are_warnings_with_a_remedy() -> Non
     assert "10 of 10 replies were truncated" in str(warning) and "--max-tokens" in warning.remedy
     assert codes([record(n, response="  {}") for n in range(10)]) == {"equal_replies": 10}
     equal = finished([record(n, response="{}") for n in range(10)])
-    remedies = [reply_warnings(equal, structured=structured)[0].remedy for structured in (False, True)]
+    remedies = [next(reply_warnings(equal, structured=structured)).remedy for structured in (False, True)]
     assert ["--structured" in remedy for remedy in remedies] == [True, False]
     filtered = [record(n, error="content_filter", response=None) for n in range(3)]
     assert codes([*filtered, *(record(n) for n in range(10))]) == {"refused": 3}
@@ -211,11 +211,11 @@ def test_replies_with_turns_of_others_or_one_text_over_and_over_are_warnings() -
     (warning,) = reply_warnings(finished(endless))
     assert warning.code == "truncated" and "3 of them repeat one text until the limit" in warning.message
     assert "--structured" in warning.remedy
-    assert "--structured" not in reply_warnings(finished(endless), structured=True)[0].remedy
+    assert "--structured" not in next(reply_warnings(finished(endless), structured=True)).remedy
     both = [record(n, response=f"4<|im_end|>{' user' * 40}", finish_reason="length") for n in range(3)]
-    assert "repeat one text" in reply_warnings(finished(both))[1].message
+    assert "repeat one text" in [*reply_warnings(finished(both))][1].message
     listing = [record(n, response=", ".join(map(str, range(300))), finish_reason="length") for n in range(3)]
-    assert "repeat" not in str(reply_warnings(finished(listing))[0])
+    assert "repeat" not in str(next(reply_warnings(finished(listing))))
     sound = ["User:\nPetrel", "a < b\nInput is [1].", '{"triples": [["user", "is", "assistant"]]}', "A: 4\nB"]
     assert codes([record(n, response=text) for n, text in enumerate(sound)]) == {}
 
