@@ -201,24 +201,13 @@ class Conversation:
             called = json.dumps({"tool": _sendable(call.name), "arguments": call.arguments}, ensure_ascii=False)
             return [{"role": "assistant", "content": called}, {"role": "user", "content": f"Result: {results[0]}"}]
         ids = [f"s{number + 1}c{place}" for place in range(len(step.calls))]
-        calls = [
-            {
-                "id": call_id,
-                "type": "function",
-                "function": {
-                    "name": _sendable(call.name),
-                    "arguments": json.dumps(call.arguments, ensure_ascii=False),
-                },
-            }
-            for call_id, call in zip(ids, step.calls, strict=True)
-        ]
-        return [
-            {"role": "assistant", "content": step.response, "tool_calls": calls},
-            *(
-                {"role": "tool", "tool_call_id": call_id, "content": result}
-                for call_id, result in zip(ids, results, strict=True)
-            ),
-        ]
+        calls: list[Message] = []
+        messages: list[Message] = [{"role": "assistant", "content": step.response, "tool_calls": calls}]
+        for call_id, call, result in zip(ids, step.calls, results, strict=True):
+            function = {"name": _sendable(call.name), "arguments": json.dumps(call.arguments, ensure_ascii=False)}
+            calls.append({"id": call_id, "type": "function", "function": function})
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": result})
+        return messages
 
 
 def describe_kb(tools: AgentTools) -> dict[str, str]:

@@ -77,9 +77,8 @@ def thresholds_of(embedder: str, own: Path | None = None, *, corpus: str = "") -
     for name in (_SAME_MODEL.get(each, each) for each in (model, revision)):
         if corpus in _BY_CORPUS.get(name, {}):
             uniqueness, completeness, off = _BY_CORPUS[name][corpus]
-            return Thresholds(
-                uniqueness, completeness, f"published figures: CS of a system left out is off by {off}", corpus
-            )
+            basis = f"published figures: CS of a system left out is off by {off}"
+            return Thresholds(uniqueness, completeness, basis, corpus)
         if name in CALIBRATED:
             return CALIBRATED[name]
     raise UsageError(

@@ -41,13 +41,11 @@ class CausalLM:
 
     One process uses one device, or spreads a model over all visible GPUs; in a group (torchrun, accelerate launch)
     each process has a copy on its own device. Weights keep their dtype on a GPU and are float32 on a CPU.
-    `chat_template` None uses the tokenizer's template where it has one. `processes`, if given, is the expected world
-    size. `options` are transformers' options for loading a model (`dtype`, `quantization_config`,
-    `attn_implementation`), and `adapter`; they are part of the name.
+    `chat_template` None uses the tokenizer's template where it has one. `options` are transformers' options for
+    loading a model (`dtype`, `quantization_config`, `attn_implementation`), and `adapter`; they are part of the name.
 
     Raises:
-        UsageError: the model does not exist, an option is not supported, the group has another number of processes, or
-            transformers is not installed.
+        UsageError: the model does not exist, an option is not supported, or transformers is not installed.
     """
 
     def __init__(
@@ -57,7 +55,6 @@ class CausalLM:
         *,
         batch_size: int = 16,
         chat_template: bool | None = None,
-        processes: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         try:
@@ -68,11 +65,6 @@ class CausalLM:
             raise missing_extra(str(error.name), "models") from None
         self._state = PartialState(cpu=not torch.cuda.is_available())
         self.rank, self.n_processes = self._state.process_index, self._state.num_processes
-        if processes is not None and processes != self.n_processes:
-            raise UsageError(
-                f"{self.n_processes} process(es) are running, but --processes is {processes}. Start the group with "
-                f"'torchrun --nproc_per_node {processes}'; 'accelerate launch --cpu' starts a single process."
-            )
         self.batch_size = self._size = batch_size
         on_gpu = torch.cuda.is_available()
         spread = on_gpu and self.n_processes == 1 and torch.cuda.device_count() > 1

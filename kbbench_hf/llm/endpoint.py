@@ -387,11 +387,8 @@ async def server_facts(page: Page, base_url: str, model: str) -> dict[str, str]:
         return facts | {"kind": "vllm", **_strings(await page(f"{site}/version", True), version="version")}
     if owner == "sglang":
         about, info = await page(f"{site}/get_model_info", False), await page(f"{site}/get_server_info", False)
-        return facts | {
-            "kind": "sglang",
-            **_strings(about, model_path="served_model"),
-            **_strings(info, version="version"),
-        }
+        facts |= _strings(about, model_path="served_model") | _strings(info, version="version")
+        return facts | {"kind": "sglang"}
     if host := _HOSTS.get(urlsplit(base_url).hostname or ""):
         return facts | {"kind": host}
     info = await page(f"{site}/info", True)

@@ -118,11 +118,9 @@ def run_agent(
     folder: Path,
     *,
     top_k: int = 100,
-    sampling: Sampling | None = None,
     structured: bool | None = None,
     tool_choice: str | None = None,
     keep_texts: bool = False,
-    price: Price | None = None,
     **how: Any,
 ) -> RankedRun:
     """Let a model walk for every question, and write its rankings, on those of the run in `first`, to `folder`.
@@ -143,11 +141,12 @@ def run_agent(
 
     def begin(row: Mapping[str, Any]) -> Turn:
         more = tool_parameters(agent, tool_choice)
-        walk = open_ones[row["id"]] = AgentEpisode(row, agent.conversation(row["query"]), more, price, ended=end)
+        conversation, price = agent.conversation(row["query"]), how.get("price")
+        walk = open_ones[row["id"]] = AgentEpisode(row, conversation, more, price, ended=end)
         return walk.turn()
 
     prompts = Prompts({row["id"]: partial(begin, row) for row in examples.rows})
-    options = {"sampling": sampling, "title": "Running agent", "price": price, **how}
+    options = {"title": "Running agent", **how}
     if agent.protocol == "json":
         generation, by_schema = generate_judgements(prompts, model, folder, structured=structured, **options)
     else:

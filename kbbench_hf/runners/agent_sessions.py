@@ -161,23 +161,16 @@ class AgentSessions:
             return failed_call(
                 "too_many_calls", f"{AgentLimits.calls} calls were made, the most for a question. Call finish."
             )
-        n_selected = len(session.question.selected)
-        outcome = session.question.call(name, arguments)
+        question, n_selected = session.question, len(session.question.selected)
+        outcome = question.call(name, arguments)
         session.seconds = perf_counter() - session.began
         shown, step = list(outcome.shown), len(session.calls) + 1
         call = Call(step, name[:LONGEST_NAME], _kept(arguments), outcome.error, outcome.total, shown, outcome.repaired)
-        self._journal.append(
-            {
-                "key": f"{session.key}/{call.step}",
-                "error": None,
-                "call": list(call),
-                "selected": session.question.selected[n_selected:],
-                "finished": session.question.finished,
-                "seconds": session.seconds,
-            }
-        )
+        record: Record = {"key": f"{session.key}/{step}", "error": None, "call": list(call)}
+        record |= {"selected": question.selected[n_selected:], "finished": question.finished}
+        self._journal.append({**record, "seconds": session.seconds})
         session.calls.append(call)
-        if session.question.finished:
+        if question.finished:
             del self._open[handle]
             if self.n_finished == len(self.rows):
                 self.write()

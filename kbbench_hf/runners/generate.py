@@ -302,13 +302,9 @@ class _Run:
 
     def complete(self, summary: RunSummary, limit: TimeoutLimit | None) -> tuple[RunSummary, list[ScoreWarning]]:
         """Return the summary with servers, timeouts and reason to stop, and the warnings on the run."""
-        summary = replace(
-            summary,
-            servers=tuple(self.identity.servers),
-            stopped=str(self.stopped) if self.stopped else None,
-            n_timeouts=limit.n_timeouts if limit else 0,
-            concurrency=limit.held if limit else None,
-        )
+        n_timeouts, held = (limit.n_timeouts, limit.held) if limit else (0, None)
+        servers, stopped = tuple(self.identity.servers), str(self.stopped) if self.stopped else None
+        summary = replace(summary, servers=servers, stopped=stopped, n_timeouts=n_timeouts, concurrency=held)
         warnings = [
             *_stop_warnings(summary),
             *(slow_warnings(summary, limit) if limit else ()),

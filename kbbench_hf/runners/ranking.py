@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -217,7 +217,11 @@ def _search_batches(
 
 def _write_predictions(folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal) -> list[Row]:
     """Write the rankings in the journal as predictions, and return them."""
-    rows = [{"id": row["id"], **ranked} for row, ranked in _rankings(examples, batches, journal)]
+    rows = [
+        {"id": examples.rows[row]["id"], **ranked}
+        for numbers, record in zip(batches.values(), filter(None, journal.read(batches)), strict=True)
+        for row, ranked in zip(numbers, record["ranked"], strict=True)
+    ]
     write_json_lines(folder / "predictions.jsonl", rows)
     return rows
 
@@ -246,14 +250,6 @@ def _is_tied(ranked: Mapping[str, Sequence[float]]) -> bool:
     """Whether all of several candidates have one score, so that nothing but their ids orders them."""
     scores = ranked.get("scores", ())
     return len(scores) > 1 and min(scores) == max(scores)
-
-
-def _rankings(
-    examples: Examples, batches: Mapping[str, range], journal: Journal
-) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
-    for rows, record in zip(batches.values(), filter(None, journal.read(batches)), strict=True):
-        for row, ranked in zip(rows, record["ranked"], strict=True):
-            yield examples.rows[row], ranked
 
 
 def _explain_rankings(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:

@@ -78,18 +78,11 @@ def rank_nodes(
     general = _context(examples, kb, asking or Asking(), training, cache)
 
     def build(site: Site) -> IdRetriever:
-        place = replace(
-            general,
-            cache=shared_cache(site.share, general.cache, folder),
-            candidates=candidate_rows(examples, kb),
-            processes=site.share,
-            progress=site.progress,
-            revisions=site.revisions,
-            texts_read=site.texts,
-            warnings=site.warnings,
-            embedder=None if embedder is None else partial(embedder, warnings=site.warnings),
-            complete=complete,
-        )
+        shared = shared_cache(site.share, general.cache, folder)
+        create = None if embedder is None else partial(embedder, warnings=site.warnings)
+        place = replace(general, cache=shared, candidates=candidate_rows(examples, kb), embedder=create)
+        notes: dict[str, Any] = {"revisions": site.revisions, "texts_read": site.texts, "warnings": site.warnings}
+        place = replace(place, processes=site.share, progress=site.progress, complete=complete, **notes)
         return IdRetriever(retriever(spec, place), kb)
 
     return retrieve(examples, build, folder, {**about, "model": str(spec), "knowledge_base": kb.hash}, **how)

@@ -295,7 +295,7 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
     """Return the model of a name: a served one where there is a `base_url`, else `hf:` and a local one.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is neither, or the group has another number of processes than `processes`.
     """
     if (plugged := plugged_model(name, options)) is not None:
         return cast(LanguageModel, plugged)
@@ -306,9 +306,11 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
     if name.startswith("hf:"):
         from kbbench_hf.llm.causal_lm import CausalLM
         from kbbench_hf.model_specs import hub_name
+        from kbbench_hf.runners.process_group import group
 
+        group(options.get("processes"))
         model, revision = hub_name(name.removeprefix("hf:"))
-        chosen = given_options(options, "batch_size", "chat_template", "processes")
+        chosen = given_options(options, "batch_size", "chat_template")
         return CausalLM(model, revision, options=options.get("model_kwargs"), **chosen)
     raise UsageError(
         f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError
@@ -108,15 +108,12 @@ class RunSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields and the derived figures, for `run.json`."""
-        return {
-            **asdict(self),
-            "parse_failure_rate": self.parse_failure_rate,
-            "served_model_changed": self.served_model_changed,
-        }
+        derived = ("parse_failure_rate", "served_model_changed")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
 
 
-_COUNTED = "n_cut_off n_repetitive n_empty n_schema_violations n_without_usage n_parse_failures n_refusals".split()
-"""Fields of a summary that are counted reply by reply."""
+_COUNTED = "answered cut_off repetitive empty schema_violations without_usage parse_failures refusals".split()
+"""Fields of a summary, without `n_`, that are counted reply by reply."""
 
 
 class Prediction(NamedTuple):
@@ -228,28 +225,24 @@ def finish(
             if record["error"] is None and not parsed:
                 from kbbench_hf.parsing.cues import REFUSAL
 
-                counts["n_parse_failures"] += 1
-                counts["n_refusals"] += REFUSAL.search(record["response"]) is not None
+                counts["parse_failures"] += 1
+                counts["refusals"] += REFUSAL.search(record["response"]) is not None
         if counts["missing"]:
             raise KBBenchError(
                 f"{counts['missing']:,} of {counts['missing'] + counts['answered'] + errors.total():,} completions are "
                 "missing: a process of the group must have died. Start the same run again to make them."
             )
-    ordered, counted = sorted(latencies), cast(dict[str, Any], {name: counts[name] for name in _COUNTED})
+    ordered, counted = sorted(latencies), dict[str, Any]((f"n_{name}", counts[name]) for name in _COUNTED)
+    counted |= {name: getattr(meter, name) for name in ("n_requests", "prompt_tokens", "completion_tokens", "cost")}
     summary = RunSummary(
         model=model,
         n_prompts=counts["answered"] + errors.total(),
-        n_answered=counts["answered"],
         n_failed=errors.total(),
         errors=dict(sorted(errors.items())),
         **counted,
         n_most_common=max(replies.values(), default=0),
         n_other_turns=len(marks),
         turn_mark=marks[0] if marks else "",
-        n_requests=meter.n_requests,
-        prompt_tokens=meter.prompt_tokens,
-        completion_tokens=meter.completion_tokens,
-        cost=meter.cost,
         currency=meter.price.currency if meter.price else None,
         prices_as_of=meter.price.as_of if meter.price else None,
         latency_p50_s=quantile(ordered, 0.5) if ordered else None,
@@ -316,11 +309,11 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> Iterator
 
 def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
     counts["answered"] += 1
-    counts["n_cut_off"] += record["finish_reason"] == "length"
-    counts["n_repetitive"] += record["finish_reason"] == "length" and _repeats_itself(record["response"])
-    counts["n_empty"] += not record["response"].strip() and not record.get("tool_calls")
-    counts["n_schema_violations"] += record["schema_violation"] is not None
-    counts["n_without_usage"] += record["completion_tokens"] is None
+    counts["cut_off"] += record["finish_reason"] == "length"
+    counts["repetitive"] += record["finish_reason"] == "length" and _repeats_itself(record["response"])
+    counts["empty"] += not record["response"].strip() and not record.get("tool_calls")
+    counts["schema_violations"] += record["schema_violation"] is not None
+    counts["without_usage"] += record["completion_tokens"] is None
     latencies.append(record["latency_s"])
 
 

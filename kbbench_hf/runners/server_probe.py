@@ -313,11 +313,9 @@ async def _check_schema(endpoint: Endpoint, found: dict[str, Any]) -> None:
         return
     form = endpoint.dialect.schema
     found["enforces_schema"] = violation(reply.text, _SCHEMA) is None
-    found["schema"] = (
-        f"followed ({form})"
-        if found["enforces_schema"]
-        else f"accepted ({form}), but the reply does not follow it: {json.dumps(reply.text[:60])}"
-    )
+    text = json.dumps(reply.text[:60])
+    wrong = f"accepted ({form}), but the reply does not follow it: {text}"
+    found["schema"] = f"followed ({form})" if found["enforces_schema"] else wrong
 
 
 def _failed(failure: Failure) -> str:

@@ -144,14 +144,8 @@ class SlurmRun:
     def _script(self, log: str, body: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> str:
         output = f"--output={str(self.logs).replace('%', '%%')}/{log}.log"
         # the user's options on one line, as a value may follow its option; of two equal options, the last holds
-        lines = [
-            [f"--job-name={self.name}"],
-            [f"--chdir={Path.cwd()}"],
-            [output],
-            *([each] for each in first),
-            self._chosen(),
-            last,
-        ]
+        lines = [[each] for each in (f"--job-name={self.name}", f"--chdir={Path.cwd()}", output, *first)]
+        lines += [self._chosen(), [*last]]
         header = [f"#SBATCH {shlex.join(line)}" for line in lines if line]
         if "\n" in "".join(header):
             raise UsageError(f"{output} or {self.options!r} has a line break; expected none. Name another folder.")

@@ -18,6 +18,7 @@ from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.runners.generate import Generation, generate
 from kbbench_hf.runners.jobs import Sampling
 from kbbench_hf.runners.llm_run import prompt_task, run_language_model
+from kbbench_hf.runners.run_options import language_model
 from kbbench_hf.scoring.eval_task import load_examples
 from tests.servers.serving import await_answer, free_port
 from tests.unit.llm.tiny_lm import train
@@ -106,7 +107,7 @@ from kbbench_hf.llm.causal_lm import CausalLM
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.llm_run import prompt_task
 from kbbench_hf.scoring.eval_task import load_examples
-model = CausalLM(sys.argv[1], processes=2)
+model = CausalLM(sys.argv[1])
 def split(text, _): return text.split()
 prompts = prompt_task(load_examples("mini-text2kg")).prompts
 done = generate(prompts, model, Path(sys.argv[2]), parse=split, answer="words")
@@ -143,7 +144,7 @@ def test_two_processes_answer_as_one_does_and_one_goes_on_where_two_stopped(
 
 def test_another_number_of_processes_than_asked_for_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"1 process\(es\) are running, but --processes is 2.*torchrun"):
-        CausalLM(str(folder), processes=2)
+        language_model(f"hf:{folder}", {"processes": 2})
 
 
 def test_a_model_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
