@@ -151,10 +151,10 @@ def test_compact_sends_older_results_without_their_texts_and_changes_no_other_th
 def test_the_ranking_repeats_when_it_is_sorted_by_score() -> None:
     base: list[tuple[int | str, float]] = [(5, 9.0), (1, 3.0), (2, 3.0), (7, 0.0), (8, -1.0)]
     made = ranking([7, 5], base, 5)
-    assert [each.id for each in made] == [7, 5, 1, 2, 8]
-    assert [each.score for each in made[:2]] == [2.0, 1.5]
-    assert all(each.score < 1 for each in made[2:])
-    assert made[2].score == made[3].score, "what was level in the base is level"
-    assert sorted(made, key=lambda each: (-each.score, int(each.id))) == [made[0], made[1], *made[2:]]
+    assert [node_id for node_id, _ in made] == [7, 5, 1, 2, 8]
+    assert [score for _, score in made[:2]] == [2.0, 1.5]
+    assert all(score < 1 for _, score in made[2:])
+    assert made[2][1] == made[3][1], "what was level in the base is level"
+    assert sorted(made, key=lambda each: (-each[1], int(each[0]))) == made
     assert ranking([], base, 5) == base
     assert [node_id for node_id, _ in ranking([3, 4], base, 1)] == [3]
