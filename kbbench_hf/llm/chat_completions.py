@@ -103,9 +103,11 @@ def _parse_reply(body: object, latency_s: float) -> tuple[Completion, Mapping[st
     """
     if not isinstance(body, dict):
         raise Failure("not_an_object", f"a JSON {type(body).__name__}", transient=True)
+    if body.get("error"):
+        raise Failure("error_in_body", _json_line(body["error"]), transient=True)
     choice = _first_choice(body)
-    if error := body.get("error") or choice.get("error"):  # of a provider behind a router, perhaps midway
-        raise Failure("error_in_body", _json_line(error), transient=True)
+    if choice.get("error"):  # a provider behind a router failed midway
+        raise Failure("error_in_body", _json_line(choice["error"]), transient=True)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Failure("no_message", _json_line(choice), transient=True)

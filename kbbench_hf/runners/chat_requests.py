@@ -12,7 +12,7 @@ from typing import Any
 
 from kbbench_hf.errors import InterruptedRunError, KBBenchError
 from kbbench_hf.files.journal import Record
-from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, Gate, Sent, wait_before_retry
+from kbbench_hf.llm.concurrency import LONGEST_WAIT_S, Gate, Sent, on_signal, wait_before_retry
 from kbbench_hf.llm.failures import OF_THE_PROMPT, Failure, RequestRefused
 from kbbench_hf.protocols import Chat, Completion, name_of, produced_tokens
 from kbbench_hf.runners.cost import Budget
@@ -418,6 +418,5 @@ class RequestSender:
 
         with ExitStack() as stack:
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, interrupt)
-                stack.callback(loop.remove_signal_handler, number)
+                stack.callback(on_signal(loop, number, interrupt))
             yield task
