@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from kbbench_hf.errors import DataError, KBBenchError, unknown_name
+from kbbench_hf.errors import DataError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.shards import Shard
 
 CHARACTERS_PER_TOKEN = 4
@@ -92,6 +92,8 @@ class Budget:
         spent: float = 0.0,
         shard: Shard | None = None,
     ) -> None:
+        if max_cost is not None and price is None:
+            raise UsageError("--max-cost needs a price: give a dated price file (--prices FILE).")
         self._share = ""
         if shard is not None and shard.count > 1:
             self._share = f", the share of shard {shard}"

@@ -57,7 +57,7 @@ def test_a_router_without_a_provider_and_parameters_left_out_are_warnings(
     server: dict[str, Any], codes: list[str], tmp_path: Path
 ) -> None:
     identity = Identity(tmp_path)
-    assert identity.warnings() == []
+    assert [*identity.warnings()] == []
     identity.servers = [server]
     assert [each.code for each in identity.warnings()] == codes
 
