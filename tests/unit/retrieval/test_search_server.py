@@ -15,7 +15,9 @@ import pytest
 import kbbench_hf
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.llm import endpoint as client
+from kbbench_hf.protocols import Ranking
 from kbbench_hf.reports.run_page import run_page
+from kbbench_hf.retrieval import search_server
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.search_server import SearchServer
@@ -156,3 +158,34 @@ def test_a_run_without_a_server_names_the_address_and_leaves_no_folder(
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="is not a server's address"):
         kbbench_hf.run("mini-stark", "search:localhost", out=tmp_path / "run", show=False)
+
+
+class Ranked:
+    """Ranks all queries alike."""
+
+    def __init__(self, ids: list[int], scores: list[float]) -> None:
+        self.ids, self.scores, self.n_queries = ids, scores, list[int]()
+
+    def search(self, queries: Any, top_k: int) -> Ranking:
+        self.n_queries.append(len(queries))
+        return Ranking(np.array([self.ids] * len(queries)), np.array([self.scores] * len(queries)))
+
+
+@pytest.mark.parametrize(
+    ("found", "share"),
+    [([0, 1, 2, 3], 1.0), ([3, 2, 1, 0], 1.0), ([0, 1, 2, -1], 0.75), ([0, 1, 2, 4], 1.0), ([0, 1, 5, 6], 0.5)],
+)
+def test_equal_scores_count_as_found_in_the_recall_of_a_server(
+    found: list[int], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_server, "DEPTH", 4)
+    exact = Ranked([0, 1, 2, 3, 4, 5, 6], [1.0, 0.9, 0.8, 0.7, 0.7, 0.6, 0.5])
+    server, n = Ranked(found, [0.0] * len(found)), search_server.BATCH + 1
+    assert search_server.measure_recall(server, exact, ["?"] * n) == share  # type: ignore[arg-type]
+    assert server.n_queries == [search_server.BATCH, 1]
+
+
+def test_where_fewer_nodes_are_near_than_are_asked_for_these_are_enough() -> None:
+    exact = Ranked([4, 2, -1], [0.5, 0.4, -np.inf])
+    assert search_server.measure_recall(Ranked([2, 4, 7], [0.0] * 3), exact, ["?"]) == 1.0  # type: ignore[arg-type]
+    assert search_server.measure_recall(Ranked([7, 4], [0.0] * 2), exact, ["?"]) == 0.5  # type: ignore[arg-type]
