@@ -14,12 +14,13 @@ from kbbench_hf.benchmarks.annotated import AnnotationRules, HumanVote, made_wit
 from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
-from kbbench_hf.benchmarks.judge_agreement import annotation_warnings, read_agreement
+from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, annotation_warnings, read_agreement, write_agreement
 from kbbench_hf.llm.endpoint import Endpoint
+from kbbench_hf.metrics.agreement import Agreement
 from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.calibration import calibrate_judge, predict_from_surface, released_items
 from kbbench_hf.runners.generate import UnreadError
-from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts
+from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, with_calibrated_threshold
 from tests.servers.scripted import MODEL, ScriptedServer
 
 SYSTEMS = ("a", "b", "c")
@@ -209,3 +210,20 @@ def test_people_are_asked_where_they_voted(release: tuple[AnnotationRules, Examp
     assert found.judge_strengths["a"] > found.people_strengths["a"] > 0
     again = read_agreement(tmp_path / "k", {"judge": "likes-a@1"}, KIND, "cdr")
     assert again is not None and again.people == found
+
+
+@pytest.mark.parametrize(("measured", "threshold"), [(0.25, 0.25), (0.0, 0.0), (None, 0.5)])
+def test_a_judge_takes_the_threshold_of_its_calibration_where_there_is_one(
+    measured: float | None, threshold: float, tmp_path: Path
+) -> None:
+    examples = Examples([], CorpusContext("docred", ()))
+    judge, same = Graded(lambda *_: 1), Agreement(9, 0.5, 0.5, 0.5, 0.0)
+    assert with_calibrated_threshold(judge, "factualness", examples, None) is judge
+    assert with_calibrated_threshold(judge, "factualness", examples, tmp_path) is judge
+    parts: dict[str, Any] = dict.fromkeys(("judge", "constant", "surface", "ceiling"), same)
+    found = JudgeAgreement("docred", "gpt", 9, 1, **parts, spearman=None, mean_absolute_error=None, threshold=measured)
+    write_agreement(tmp_path, {"judge": judge.untuned}, "factualness", found)
+    calibrated = with_calibrated_threshold(judge, "factualness", examples, tmp_path)
+    assert isinstance(calibrated, Graded) and calibrated.threshold == threshold
+    judge.chosen = True
+    assert with_calibrated_threshold(judge, "factualness", examples, tmp_path) is judge
