@@ -406,6 +406,7 @@ def test_one_table_may_hold_several_systems_in_rows_or_in_columns() -> None:
     ):
         (block,) = results_table([table], logs=options)  # type: ignore[list-item]
         assert {each.name for each in block.systems} == {"x", "y"}
+        assert block.task_key[1:] == ("default", "logged", "logged")
     with pytest.raises(UsageError, match=r"Only one system.*--system COLUMN"):
         results_table([SCORES])  # type: ignore[list-item]
 
