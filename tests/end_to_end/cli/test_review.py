@@ -65,7 +65,10 @@ def test_the_page_asks_the_questions_of_the_benchmark(in_tmp):
     command = [sys.executable, "-m", "kbbench_hf.cli", "review", "mini-stark", "--reviewer", "a", "--out", "a.jsonl"]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
-        page = urllib.request.urlopen(served.stdout.readline().split()[0], timeout=60).read().decode()
-        served.send_signal(signal.SIGINT)
-        assert "judged by a. Run the same command to resume." in served.stdout.read()
+        try:
+            page = urllib.request.urlopen(served.stdout.readline().split()[0], timeout=60).read().decode()
+            served.send_signal(signal.SIGINT)
+            assert "judged by a. Run the same command to resume." in served.communicate(timeout=60)[0]
+        finally:
+            served.kill()
     assert all(html.escape(each.text, quote=False) in page for each in QUERY_QUESTIONS)
