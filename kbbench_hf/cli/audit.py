@@ -69,7 +69,7 @@ def _print(findings: Sequence[audits.Finding]) -> None:
     parts = list(dict.fromkeys(each.part for each in findings))
     table = {(each.name, each.part): each for each in findings}
     limits = {each.name: f"{each.limit:.2f}" for each in findings}
-    rows = [[name, limit, *(_cell(table.get((name, part))) for part in parts)] for name, limit in limits.items()]
+    rows = [[name, limits[name], *(_cell(table.get((name, part))) for part in parts)] for name in limits]
     console = terminal.console()
     terminal.print_table(console, ["baseline", "limit", *parts], rows)
     console.print(

@@ -363,7 +363,7 @@ def _stored_column(column: pa.ChunkedArray, name: str, known: Sequence[str], wha
                 column.to_pylist()  # fails here where Python has no such value
             return column
         return _id_column(column, what) if name in ID_COLUMNS else text_column(column, what, _SEPARATOR.get(name))
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:  # an unknown time zone, say
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:  # a time zone, say
         raise _type_error(kind, what) from error
 
 
