@@ -98,7 +98,9 @@ def _extend(
         for n, (head, relation, tail) in enumerate(patterns)
         if value(head) is not None or value(tail) is not None
     }
-    chosen = min(stated, key=lambda n: len(stated[n]))
+    chosen = min(stated, key=lambda n: len(stated[n]), default=None)
+    if chosen is None:  # no pattern that is left has a known term
+        return
     head, _, tail = patterns[chosen]
     rest = (*patterns[:chosen], *patterns[chosen + 1 :])
     for fact in stated[chosen]:

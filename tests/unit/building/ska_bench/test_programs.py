@@ -36,6 +36,7 @@ def test_table_programs(program: dict, answers: list[str]) -> None:
         ([["a", "r", "?x"], ["e", "r", "?x"]], ["b"]),
         ([["?x", "r", "b"], ["?x", "s", "d"]], ["e"]),
         ([["?x", "r", "c"], ["?x", "s", "d"]], []),
+        ([["a", "r", "?x"], ["?y", "s", "?z"]], []),  # no known term leads to the second pattern
     ],
 )
 def test_graph_programs(where: list[list[str]], answers: list[str]) -> None:
