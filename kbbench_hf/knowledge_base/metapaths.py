@@ -14,6 +14,7 @@ nodes of the next type that the relation does *not* reach.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import Self
@@ -28,6 +29,7 @@ from kbbench_hf.metrics.ranks import distinct
 _ARROW = re.compile(r"(-\[[^\]]+\]->|<-\[[^\]]+\]-)")
 _LABEL = re.compile(r":\d+$")
 _ANY = "any "
+BACK: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,17 @@ class Hop:
             others[reached] = False
             return np.flatnonzero(others)
         return reached
+
+
+def reverse_hops(start_type: str, hops: Sequence[Hop]) -> tuple[Hop, ...]:
+    """Return the hops that lead back to the start of others.
+
+    >>> back = reverse_hops("ore", [Hop("yields", "metal"), Hop("made of", "coin", "in")])
+    >>> [(hop.arrow, hop.node_type) for hop in back]
+    [('made of', 'metal'), ('^yields', 'ore')]
+    """
+    types = [start_type, *(hop.node_type for hop in hops)]
+    return tuple(Hop(hop.relation, before, BACK[hop.direction]) for hop, before in zip(hops, types, strict=False))[::-1]
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.arrow import arrow_numbers
-from kbbench_hf.knowledge_base.graph import Direction
-from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
+from kbbench_hf.knowledge_base.metapaths import BACK, Hop, Metapath, MetapathWalk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS
 from kbbench_hf.protocols import Edge, Path
@@ -62,7 +61,6 @@ _COMPARE: Mapping[str, tuple[Callable[..., pa.Array], Callable[..., bool]]] = {
     "<=": (pc.less_equal, operator.le),
     ">=": (pc.greater_equal, operator.ge),
 }
-BACK: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 @dataclass(frozen=True)
@@ -426,7 +424,7 @@ class _JsonSchema:
             {"type": "array", "prefixItems": chain, "minItems": len(chain), "maxItems": len(chain)} for chain in chains
         ]
         path = _object(start=start, start_type={"enum": [start_type]}, exclude={"type": "boolean"}, hops=_any_of(hops))
-        return self._define(f"path-{self._number[start_type]}-{self._number[end]}", lambda: path)
+        return self._define(f"path-{self._number[start_type]}-{self._number[end]}", path)
 
     def _chains(self, start_type: str, end: str, max_hops: int) -> Iterator[list[dict[str, Any]]]:
         """Yield the chains of hops between two types, the shorter ones first."""
@@ -438,17 +436,13 @@ class _JsonSchema:
                 yield [*chain, self._hop(kind, end, hops)]
 
     def _hop(self, kind: str, end: str, hops: Sequence[Hop]) -> dict[str, Any]:
-        def one_of() -> dict[str, Any]:
-            by_direction = ([hop.relation for hop in hops if hop.direction == each] for each in ("out", "in"))
-            return _any_of(
-                [
-                    _object(relation={"enum": relations}, direction={"enum": [direction]}, type={"enum": [end]})
-                    for direction, relations in zip(("out", "in"), by_direction, strict=True)
-                    if relations
-                ]
-            )
-
-        return self._define(f"hop-{self._number[kind]}-{self._number[end]}", one_of)
+        by_direction = {each: [hop.relation for hop in hops if hop.direction == each] for each in ("out", "in")}
+        possible = [
+            _object(relation={"enum": relations}, direction={"enum": [direction]}, type={"enum": [end]})
+            for direction, relations in by_direction.items()
+            if relations
+        ]
+        return self._define(f"hop-{self._number[kind]}-{self._number[end]}", _any_of(possible))
 
     def _test(self, field: str, values: Sequence[str] | type) -> dict[str, Any]:
         if values in (int, float):
@@ -457,9 +451,8 @@ class _JsonSchema:
         value = {"type": "string", "maxLength": LONGEST_NAME} if values is str else {"enum": values}
         return _object(field={"enum": [field]}, op={"enum": ["="]}, value=value)
 
-    def _define(self, name: str, schema: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        if name not in self.definitions:
-            self.definitions[name] = schema()
+    def _define(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        self.definitions.setdefault(name, schema)
         return {"$ref": f"#/$defs/{name}"}
 
 
@@ -526,7 +519,7 @@ def execute(
     (['Lead'], [[1, 2]], (2, 1), ['Galena', 'Lead'])
     """
     graph, remarks, n_edges = kb.graph, list[str](), 0
-    given = [_rows_of(kb, walk) for walk in plan.walks] if starts is None else starts
+    given = [rows_of(kb, walk) for walk in plan.walks] if starts is None else starts
     walks: list[tuple[Rows, ...]] = []
     for walk, start in zip(plan.walks, given, strict=True):
         rows = [graph.of_type(walk.start_type) if start is None else start]
@@ -560,16 +553,13 @@ def _met(kb: KnowledgeBase, plan: Plan, walks: Sequence[tuple[Rows, ...]]) -> tu
     for is_excluded, rows in sorted(ends, key=lambda each: each[0]):
         if met is None:
             met = kb.of_type(plan.answer_type) if is_excluded else rows
-        if is_excluded:
-            met = np.setdiff1d(met, rows, assume_unique=True)
-        else:
-            met = np.intersect1d(met, rows, assume_unique=True)
+        met = (np.setdiff1d if is_excluded else np.intersect1d)(met, rows, assume_unique=True)
         left.append(len(met))
     return kb.of_type(plan.answer_type) if met is None else met, left
 
 
-def _rows_of(kb: KnowledgeBase, walk: MetapathWalk) -> Rows | None:
-    """Return the nodes of the walk's start type with the name that it starts from."""
+def rows_of(kb: KnowledgeBase, walk: MetapathWalk) -> Rows | None:
+    """Return the nodes of the walk's start type with the name that it starts from; None where it starts from all."""
     if walk.topic is None:
         return None
     type_id = kb.graph.type_id(walk.start_type)

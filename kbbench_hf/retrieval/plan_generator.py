@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
-from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
-from kbbench_hf.knowledge_base.plans import BACK, AttributeTest, Operator, Plan, PlanSchema
+from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk, reverse_hops
+from kbbench_hf.knowledge_base.plans import AttributeTest, Operator, Plan, PlanSchema
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker
 from kbbench_hf.retrieval.graph_ranker.query_words import stem, words
@@ -233,17 +233,6 @@ class PlanGrammar:
                     if test not in plan.attributes:
                         tested = replace(plan, attributes=(*plan.attributes, test))
                         yield f"{TEST}{field}{sign}{VALUE[number]}", replace(state, plan=tested)
-
-
-def reverse_hops(start_type: str, hops: Sequence[Hop]) -> tuple[Hop, ...]:
-    """Return the hops that lead back to the start of others.
-
-    >>> back = reverse_hops("ore", [Hop("yields", "metal"), Hop("made of", "coin", "in")])
-    >>> [(hop.arrow, hop.node_type) for hop in back]
-    [('made of', 'metal'), ('^yields', 'ore')]
-    """
-    types = [start_type, *(hop.node_type for hop in hops)]
-    return tuple(Hop(hop.relation, before, BACK[hop.direction]) for hop, before in zip(hops, types, strict=False))[::-1]
 
 
 def spell_hop(hop: Hop) -> str:

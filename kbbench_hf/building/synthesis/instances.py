@@ -14,7 +14,7 @@ from kbbench_hf.building.synthesis import english
 from kbbench_hf.building.synthesis.requirements import Requirement, folded, is_named
 from kbbench_hf.building.synthesis.schema import is_name
 from kbbench_hf.knowledge_base.graph import Direction
-from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
+from kbbench_hf.knowledge_base.metapaths import Metapath, MetapathWalk, reverse_hops
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.text.words import list_words
 
@@ -25,9 +25,6 @@ MOST_LINKED_SHARE = 0.12
 that most of them are in one split."""
 FEWEST_AS_TOPIC, FEWEST_AS_ANSWER = 3, 5
 HUB_PERCENTILE = 99
-
-
-_BACK: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 class TopicDraws:
@@ -86,12 +83,7 @@ class TopicDraws:
 
     def _meeting(self, walk: MetapathWalk, met: NDArray[np.int64], drawn: set[int], rng: Random) -> int | None:
         answer = int(met[rng.randrange(len(met))])
-        types = [walk.start_type, *(hop.node_type for hop in walk.hops[:-1])]
-        hops = tuple(
-            Hop(hop.relation, before, _BACK[hop.direction])
-            for hop, before in zip(walk.hops[::-1], types[::-1], strict=True)
-        )
-        back = MetapathWalk(None, walk.hops[-1].node_type, hops)
+        back = MetapathWalk(None, walk.hops[-1].node_type, reverse_hops(walk.start_type, walk.hops))
         possible = [row for row in back.follow(self.graph, np.array([answer])).tolist() if row not in drawn]
         return possible[rng.randrange(len(possible))] if possible else None
 

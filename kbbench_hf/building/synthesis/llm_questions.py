@@ -138,13 +138,13 @@ def keeps(votes: Sequence[bool | None], agreement: str) -> bool:
     return yes == len(votes) if agreement == "all" else 2 * yes > len(votes)
 
 
-@dataclass
+@dataclass(frozen=True)
 class JudgeVotes:
     """All votes, by judge and candidate, and those on gold nodes."""
 
     names: tuple[str, ...]
-    votes: list[Sequence[bool | None]] = field(default_factory=list)
-    of_gold: list[Sequence[bool | None]] = field(default_factory=list)
+    votes: Sequence[Sequence[bool | None]]
+    of_gold: Sequence[Sequence[bool | None]]
 
     def alarms(self) -> list[str]:
         """Return a sentence for each judge that does not discriminate, or is the same model as another."""
@@ -182,8 +182,6 @@ def fleiss_kappa(votes: Sequence[Sequence[bool | None]]) -> float:
     >>> fleiss_kappa([[True, True, True], [False, False, False]])
     1.0
     """
-    if not votes:
-        return float("nan")
     yes = np.array([sum(vote is True for vote in each) for each in votes], dtype=float)
     n = len(votes[0])
     agreed = float(np.mean((yes * (yes - 1) + (n - yes) * (n - yes - 1)) / (n * (n - 1))))
@@ -252,8 +250,7 @@ def costs(
     by_model: dict[str, list[Prompt]] = defaultdict(list)
     for each in planned.questions:
         names, rows = kb.names(list(each.topics)), list(each.answers)
-        gold = extraction_prompt(kb.names([each.gold])[0], kb.texts([each.gold])[0])
-        by_model[models.extract.model].append(gold)
+        by_model[models.extract.model].append(extraction_prompt(*_gold(kb, each)))
         by_model[models.fuse.model].append(fusion_prompt(each.text, guess, names))
         by_model[models.rewrite.model].append(rewriting_prompt(each.text, names))
         for name, text in zip(kb.names(rows), kb.texts(rows), strict=True):
@@ -279,14 +276,12 @@ def _ask_all(
     """
     drafts = [_Draft(each, kb.names(list(each.topics)), kb.names(list(each.answers))) for each in questions]
     for draft in drafts:
-        if not kb.texts([draft.plan.gold])[0].strip():
+        if not _gold(kb, draft.plan)[1].strip():
             draft.dropped = "the gold node has no text"
     take_properties = partial(_take_properties, kb)
-    _complete(drafts, "extract", lambda draft, _: extraction_prompt(*_gold(kb, draft)), take_properties, ask)
+    _complete(drafts, "extract", lambda draft, _: extraction_prompt(*_gold(kb, draft.plan)), take_properties, ask)
     _complete(drafts, "fuse", _fusion_prompt, _take_question, ask)
-    _complete(
-        drafts, "rewrite", lambda each, wrong: rewriting_prompt(each.text, each.names, wrong), _take_question, ask
-    )
+    _complete(drafts, "rewrite", _rewriting_prompt, _take_question, ask)
     return drafts, _judge(kb, drafts, models, ask)
 
 
@@ -300,8 +295,10 @@ def write_questions(
     """
     kb, seed = planned.kb, planned.account.seed
     drafts, votes_by_key = _ask_all(kb, planned.questions, models, ask)
-    votes = JudgeVotes(tuple(f"{n}. {each.model}" for n, each in enumerate(models.judges, start=1)))
-    judged = _select(kb, drafts, spec, models, votes_by_key, votes)[:count]
+    of_gold = [votes_by_key[_vote_key(kb, each, each.plan.gold)] for each in drafts if not each.dropped]
+    names = tuple(f"{n}. {each.model}" for n, each in enumerate(models.judges, start=1))
+    votes = JudgeVotes(names, list(votes_by_key.values()), of_gold)
+    judged = _select(kb, drafts, spec, models, votes_by_key)[:count]
     lost = Counter(draft.dropped for draft in drafts if draft.dropped)
     if not judged:
         reasons = "; ".join(f"{reason} ({n:,})" for reason, n in lost.most_common())
@@ -334,17 +331,21 @@ def _complete(
         draft.dropped = faults[key] if step == "extract" else f"{step}: {faults[key]}"
 
 
-def _gold(kb: KnowledgeBase, draft: _Draft) -> tuple[str, str]:
-    return kb.names([draft.plan.gold])[0], kb.texts([draft.plan.gold])[0]
+def _gold(kb: KnowledgeBase, plan: SyntheticQuestion) -> tuple[str, str]:
+    return kb.names([plan.gold])[0], kb.texts([plan.gold])[0]
 
 
 def _take_properties(kb: KnowledgeBase, draft: _Draft, reply: str) -> str:
-    draft.properties = parse_properties(reply, _gold(kb, draft)[1])
+    draft.properties = parse_properties(reply, _gold(kb, draft.plan)[1])
     return "" if draft.properties else "no property whose source stands in the gold node's text"
 
 
 def _fusion_prompt(draft: _Draft, wrong: str) -> Prompt:
     return fusion_prompt(draft.plan.text, [each for each, _ in draft.properties], draft.names, wrong)
+
+
+def _rewriting_prompt(draft: _Draft, wrong: str) -> Prompt:
+    return rewriting_prompt(draft.text, draft.names, wrong)
 
 
 def _take_question(draft: _Draft, reply: str) -> str:
@@ -383,16 +384,13 @@ def _select(
     spec: SynthesisSpec,
     models: Models,
     votes: Mapping[str, Sequence[bool | None]],
-    all_votes: JudgeVotes,
 ) -> list[SyntheticQuestion]:
-    """Return the questions with answers left, each once; `all_votes` gets the votes."""
-    all_votes.votes += votes.values()
+    """Return the questions with answers left, each once."""
     judged: list[SyntheticQuestion] = []
     met: set[object] = set()
     for draft in (each for each in drafts if not each.dropped):
         of_rows = {row: votes[_vote_key(kb, draft, row)] for row in draft.plan.answers}
         answers = tuple(row for row, each in of_rows.items() if keeps(each, models.agreement))
-        all_votes.of_gold.append(of_rows[draft.plan.gold])
         twice = (frozenset(draft.plan.topics), answers)
         text = " ".join(draft.text.casefold().split())
         if draft.plan.gold not in answers:

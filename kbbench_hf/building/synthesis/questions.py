@@ -235,15 +235,15 @@ class _QuestionMaker:
         spelled = [self._requirements.verbatim(gold, each) for each in requirements]
         choice, reached = Choice(self._seed, len(self.made)), self._draws.reached(path, topics)
         besides = [names[label] for label, row in zip(path.topics, topics, strict=True) if row in excluded]
-        question = self._wording.ask(template.template, names, spelled, choice, reached, besides)
-        if not is_filled(question.text, [*names.values()]):
+        text, *n_words = self._wording.ask(template.template, names, spelled, choice, reached, besides)
+        if not is_filled(text, [*names.values()]):
             raise RejectedAttempt("the sentence is not whole")
-        if any(is_named(name, question.text) for name in self._kb.names(answers)):
+        if any(is_named(name, text) for name in self._kb.names(answers)):
             raise RejectedAttempt("an answer is named in the question")
-        if len(question.text.split()) - sum(len(name.split()) for name in names.values()) > MOST_WORDS:
+        if len(text.split()) - sum(len(name.split()) for name in names.values()) > MOST_WORDS:
             raise RejectedAttempt("the question is too long")
-        its_words = frozenset(list_words(question.text))
-        once_said = ("said", " ".join(list_words(question.text)))
+        its_words = frozenset(list_words(text))
+        once_said = ("said", " ".join(list_words(text)))
         if once_said in self._used:
             raise RejectedAttempt("worded like a question of another template")
         if any(len(its_words & other) >= ALIKE * len(its_words | other) for other in self._texts[path.text]):
@@ -252,9 +252,7 @@ class _QuestionMaker:
         self._texts[path.text].append(its_words)
         self._usage.take(path, topics, answers, requirements)
         nodes = (tuple(topics), tuple(requirements), gold, len(candidates), tuple(answers))
-        self.made.append(
-            SyntheticQuestion(number, question.text, template, *nodes, question.n_relational, question.n_textual)
-        )
+        self.made.append(SyntheticQuestion(number, text, template, *nodes, *n_words))
 
     def _size(self, rng: Random) -> int:
         """Return a random target number of answers, n with probability 1/(n(n+1)): half of all targets are above 1.

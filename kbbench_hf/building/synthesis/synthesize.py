@@ -5,17 +5,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from kbbench_hf.benchmarks import benchmark, benchmark_names, own_names, shipped_dataset
+from kbbench_hf.benchmarks import benchmark, benchmark_names, is_knowledge_base, own_names, shipped_dataset
 from kbbench_hf.building.synthesis.questions import EASY, MEDIUM, QuestionSet, SyntheticQuestion, make_questions
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import BusyError, UsageError, unknown_name
@@ -145,15 +145,18 @@ def open_responses(
             "fast. Leave them out, or add models to the spec."
         )
     settings = {"benchmark": name, "revision": _knowledge_base(name).revision, "count": count, "seed": seed}
-    settings |= asdict(chosen, dict_factory=_without_addresses)
+    settings |= _without_addresses(msgspec.to_builtins(chosen))
     if shard is not None or (folder / RUN).is_file():
         open_run(folder, settings, {}, shard=shard)
     return folder
 
 
-def _without_addresses(fields: Iterable[tuple[str, Any]]) -> Row:
+def _without_addresses(value: Any) -> Any:
     # each machine may have a server of its own, and a server may move
-    return {name: value for name, value in fields if name not in ("base_url", "api_key_env")}
+    if isinstance(value, dict):
+        kept = value.keys() - {"base_url", "api_key_env"}
+        return {name: _without_addresses(each) for name, each in value.items() if name in kept}
+    return [_without_addresses(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def synthesis_costs(
@@ -190,8 +193,6 @@ def _new_folder(name: str, out: str | None) -> Path:
 
 
 def _knowledge_base(name: str) -> DatasetFolder:
-    from kbbench_hf.benchmarks import is_knowledge_base
-
     folder = built(name) or shipped_dataset(name)
     if folder is None:
         known = [*benchmark_names(), *own_names()]

@@ -36,15 +36,6 @@ class Choice:
         return variants[crc32(f"{self.seed}/{self.question}/{slot}".encode()) % len(variants)]
 
 
-@dataclass(frozen=True)
-class WordedQuestion:
-    """A question, and how many of its words are about relations and about requirements."""
-
-    text: str
-    n_relational: int
-    n_textual: int
-
-
 class _Clause(NamedTuple):
     """A relative clause about the end of a walk, with `{x}` for another node or nodes."""
 
@@ -120,9 +111,10 @@ class Wording:
         choice: Choice,
         reached: Sequence[Sequence[int]],
         besides: Sequence[str] = (),
-    ) -> WordedQuestion:
+    ) -> tuple[str, int, int]:
         """Return the question about the answer of a template; `topics` are the names by their labels.
 
+        The numbers are those of its words about relations and about requirements.
         `reached` is how many nodes each hop of each walk leads to; `besides` are topics that meet the template.
         """
         path = template.path
@@ -145,7 +137,7 @@ class Wording:
             clauses = [each.verbal(is_one) for each in clauses] if besides else clauses
             other = f" other than {' and '.join(besides)}" * bool(besides)
             text = self._sentence(path.answer_type, clauses, required, many, choice, other)
-        return WordedQuestion(text, len(relational.split()), len(" ".join(required[1]).split()))
+        return text, len(relational.split()), len(" ".join(required[1]).split())
 
     def type(self, kind: str) -> str:
         """Return the words for a type, in the singular."""

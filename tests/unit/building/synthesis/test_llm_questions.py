@@ -30,7 +30,10 @@ def models(url: str, judges: list[str], writer: str = "writer", agreement: str =
         return {"model": model, "base_url": url}
 
     steps: dict[str, Any] = {step: served(writer) for step in ("extract", "fuse", "rewrite")}
-    return Models.of({**steps, "judges": [served(each) for each in judges], "agreement": agreement, **options}, "spec")
+    given = {**steps, "judges": [served(each) for each in judges], "agreement": agreement, **options}
+    chosen = SynthesisSpec.of({"models": given}, "spec").models
+    assert chosen
+    return chosen
 
 
 def made(kb: KnowledgeBase, server: ScriptedServer, folder: Path, chosen: Models) -> tuple[QuestionSet, str]:
