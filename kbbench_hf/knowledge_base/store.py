@@ -6,11 +6,12 @@ A store is written atomically, from the published tables of a dataset folder.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -89,22 +90,6 @@ def dataset_table(folder: Path, config: str) -> pa.Table | None:
     columns = {"nodes": tables.NODE_COLUMNS, "edges": tables.EDGE_COLUMNS, "schema": tables.SCHEMA_COLUMNS}[config]
     files = sorted((folder / "data" / config).glob("*.parquet"))
     return pa.concat_tables([tables.read_dataset_table(file, columns) for file in files]) if files else None
-
-
-class _Digest:
-    """A sink for Arrow that only hashes what is written."""
-
-    closed = False
-
-    def __init__(self, digest: "hashlib._Hash") -> None:
-        self.digest = digest
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
 
 
 def _stream(sink: object, table: pa.Table) -> None:
@@ -258,7 +243,8 @@ class KnowledgeBase:
         if self.stored_hash:
             return self.stored_hash
         digest = hashlib.sha256(json.dumps([self.graph.node_types, self.graph.relations]).encode())
-        sink = pa.PythonFile(_Digest(digest), "w")
+        hashing = SimpleNamespace(write=digest.update, flush=lambda: None, closed=False)  # nothing is stored
+        sink = pa.PythonFile(hashing, "w")
         for table in (self.nodes, self.edges):
             _stream(sink, table)
         return digest.hexdigest()
@@ -280,12 +266,8 @@ class KnowledgeBase:
             DataError: ids that no node has; the message lists the first ten.
         """
         wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-        if self._is_dense:
-            rows = [int(one) if isinstance(one, int | np.integer) and 0 <= one < len(self) else -1 for one in wanted]
-        else:
-            rows = [self._row_of.get(one, -1) for one in wanted]
-        unknown = [one for one, row in zip(wanted, rows, strict=True) if row < 0]
-        if unknown:
+        rows = list(map(self.row_of, wanted))
+        if unknown := [one for one, row in zip(wanted, rows, strict=True) if row is None]:
             raise DataError(
                 f"{len(unknown)} ids are not in the knowledge base: {', '.join(map(repr, unknown[:10]))}. "
                 f"Expected ids such as {self.nodes['id'][0].as_py()!r}."
@@ -295,7 +277,7 @@ class KnowledgeBase:
     def row_of(self, node_id: int | str) -> int | None:
         """Return the row number of an id; None where no node has it."""
         if self._is_dense:
-            return node_id if isinstance(node_id, int) and 0 <= node_id < len(self) else None
+            return int(node_id) if isinstance(node_id, int | np.integer) and 0 <= node_id < len(self) else None
         return self._row_of.get(node_id)
 
     def ids(self, rows: ArrayLike | None = None) -> list[int | str]:
@@ -344,7 +326,10 @@ class KnowledgeBase:
         if key in self.nodes.column_names:
             values = self._values(key, rows)
         else:
-            values = [_look_up(self.details(row), key.split(".")) for row in rows.tolist()]
+            records: Iterable[Any] = map(self.details, rows.tolist())
+            for part in key.split("."):
+                records = [each.get(part) if isinstance(each, dict) else None for each in records]
+            values = list(records)
         return np.array([row for row, one in zip(rows, values, strict=True) if one is not None and one == value], int)
 
     def neighbors(self, node: int, relation: str | None = None, direction: Direction = "out") -> Rows:
@@ -393,9 +378,3 @@ def _index(names: list[str]) -> dict[str, list[int]]:
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)
     return rows
-
-
-def _look_up(record: object, path: Sequence[str]) -> object:
-    for key in path:
-        record = record.get(key) if isinstance(record, dict) else None
-    return record

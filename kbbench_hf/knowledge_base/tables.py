@@ -1,7 +1,7 @@
 """Tables of a knowledge base: reading, checking, and numbering of nodes, types and relations."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -90,8 +90,7 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
 
 def schema_table(nodes: pa.Table, edges: pa.Table, node_types: Sequence[str], relations: Sequence[str]) -> pa.Table:
     """Return the `schema` table of a knowledge base whose types and relations have the given order."""
-    kinds = dict(zip(SCHEMA_COLUMNS, (pa.string(), pa.int64(), pa.string()), strict=True))
-    order = _schema_of_rows(kinds, _numbered_rows(node_types, relations))
+    order = _schema_of_rows([(*each, None, None, None) for each in _numbered_rows(node_types, relations)])
     _, numbered, graph = number(nodes.select(NODE_COLUMNS), edges.select(EDGE_COLUMNS), order)
     return numbered_schema(node_types, relations, graph.type_ids, numbered)
 
@@ -111,19 +110,18 @@ def numbered_schema(
     rows: list[tuple[object, ...]] = [(*one, None, None, int(n)) for one, n in zip(listed, counts, strict=True)]
     for head, relation, tail, n in tuples(node_types, relations, type_ids, edges):
         rows.append(("tuple", relations.index(relation), relation, head, tail, n))
-    kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
-    kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
-    return _schema_of_rows(kinds, rows)
+    return _schema_of_rows(rows)
 
 
 def _dictionary_column(numbers: NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(arrow_numbers(numbers.astype(np.int32)), arrow_array(names, pa.string()))
 
 
-def _schema_of_rows(kinds: Mapping[str, pa.DataType], rows: Sequence[Sequence[object]]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
-    arrays = [arrow_array(each, kind) for each, kind in zip(columns, kinds.values(), strict=True)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(kinds))
+def _schema_of_rows(rows: Sequence[Sequence[object]]) -> pa.Table:
+    kinds = {"kind": pa.string(), "id": pa.int64(), "name": pa.string()}
+    kinds |= {"head_type": pa.string(), "tail_type": pa.string(), "n": pa.int64()}
+    arrays = map(arrow_array, zip(*rows, strict=True), kinds.values())
+    return pa.Table.from_arrays(list(arrays), schema=pa.schema(kinds))
 
 
 def tuples(
@@ -208,8 +206,6 @@ def without_dangling(nodes: pa.Table, edges: pa.Table) -> tuple[pa.Table, int, s
     ends = {end: _rows_of_ends(edges[end], ids) for end in ("head", "tail")}
     dangling = (ends["head"][0] < 0) | (ends["tail"][0] < 0)
     rows = np.flatnonzero(dangling).tolist()
-    if not rows:
-        return edges, 0, ""
     shown = [
         f"{named[row].as_py()!r} ({end}, row {row + 1})"
         for row in rows[:_SHOWN]
@@ -314,9 +310,7 @@ def _numbered_names(schema: pa.Table | None, kind: str, used: pa.ChunkedArray, w
 
 
 def _name_numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64]:
-    encoded = (
-        column.combine_chunks().dictionary_encode() if len(column) else pa.array([], pa.string()).dictionary_encode()
-    )
+    encoded = column.combine_chunks().dictionary_encode()
     places = {name: number for number, name in enumerate(names)}
     numbers = np.array([places[name] for name in encoded.dictionary.to_pylist()], np.int64)
-    return numbers[numpy_numbers(encoded.indices)] if len(numbers) else np.zeros(0, np.int64)
+    return numbers[numpy_numbers(encoded.indices)]
