@@ -14,7 +14,7 @@ from kbbench_hf.knowledge_base.graph import index_type, transposed
 from kbbench_hf.model_specs import Spec, one_of
 from kbbench_hf.protocols import Matches, Ranking
 from kbbench_hf.retrieval.context import PART, TEXT, RetrieverContext
-from kbbench_hf.retrieval.top_k import best, pad
+from kbbench_hf.retrieval.top_k import best_of_rows
 from kbbench_hf.text.words import TERM, break_words
 
 DELTA = 0.5
@@ -75,22 +75,18 @@ class BM25:
         """Return the nodes that share a word with a query, and their scores."""
         (known,) = self._known([query])
         shared = np.zeros(self._n, dtype=bool)
-        if not known:
-            return Matches(np.flatnonzero(shared), np.zeros(0, np.float32))
-        postings, starts = self._index.scores["indices"], self._index.scores["indptr"]
         for word in known:
-            shared[postings[starts[word] : starts[word + 1]]] = True
+            start, stop = self._index.scores["indptr"][word : word + 2]
+            shared[self._index.scores["indices"][start:stop]] = True
         rows = np.flatnonzero(shared)
-        return Matches(rows, self._index.get_scores_from_ids(known)[rows])
+        return Matches(rows, self._scores(known)[rows])
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
-        rows = []
-        for known in self._known(queries):
-            scores = self._index.get_scores_from_ids(known) if known else np.zeros(self._n, dtype=np.float32)
-            positions = best(scores, top_k)
-            rows.append((positions, scores[positions]))
-        return pad(rows, top_k)
+        return best_of_rows(map(self._scores, self._known(queries)), top_k)
+
+    def _scores(self, known: list[int]) -> Any:
+        return self._index.get_scores_from_ids(known) if known else np.zeros(self._n, dtype=np.float32)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
         """Return whether each query shares a word with any node; its ranking is else in the order of the ids."""

@@ -14,7 +14,7 @@ from kbbench_hf.protocols import ProcessGroup, QueryEmbedder, Ranking, Retriever
 from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext
 from kbbench_hf.retrieval.embedders import embed, embed_nodes, folder_of, from_spec
-from kbbench_hf.retrieval.top_k import Vectors, best, block_rows, in_parts, merge, pad, search
+from kbbench_hf.retrieval.top_k import Vectors, best, best_of_rows, block_rows, in_parts, merge, pad, search
 
 INDEXES = ("exact", "hnsw", "ivf", "sq8")
 
@@ -22,7 +22,6 @@ INDEXES = ("exact", "hnsw", "ivf", "sq8")
 def build(spec: Spec, context: RetrieverContext) -> "Dense":
     """Build `dense:<model>@text=,relations=,index=,batch=,max_length=`; encodes the texts, or reads the cache."""
     embedder, options = from_spec(spec, context, index=(one_of(*INDEXES), "exact"), **TEXT)
-    context.revisions[spec.model] = embedder.name
     text = context.text(options, relations=True)
     return Dense(embed_nodes(context, embedder, text), embedder, options["index"], context.processes)
 
@@ -87,7 +86,6 @@ def build_nearest_questions(spec: Spec, context: RetrieverContext) -> "NearestQu
         nearest: Retriever = BM25(questions)
     else:
         embedder, options = from_spec(spec, context, k=(positive, 10))
-        context.revisions[spec.model] = embedder.name
         nearest, k = Dense(embedder.encode_queries(questions), embedder), options["k"]
     return NearestQuestions(questions, [context.kb.rows(answers) for _, answers in context.training], nearest, k)
 
@@ -136,7 +134,6 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVector":
     embedder, options = from_spec(
         spec, context, chunk=(positive, 256), overlap=(positive, 51), aggregate=(one_of(*AGGREGATES), "max"), **TEXT
     )
-    context.revisions[spec.model] = embedder.name
     text, size, overlap = context.text(options, relations=True), options["chunk"], options["overlap"]
     chunks = [split_into_chunks(each, size, overlap) for each in context.texts(text)]
     folder = folder_of(context.cache, **embedder.settings, text=str(text), chunk=[size, overlap], nodes=context.nodes)
@@ -209,11 +206,9 @@ class MultiVector:
         for nodes in blocks:
             offsets = self.offsets[nodes.start : nodes.stop + 1]
             chunks = torch.from_numpy(self.vectors[offsets[0] : offsets[-1]])
-            scores = aggregate_chunks(
-                (torch.from_numpy(queries) @ chunks.T).numpy(), offsets - offsets[0], self.aggregate
-            )
-            top = [best(row, top_k) for row in scores]
-            parts.append(pad([(ids + nodes.start, row[ids]) for ids, row in zip(top, scores, strict=True)], top_k))
+            products = (torch.from_numpy(queries) @ chunks.T).numpy()
+            scores = aggregate_chunks(products, offsets - offsets[0], self.aggregate)
+            parts.append(best_of_rows(scores, top_k, nodes.start))
         return merge(parts, top_k)
 
 

@@ -109,19 +109,28 @@ class TextEmbedder(Embedder, QueryEmbedder, Protocol):
 
 
 def from_spec(
-    spec: Spec, context: RetrieverContext, normalize: bool = True, /, **further: Option
+    spec: Spec,
+    context: RetrieverContext,
+    normalize: bool = True,
+    make: Callable[..., TextEmbedder] | None = None,
+    /,
+    **further: Option,
 ) -> tuple[TextEmbedder, Options]:
     """Return the embedder that `name:model@batch=,max_length=` describes, and the values of further options.
 
-    A served model has `query_prefix=` and `document_prefix=`, percent-encoded, in place of `max_length=`.
+    A served model has `query_prefix=` and `document_prefix=`, percent-encoded, in place of `max_length=`. `make` makes
+    an embedder of another kind, which is always local. The context gets the revision of the model.
     """
     if not spec.model:
         raise UsageError(f"{spec.name!r} names no embedding model. Write it like {spec.name}:org/model.")
     own: dict[str, Option] = {"batch": (positive, 32)}
-    own |= dict.fromkeys(("query_prefix", "document_prefix"), (unquote, "")) if context.embedder else _MAX_LENGTH
+    served = None if make else context.embedder
+    own |= dict.fromkeys(("query_prefix", "document_prefix"), (unquote, "")) if served else _MAX_LENGTH
     options = spec.read(**own, **further)
     chosen = {name: options.pop(name) for name in own}
-    return (context.embedder or SentenceEmbedder)(spec.model, normalize=normalize, **chosen), options
+    embedder = (make or served or SentenceEmbedder)(spec.model, normalize=normalize, **chosen)
+    context.revisions[spec.model] = embedder.name
+    return embedder, options
 
 
 def folder_hash(folder: Path) -> str:

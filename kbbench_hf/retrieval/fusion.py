@@ -62,14 +62,12 @@ class Fusion:
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
         """Return the `top_k` best nodes of every query."""
         depth = max(top_k, self.depth)
-        rows, ids, credits = [], [], []
+        found = []
         for retriever, weight in zip(self.retrievers, self.weights or repeat(1.0), strict=False):
             ranking = retriever.search(queries, depth)
             row, column = np.nonzero(ranking.ids >= 0)
-            rows.append(row)
-            ids.append(ranking.ids[row, column])
-            credits.append(weight * self.credit(ranking)[row, column])
-        found_by, nodes, credited = (np.concatenate(parts) for parts in (rows, ids, credits))
+            found.append((row, ranking.ids[row, column], weight * self.credit(ranking)[row, column]))
+        found_by, nodes, credited = map(np.concatenate, zip(*found, strict=True))
         width = int(nodes.max(initial=0)) + 1
         pairs, position = np.unique(found_by * width + nodes, return_inverse=True)
         totals = np.bincount(position, credited, len(pairs)).astype(np.float64)

@@ -18,8 +18,8 @@ from kbbench_hf.files.writing import whole_file
 from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever, matched
 from kbbench_hf.retrieval.context import TEXT, Progress, RetrieverContext
-from kbbench_hf.retrieval.embedders import SentenceEmbedder, folder_of, in_blocks, unloadable
-from kbbench_hf.retrieval.top_k import best, in_parts, pad
+from kbbench_hf.retrieval.embedders import SentenceEmbedder, folder_of, from_spec, in_blocks, unloadable
+from kbbench_hf.retrieval.top_k import best, best_of_rows, in_parts, pad
 
 BLOCK_TOKENS = 16_384
 """Tokens of nodes multiplied at a time."""
@@ -34,20 +34,14 @@ def build(spec: Spec, context: RetrieverContext) -> "LateInteraction":
     """Build `late:<model>@text=,relations=,batch=,max_length=`, exact, or `late:<model>(<first>)@candidates=200`."""
     if len(spec.parts) > 1:
         raise UsageError(f"{str(spec)!r} has {len(spec.parts)} first stages; expected one, or none for all nodes.")
-    if not spec.model:
-        raise UsageError(f"{spec.name!r} names no embedding model. Write it like {spec.name}:org/model.")
-    usual = CANDIDATES if spec.parts else None
-    options = spec.read(batch=(positive, 32), max_length=(positive, None), candidates=(positive, usual), **TEXT)
-    n = options.pop("candidates")
-    if n and not spec.parts:
+    if "candidates" in spec.options and not spec.parts:
         raise UsageError(f"{str(spec)!r} has no first stage to find candidates; write {spec.name}:MODEL(bm25).")
-    encoder = TokenEmbedder(spec.model, options.pop("batch"), options.pop("max_length"))
-    context.revisions[spec.model] = encoder.name
+    encoder, options = from_spec(spec, context, True, TokenEmbedder, candidates=(positive, CANDIDATES), **TEXT)
     text = context.text(options, relations=True)
     folder = folder_of(context.cache, **encoder.settings, text=str(text), nodes=context.nodes)
     tokens = embed_tokens(lambda: context.texts(text), encoder, folder, context.processes, context.progress)
     first = context.part(spec.parts[0]) if spec.parts else None
-    return LateInteraction(tokens, encoder, context.candidates, first, n or 0, context.processes)
+    return LateInteraction(tokens, encoder, context.candidates, first, options["candidates"], context.processes)
 
 
 class TokenEmbedder(SentenceEmbedder):
@@ -91,14 +85,10 @@ def load(model: str) -> Any:
 def _is_late(model: str) -> bool:
     from transformers.utils import cached_file
 
-    def find(name: str) -> str | None:
-        quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
-        file: str | None = cached_file(model, name, **quiet)
-        return file
-
-    if find("artifact.metadata"):  # format of the authors' own code
+    quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    if cached_file(model, "artifact.metadata", **quiet):  # format of the authors' own code
         return True
-    file = find("config_sentence_transformers.json")
+    file = cached_file(model, "config_sentence_transformers.json", **quiet)
     return file is not None and json.loads(Path(file).read_text("utf-8")).get("model_type") in LATE_MODELS
 
 
@@ -223,9 +213,7 @@ class LateInteraction:
 
     def _scan(self, queries: Sequence[NDArray[np.float32]], blocks: Sequence[slice], top_k: int) -> Ranking:
         result = np.hstack([np.zeros((len(queries), 0)), *(self._scores(queries, block) for block in blocks)])
-        first = blocks[0].start if blocks else 0
-        best_rows = [best(row, top_k) for row in result]
-        return pad([(ids + first, row[ids]) for ids, row in zip(best_rows, result, strict=True)], top_k)
+        return best_of_rows(result, top_k, blocks[0].start if blocks else 0)
 
     def _scores(self, queries: Sequence[NDArray[np.float32]], block: slice) -> NDArray[np.float64]:
         """Return what each node of a block scores for each query, shape (queries, nodes)."""

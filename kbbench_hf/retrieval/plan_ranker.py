@@ -18,7 +18,7 @@ import numpy as np
 from kbbench_hf import protocols
 from kbbench_hf.errors import UsageError
 from kbbench_hf.knowledge_base.metapaths import MetapathWalk
-from kbbench_hf.knowledge_base.plans import Execution, Plan, PlanSchema, execute, write_walk
+from kbbench_hf.knowledge_base.plans import Execution, Plan, PlanSchema, execute, rows_of, write_walk
 from kbbench_hf.model_specs import Spec, parse, positive
 from kbbench_hf.protocols import PlanExplanation
 from kbbench_hf.retrieval.context import RetrieverContext
@@ -120,10 +120,7 @@ class PlanRanker(GraphRanker):
     def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
         parsed = super()._parsed(queries)
         to_plan = [self._query(query, *each) for query, each in zip(queries, parsed, strict=True)]
-        plans = [
-            [self._execute(each, query.linked) for each in candidates]
-            for query, candidates in zip(to_plan, self._planner.plans(to_plan), strict=True)
-        ]
+        plans = [list(map(self._execute, candidates)) for candidates in self._planner.plans(to_plan)]
         self._executed = dict(zip(queries, plans, strict=True))  # of these queries alone: `explain` needs them again
         return [
             (linked._replace(planned=self._score_answers(each)), text)
@@ -142,36 +139,31 @@ class PlanRanker(GraphRanker):
         lead = float(text.values[0] - text.values[1]) if len(text.values) > 1 else 0.0
         return PlanQuery(query, linked, types, lead, [*starts], [self._types.names[number] for number in order])
 
-    def _execute(self, candidate: PlanCandidate, linked: LinkedQuery) -> ExecutedPlan:
+    def _execute(self, candidate: PlanCandidate) -> ExecutedPlan:
         """Execute a plan, relaxed as far as it has no answers."""
         plan, relaxations, known = candidate.plan, list[str](), {candidate.plan}
-        done = self._run(plan, linked)
+        done = self._run(plan)
         while not len(done.rows) and len(relaxations) < MOST_RELAXATIONS:
             new = [(each, remark) for each, remark in self._relax(plan) if each not in known]
             if not new:  # types at the end would take turns
                 break
             known.update(each for each, _ in new)
-            tried = [(self._run(each, linked), remark) for each, remark in new]
+            tried = [(self._run(each), remark) for each, remark in new]
             done, remark = next((each for each in tried if len(each[0].rows)), tried[0])
             plan = done.plan
             relaxations.append(remark)
         return ExecutedPlan(candidate, done, relaxations)
 
-    def _run(self, plan: Plan, linked: LinkedQuery) -> Execution:
-        return execute(plan, self._kb, [self._start(walk, linked) for walk in plan.walks])
+    def _run(self, plan: Plan) -> Execution:
+        return execute(plan, self._kb, [self._start(walk) for walk in plan.walks])
 
-    def _start(self, walk: MetapathWalk, linked: LinkedQuery) -> Rows | None:
+    def _start(self, walk: MetapathWalk) -> Rows | None:
         """Return the nodes that a walk starts from: those of its name, or else those of its type linked to it."""
-        if walk.topic is None:
-            return None
-        type_id = self._kb.graph.type_id(walk.start_type)
-        for fold_case in (False, True):
-            named = self._kb.named(walk.topic, fold_case)
-            rows = np.array(named[self._type_ids[named] == type_id], np.int64)
-            if len(rows):
-                return rows
-        near = self._parser.link(walk.topic)
-        of_type = self._type_ids[near.rows] == type_id
+        rows = rows_of(self._kb, walk)
+        if rows is None or len(rows):
+            return rows
+        near = self._parser.linker.link(walk.topic or "")
+        of_type = self._type_ids[near.rows] == self._kb.graph.type_id(walk.start_type)
         return np.array(near.rows[of_type & (near.strength == near.strength[of_type].max(initial=0.0))], np.int64)
 
     def _relax(self, plan: Plan) -> Iterator[tuple[Plan, str]]:

@@ -8,7 +8,7 @@ threads and processes gives the same bytes.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
@@ -79,6 +79,15 @@ def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
     return Ranking(ids, scores)
 
 
+def best_of_rows(rows: Iterable[Scores], k: int, first: int = 0) -> Ranking:
+    """Return the `k` best of each row of scores, by position; `first` is the position of the first score.
+
+    >>> best_of_rows(np.array([[0.5, 2.0, 1.0]]), 2, 10).ids.tolist()
+    [[11, 12]]
+    """
+    return pad([(ids + first, row[ids]) for row in rows for ids in [best(row, k)]], k)
+
+
 def top_k_by_query(rows: Positions, ids: Positions, scores: Scores, n_rows: int, k: int) -> Ranking:
     """Return the `k` best candidates of each query; `rows` is the query of each candidate, in any order."""
     order = np.lexsort((ids, -scores, rows))
@@ -127,10 +136,12 @@ def in_parts(
     blocks: Sequence[slice], scan: Callable[[Sequence[slice]], Ranking], top_k: int, processes: ProcessGroup
 ) -> Ranking:
     """Scan the blocks in all threads of all processes, each block on one thread, and merge what they find."""
-    threads, pool = _pool()
+    import torch
+
+    threads = torch.get_num_threads()
     own = [blocks[i] for i in processes.shard(range(len(blocks)))]
     parts = [[own[i] for i in ProcessGroup(rank, threads).shard(range(len(own)))] for rank in range(threads)]
-    return merge(processes.gather(merge(list(pool.map(scan, parts)), top_k)), top_k)
+    return merge(processes.gather(merge(list(_pool_of(os.getpid(), threads).map(scan, parts)), top_k)), top_k)
 
 
 def block_rows(n: int) -> int:
@@ -150,8 +161,7 @@ def _scan_torch(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
     vectors_of_queries = torch.from_numpy(queries)
     if blocks and 2 * top_k > blocks[0].stop - blocks[0].start:  # deep rankings keep most scores: sort them once
         result = np.hstack([(vectors_of_queries @ torch.from_numpy(vectors[block]).T).numpy() for block in blocks])
-        best_rows = [best(row, top_k) for row in result]
-        return pad([(ids + blocks[0].start, row[ids]) for ids, row in zip(best_rows, result, strict=True)], top_k)
+        return best_of_rows(result, top_k, blocks[0].start)
     bound: NDArray[np.float32] | None = None
     rows, ids, scores = [_NO_ROWS], [_NO_ROWS], [np.zeros(0, dtype=np.float32)]
     for block in blocks:
@@ -184,13 +194,6 @@ def _scan_faiss(vectors: Vectors, queries: Vectors, top_k: int, blocks: Sequence
 def _pool_of(process: int, threads: int) -> ThreadPoolExecutor:
     """Return a pool whose products use one thread each; a forked process makes its own."""
     return ThreadPoolExecutor(threads, initializer=_one_thread)
-
-
-def _pool() -> tuple[int, ThreadPoolExecutor]:
-    import torch
-
-    threads = torch.get_num_threads()
-    return threads, _pool_of(os.getpid(), threads)
 
 
 def _one_thread() -> None:

@@ -19,9 +19,9 @@ from kbbench_hf.benchmarks.retrieval import WRITTEN
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files import file_sha256
 from kbbench_hf.files.writing import whole_file
-from kbbench_hf.model_specs import Option, Options, Spec, positive
+from kbbench_hf.model_specs import Option, Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
-from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery, Text
+from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
 from kbbench_hf.retrieval.embedders import TextEmbedder, embed_nodes, folder_of, from_spec
 from kbbench_hf.retrieval.top_k import Vectors, best, pad
@@ -40,7 +40,8 @@ def build(spec: Spec, context: RetrieverContext) -> Dense:
     if is_precomputed(spec.model):
         return precomputed(spec, context)
     embedder, options = from_spec(spec, context, False, **TEXT)
-    return _vss(spec, embedder, _text_form(options, context), context)
+    text = context.text(options, relations=True, usual="compact")
+    return Dense(embed_nodes(context, embedder, text), embedder, processes=context.processes)
 
 
 def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
@@ -50,7 +51,7 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
     own: dict[str, Option] = {"depth": (positive, 50), "chunk": (positive, 256), "overlap": (positive, None)}
     own["aggregate"] = (aggregate, aggregate("top3_avg"))
     embedder, options = from_spec(spec, context, False, **own, **TEXT)
-    text, size = _text_form(options, context), options["chunk"]
+    text, size = context.text(options, relations=True, usual="compact"), options["chunk"]
     overlap = options["overlap"] or size // 5
 
     def chunks(rows: NDArray[np.int64]) -> list[list[str]]:
@@ -58,16 +59,8 @@ def build_multi(spec: Spec, context: RetrieverContext) -> "MultiVSS":
 
     settings = embedder.settings | {"text": str(text), "recursive_chunks": [size, overlap], "nodes": context.nodes}
     vectors = ChunkVectors(chunks, embedder, folder_of(context.cache, **settings), context.processes)
-    return MultiVSS(_vss(spec, embedder, text, context), vectors, embedder, options["aggregate"], options["depth"])
-
-
-def _text_form(options: Options, context: RetrieverContext) -> Text:
-    return context.text(options, relations=True, usual="compact")
-
-
-def _vss(spec: Spec, embedder: TextEmbedder, text: Text, context: RetrieverContext) -> Dense:
-    context.revisions[spec.model] = embedder.name
-    return Dense(embed_nodes(context, embedder, text), embedder, processes=context.processes)
+    first = Dense(embed_nodes(context, embedder, text), embedder, processes=context.processes)
+    return MultiVSS(first, vectors, embedder, options["aggregate"], options["depth"])
 
 
 def aggregate(name: str) -> Aggregate:
@@ -165,10 +158,10 @@ def recursive_chunks(text: str, size: int, overlap: int, separators: Sequence[st
         if len(piece) < size:
             short.append(piece)
             continue
-        chunks += _merge_pieces(short, size, overlap)
+        chunks += filter(None, _merge_pieces(short, size, overlap))
         chunks += recursive_chunks(piece, size, overlap, finer) if finer else [piece]
         short = []
-    return [*chunks, *_merge_pieces(short, size, overlap)]
+    return [*chunks, *filter(None, _merge_pieces(short, size, overlap))]
 
 
 def _merge_pieces(pieces: Iterable[str], size: int, overlap: int) -> Iterator[str]:
@@ -176,17 +169,12 @@ def _merge_pieces(pieces: Iterable[str], size: int, overlap: int) -> Iterator[st
     run, length = deque[str](), 0
     for piece in pieces:
         if run and length + len(piece) > size:
-            yield from _strip_chunk(run)
+            yield "".join(run).strip()
             while length > overlap or (length and length + len(piece) > size):
                 length -= len(run.popleft())
         run.append(piece)
         length += len(piece)
-    yield from _strip_chunk(run)
-
-
-def _strip_chunk(run: Iterable[str]) -> list[str]:
-    chunk = "".join(run).strip()
-    return [chunk] if chunk else []
+    yield "".join(run).strip()
 
 
 CANDIDATES, QUESTIONS = "candidate_emb_dict.pt", "query_emb_dict.pt"

@@ -12,16 +12,11 @@ if TYPE_CHECKING:
     from kbbench_hf.training.scores import GenerationScores, RetrievalScores
     from kbbench_hf.training.spec import TrainSpec
 
-_ADDRESSES = {
-    "GenerationScores": "kbbench_hf.training.scores",
-    "RetrievalScores": "kbbench_hf.training.scores",
-    "TrainSpec": "kbbench_hf.training.spec",
-}
 __all__ = ["GenerationScores", "RetrievalScores", "TrainSpec"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: the hooks need transformers, a spec does not."""
-    if name in _ADDRESSES:
-        return getattr(import_module(_ADDRESSES[name]), name)
-    raise AttributeError(f"module 'kbbench_hf.training' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'kbbench_hf.training' has no attribute {name!r}")
+    return getattr(import_module(f"kbbench_hf.training.{'spec' if name == 'TrainSpec' else 'scores'}"), name)

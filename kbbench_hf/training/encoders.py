@@ -26,6 +26,7 @@ from transformers import PrinterCallback, TrainerCallback, set_seed
 
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.writing import write_text
+from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.embedders import unloadable
 from kbbench_hf.retrieval.late_interaction import load
 from kbbench_hf.runners.process_group import check_same, group
@@ -268,10 +269,7 @@ def train_encoder(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
     def rank(current: Any) -> Rows:
         return rank_by_model(current, data, MINED)
 
-    if processes.rank == 0:
-        remove_incomplete(checkpoints)
-    processes.gather(None)
-    last = last_checkpoint(checkpoints)
+    last = last_checkpoint(checkpoints, processes)
     if spec.n_negatives:
         if spec.negatives == ITSELF:
             first = rank(model)
@@ -363,27 +361,34 @@ LATE = EncoderClasses(
 )
 
 
+def common_arguments(spec: TrainSpec, checkpoints: Path) -> dict[str, Any]:
+    """Return the arguments that all trainers of transformers get."""
+    return {
+        "output_dir": str(checkpoints),
+        "per_device_train_batch_size": spec.batch,
+        "gradient_accumulation_steps": spec.accumulate,
+        "learning_rate": spec.learning_rate,
+        "warmup_steps": spec.warmup,
+        "seed": spec.seed,
+        "data_seed": spec.seed,
+        "bf16": spec.precision == "bf16",
+        "use_cpu": not torch.cuda.is_available(),
+        "save_total_limit": 2,
+        "report_to": [],
+        "disable_tqdm": True,
+    }
+
+
 def _arguments(kind: EncoderClasses, spec: TrainSpec, checkpoints: Path, metric: str, n_pairs: int) -> Any:
     arguments = kind.arguments(
-        str(checkpoints),
-        per_device_train_batch_size=spec.batch,
-        gradient_accumulation_steps=spec.accumulate,
-        learning_rate=spec.learning_rate,
-        warmup_steps=spec.warmup,
-        seed=spec.seed,
-        data_seed=spec.seed,
-        bf16=spec.precision == "bf16",
-        use_cpu=not torch.cuda.is_available(),
+        **common_arguments(spec, checkpoints),
         dataloader_num_workers=0,  # workers would keep a copy of the negatives
         eval_strategy="steps",
         save_strategy="steps",
-        save_total_limit=2,
         load_best_model_at_end=True,
         metric_for_best_model=f"eval_{metric}",
         greater_is_better=True,
         logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
         router_mapping={**ROLES, **{f"negative_{n + 1}": "document" for n in range(spec.n_negatives)}},
     )
     per_epoch = math.ceil(n_pairs / (spec.batch * spec.accumulate * arguments.world_size))
@@ -404,7 +409,7 @@ class TrainingBar(TrainerCallback):  # type: ignore[misc]
     def __init__(self, dataset: str, *, show: bool) -> None:
         self.metric, self._show = f"eval_{dataset}_mrr", show
         self._stack = ExitStack()
-        self._advance: Advance | None = None
+        self._advance: Advance
         self._loss, self._mrr = "", ""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
@@ -414,8 +419,7 @@ class TrainingBar(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Advance the bar."""
-        if self._advance is not None:
-            self._advance(1, f"{self._loss}{self._mrr}")
+        self._advance(1, f"{self._loss}{self._mrr}")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **others: Any) -> None:
         """Keep the loss to show."""
@@ -455,17 +459,13 @@ class CheckpointSeal(TrainerCallback):  # type: ignore[misc]  # transformers has
             write_text(folder / FILES, json.dumps(_file_sizes(folder)))
 
 
-def last_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint; None where there is none."""
-    complete = (each for each in folder.glob("checkpoint-*") if _is_complete(each))
-    return max(complete, key=lambda each: int(each.name.rpartition("-")[2]), default=None)
-
-
-def remove_incomplete(folder: Path) -> None:
-    """Remove incomplete checkpoints."""
-    for each in folder.glob("checkpoint-*"):
+def last_checkpoint(folder: Path, processes: ProcessGroup) -> Path | None:
+    """Return the newest complete checkpoint, None where there is none; the first process removes the incomplete."""
+    for each in folder.glob("checkpoint-*") if processes.rank == 0 else ():
         if not _is_complete(each):
             shutil.rmtree(each)
+    processes.gather(None)
+    return max(folder.glob("checkpoint-*"), key=lambda each: int(each.name.rpartition("-")[2]), default=None)
 
 
 def _is_complete(checkpoint: Path) -> bool:

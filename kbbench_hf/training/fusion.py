@@ -18,7 +18,7 @@ from kbbench_hf.model_specs import parse
 from kbbench_hf.retrieval.fusion import DEPTH, min_max
 from kbbench_hf.retrieval.trained_folder import FUSION
 from kbbench_hf.runners.progress import progress
-from kbbench_hf.training.questions import TrainingData, rank_by_name
+from kbbench_hf.training.questions import TrainingData, rank_by_name, reciprocal_rank
 from kbbench_hf.training.spec import TrainingLog, TrainSpec
 
 FOLDS = 5
@@ -101,9 +101,5 @@ def _reciprocal_ranks(
     credits: NDArray[np.float32], right: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> Sequence[float]:
     """Return 1 / rank of the first answer of each question; ties go to the node that comes first."""
-    scores = credits @ weights
-    results = []
-    for row, answers in zip(scores, right, strict=True):
-        order = np.argsort(-row, kind="stable")
-        results.append(1 / (1 + int(np.flatnonzero(answers[order])[0])) if answers.any() else 0.0)
-    return results
+    orders = np.argsort(-(credits @ weights), axis=1, kind="stable")
+    return [reciprocal_rank(answers[order]) for order, answers in zip(orders, right, strict=True)]

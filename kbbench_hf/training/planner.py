@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from transformers import (
     AutoModelForCausalLM,
@@ -39,7 +38,7 @@ from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.runners.retrieval_run import default_cache
-from kbbench_hf.training.encoders import CheckpointSeal, TrainingBar, last_checkpoint, remove_incomplete
+from kbbench_hf.training.encoders import CheckpointSeal, TrainingBar, common_arguments, last_checkpoint
 from kbbench_hf.training.plan_examples import (
     PlanExample,
     augment_examples,
@@ -48,7 +47,7 @@ from kbbench_hf.training.plan_examples import (
     plan_shape,
     shuffle_plans,
 )
-from kbbench_hf.training.questions import SplitQuestions, TrainingData
+from kbbench_hf.training.questions import SplitQuestions, TrainingData, reciprocal_rank
 from kbbench_hf.training.spec import UNPLANNED, TrainingLog, TrainSpec
 
 TINY = "tiny"
@@ -117,8 +116,8 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
         UsageError: several processes.
         DataError: no training question has a plan that its slots can write.
     """
-    if group().size > 1:
-        raise UsageError(f"{group().size} processes; expected one for --method plan. Leave torchrun out.")
+    if (processes := group()).size > 1:
+        raise UsageError(f"{processes.size} processes; expected one for --method plan. Leave torchrun out.")
     finder = SlotFinder(data.kb)
     plans = [Plan.parse(plan) if plan else None for plan in data.train.plans]
     held_out = held_out_shapes([plan for plan in plans if plan], spec.held_out, spec.seed)
@@ -147,8 +146,7 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
     model, tokenizer = load_base(spec.base, [text for example in examples for text in example.texts])
     encode = grammar.encoder(tokenizer)
     rows = [(encode(given), encode(written)) for given, written in texts]
-    remove_incomplete(checkpoints)
-    last = last_checkpoint(checkpoints)
+    last = last_checkpoint(checkpoints, processes)
     bar = TrainingBar(data.task.benchmark.dataset, show=show)
     trainer = Trainer(
         model,
@@ -241,8 +239,8 @@ def rank_oracles(folder: Path, data: TrainingData) -> dict[str, Scores]:
     for name, planner in oracles.items():
         ranker = build_graph(parse(UNPLANNED), context, partial(PlanRanker, planner=planner))
         rankings = ranker.search(questions.texts, MOST_RANKED).ids
-        places = [np.flatnonzero(np.isin(row, own)) for row, own in zip(rankings, questions.answers, strict=True)]
-        results[name] = np.array([1 / (1 + each[0]) if len(each) else 0.0 for each in places])
+        pairs = zip(rankings, questions.answers, strict=True)
+        results[name] = np.array([reciprocal_rank(np.isin(row, own)) for row, own in pairs])
     return results
 
 
@@ -253,22 +251,11 @@ def _canonical(plan: Plan) -> tuple[object, ...]:
 
 def _arguments(spec: TrainSpec, checkpoints: Path, n: int) -> TrainingArguments:
     return TrainingArguments(
-        str(checkpoints),
+        **common_arguments(spec, checkpoints),
         num_train_epochs=1,  # the examples of all epochs, in their order
         train_sampling_strategy="sequential",
-        per_device_train_batch_size=spec.batch,
-        gradient_accumulation_steps=spec.accumulate,
-        learning_rate=spec.learning_rate,
         lr_scheduler_type="cosine",
-        warmup_steps=spec.warmup,
         weight_decay=0.01,
-        seed=spec.seed,
-        data_seed=spec.seed,
-        bf16=spec.precision == "bf16",
-        use_cpu=not torch.cuda.is_available(),
         save_steps=math.ceil(n / (spec.batch * spec.accumulate * spec.evaluations)),
-        save_total_limit=2,
         logging_steps=10,
-        report_to=[],
-        disable_tqdm=True,
     )

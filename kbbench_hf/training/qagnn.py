@@ -24,7 +24,7 @@ from kbbench_hf.retrieval.top_k import best
 from kbbench_hf.runners.process_group import check_same, group, shared_cache
 from kbbench_hf.runners.progress import progress
 from kbbench_hf.runners.retrieval_run import default_cache
-from kbbench_hf.training.questions import SplitQuestions, TrainingData, rank_by_name
+from kbbench_hf.training.questions import SplitQuestions, TrainingData, rank_by_name, reciprocal_rank
 from kbbench_hf.training.spec import TrainingLog, TrainSpec
 
 WEIGHT_DECAY = 0.01
@@ -239,7 +239,6 @@ def _mrr(network: qagnn.GraphNetwork, features: qagnn.GraphFeatures, of: Labeled
     for start in range(own.start, own.stop, qagnn.BATCH):
         part = slice(start, min(start + qagnn.BATCH, own.stop))
         scores = qagnn.score_graphs(network, features, of.graphs[part], of.queries[part])
-        for each, right in zip(scores, of.right[part], strict=True):
-            places = np.flatnonzero(right[best(each, len(each))])
-            results.append(1 / (1 + int(places[0])) if len(places) else 0.0)
+        pairs = zip(scores, of.right[part], strict=True)
+        results += [reciprocal_rank(right[best(each, len(each))]) for each, right in pairs]
     return float(np.mean([value for part in group().gather(results) for value in part]))

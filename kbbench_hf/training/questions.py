@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,6 @@ Rows = NDArray[np.int64]
 class SplitQuestions:
     """The questions of one split, and the rows of the answers of each, ascending."""
 
-    ids: Sequence[Id]
     texts: Sequence[str]
     answers: Sequence[Rows]
     plans: Sequence[str] = ()
@@ -44,7 +44,7 @@ class SplitQuestions:
     def known_answers(self, questions: Rows, nodes: Rows) -> NDArray[np.bool_]:
         """Return whether each node answers each question, shape (questions, nodes).
 
-        >>> asked = SplitQuestions([1, 2], ["", ""], [np.array([5]), np.array([5, 7])])
+        >>> asked = SplitQuestions(["", ""], [np.array([5]), np.array([5, 7])])
         >>> asked.known_answers(np.array([0, 1]), np.array([5, 6, 7])).tolist()
         [[True, False, False], [True, False, True]]
         """
@@ -93,13 +93,12 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
                 f"{benchmark} has the splits {', '.join(known)}, and no {split!r}; expected train to learn from, "
                 "validation to choose by and test for the end. Give its questions a column `split`."
             )
-    task = load_examples(benchmark, None, VALIDATION)
+    splits = {split: load_examples(benchmark, None, split) for split in (TRAIN, VALIDATION, TEST)}
+    task = splits[VALIDATION]
     if task.benchmark.asking.prompts:
         raise UsageError(f"{benchmark!r} is answered by language models; expected one that retrievers answer.")
-    splits = {TRAIN: load_examples(benchmark, None, TRAIN), VALIDATION: task}
     ids = {split: [row["id"] for row in each.examples.rows] for split, each in splits.items()}
-    ids[TEST] = [row["id"] for row in load_examples(benchmark, None, TEST).examples.rows]
-    for one, other in ((TRAIN, VALIDATION), (TRAIN, TEST), (VALIDATION, TEST)):
+    for one, other in combinations(ids, 2):
         if both := set(ids[one]) & set(ids[other]):
             raise DataError(
                 f"{len(both):,} questions of {benchmark} are in {one} and in {other}, such as {min(both, key=str)!r}; "
@@ -108,7 +107,6 @@ def load_training_data(benchmark: str, text: str | None = None) -> TrainingData:
     kb = KnowledgeBase.open(find_dataset(task.benchmark.dataset).path)
     questions = {
         split: SplitQuestions(
-            ids[split],
             [row["query"] for row in splits[split].examples.rows],
             [np.unique(kb.rows(row["answer_ids"])).astype(np.int64) for row in splits[split].examples.rows],
             [row.get("plan") or "" for row in splits[split].examples.rows],
@@ -129,6 +127,15 @@ def ids_hash(ids: Iterable[Id]) -> str:
     True
     """
     return hashlib.sha256("\n".join(sorted(map(str, ids))).encode()).hexdigest()[:16]
+
+
+def reciprocal_rank(right: NDArray[np.bool_]) -> float:
+    """Return 1 / rank of the first answer in a ranking, given which entries are answers; 0 without one.
+
+    >>> reciprocal_rank(np.array([False, True, True])), reciprocal_rank(np.array([False]))
+    (0.5, 0.0)
+    """
+    return 1 / (1 + int(np.argmax(right))) if right.any() else 0.0
 
 
 def rank_by_name(name: str, data: TrainingData, questions: Sequence[str], top_k: int, progress: Progress) -> Ranking:

@@ -14,11 +14,12 @@ _OF_ENCODERS = (
     *("mini_batch", "text", "train_length", "length", "towers", "negatives", "n_negatives", "negatives_depth"),
     *("refresh", "mask"),
 )
+_OF_GRAPHS = ("candidates", "graph_size", "layers")
 OPTIONS_READ = {
     "dpr": (*_COMMON, *_OF_ENCODERS),
     "ance": (*_COMMON, *_OF_ENCODERS),
     "colbert": (*_COMMON, *_OF_ENCODERS, "dimension"),
-    "qagnn": (*_COMMON, "text", "length", "mask", "first_stage", "candidates", "graph_size", "mode", "layers"),
+    "qagnn": (*_COMMON, "text", "length", "mask", "first_stage", "mode", *_OF_GRAPHS),
     "fuse": ("seed",),
     "plan": (*_COMMON, "held_out"),
 }
@@ -76,23 +77,18 @@ class TrainSpec:
             UsageError: a value is out of bounds; the message names it.
         """
         counts = ("epochs", "batch", "accumulate", "train_length", "length", "negatives_depth", "evaluations")
-        for name in (*counts, "candidates", "graph_size", "layers"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}; expected a whole number from 1 up.")
-        if self.precision not in PRECISIONS:
-            raise UsageError(f"precision is {self.precision!r}; expected {' or '.join(PRECISIONS)}.")
-        if self.mode not in MODES:
-            raise UsageError(f"mode is {self.mode!r}; expected {' or '.join(MODES)}.")
-        if self.graph_size <= self.candidates:
-            raise UsageError(
-                f"graph_size is {self.graph_size}, and candidates {self.candidates}; expected room for what joins them."
-            )
-        if not 0 <= self.held_out < 1:
-            raise UsageError(f"held_out is {self.held_out}; expected a share from 0 to below 1.")
-        if self.towers not in (1, 2):
-            raise UsageError(f"towers is {self.towers}; expected 1, or 2 for an encoder of questions of their own.")
-        if not 0 <= self.n_negatives <= self.negatives_depth:
-            raise UsageError(f"n_negatives is {self.n_negatives}; expected 0 to {self.negatives_depth}.")
+        checks = [
+            *((name, getattr(self, name) >= 1, "a whole number from 1 up") for name in (*counts, *_OF_GRAPHS)),
+            ("precision", self.precision in PRECISIONS, " or ".join(PRECISIONS)),
+            ("mode", self.mode in MODES, " or ".join(MODES)),
+            ("graph_size", self.graph_size > self.candidates, f"more than candidates, {self.candidates}"),
+            ("held_out", 0 <= self.held_out < 1, "a share from 0 to below 1"),
+            ("towers", self.towers in (1, 2), "1, or 2 for an encoder of questions of their own"),
+            ("n_negatives", 0 <= self.n_negatives <= self.negatives_depth, f"0 to {self.negatives_depth}"),
+        ]
+        for name, is_right, expected in checks:
+            if not is_right:
+                raise UsageError(f"{name} is {getattr(self, name)!r}; expected {expected}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the spec as in JSON."""

@@ -210,32 +210,28 @@ class QueryParser:
 
     def __init__(self, kb: KnowledgeBase, types: AnswerTypes, n_directions: int) -> None:
         self._kb, self._types, self._n_directions = kb, types, n_directions
-        self._linker, self._relations = EntityLinker(kb.names()), SchemaLabels(kb.graph.relations)
-        self._spelling = Spelling(types.common, lambda word: types.knows(word) or self._linker.knows(word))
+        self.linker, self._relations = EntityLinker(kb.names()), SchemaLabels(kb.graph.relations)
+        self._spelling = Spelling(types.common, lambda word: types.knows(word) or self.linker.knows(word))
 
     def parse(self, query: str) -> LinkedQuery:
         """Return the parsed and linked query, its spelling corrected."""
         query = self._spelling.correct(query)
-        entities = self._linker.link(query)
+        entities = self.linker.link(query)
         parsed = parse_query(query, *self._name_words(entities))
         compared = remove_comparisons(parsed.included)  # standards of comparison need not be adjacent to answers
         if compared != query:
-            entities = self._linker.link(compared)
+            entities = self.linker.link(compared)
         if len(entities.rows) > 1:
-            cued = np.isin(entities.rows, self._linker.link(parsed.cued).rows)
+            cued = np.isin(entities.rows, self.linker.link(parsed.cued).rows)
             strength = entities.strength * np.where(cued | ~cued.any(), 1, UNCUED_WEIGHT)
             entities = LinkedEntities(entities.rows, strength)
         relations = self.relation_weights(parsed.included, parsed.phrases)
-        excluded = self._linker.link(parsed.excluded)
+        excluded = self.linker.link(parsed.excluded)
         return LinkedQuery(parsed, entities, excluded, relations, self._text_share(parsed.keywords, entities))
-
-    def link(self, name: str) -> LinkedEntities:
-        """Return the nodes whose names a text spells out."""
-        return self._linker.link(name)
 
     def _name_words(self, entities: LinkedEntities) -> tuple[set[str], set[tuple[str, str]]]:
         """Return the stems of names that are in no label of a type, and the pairs of one of them and another word."""
-        stems = self._linker.stems(entities.rows)
+        stems = self.linker.stems(entities.rows)
         own = {word for word in stems if not self._types.is_label(word)}
         if len(own) == len(stems):
             return own, set()
@@ -244,7 +240,7 @@ class QueryParser:
 
     def _text_share(self, keywords: str, entities: LinkedEntities) -> float:
         sure = entities.surest
-        linked = self._linker.stems(entities.rows[entities.strength >= sure / 2])
+        linked = self.linker.stems(entities.rows[entities.strength >= sure / 2])
         left = {word for word in words(keywords) if not (word in linked or self._types.is_schema_word(word))}
         n_left = sum(not self._types.is_unused(word) for word in left)
         return float(1 - sure * (1 - np.clip(n_left / ENOUGH_WORDS, LEAST_TEXT, 1)))

@@ -159,10 +159,6 @@ class GraphRanker:
             [reasons(int(position)) for position in places[np.isin(nodes[places], gold)][:N_GOLD]],
         )
 
-    def types(self, queries: Sequence[str]) -> Vector:
-        """Return the probability of each node type to be the answer type, shape (queries, types)."""
-        return np.array([self.answer_types(*each) for each in self._parsed(queries)])
-
     def answer_types(self, query: LinkedQuery, text: SparseScores) -> Vector:
         """Return the probability of each node type to be the answer type of a parsed query, shape (types,)."""
         return self._answer_types(query, text, self._edges.step(query.entities, query.relations))

@@ -70,8 +70,7 @@ def test_any_number_of_processes_finds_the_same_bytes(n_queries: int, k: int) ->
 def test_any_number_of_threads_finds_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 2, 5):
-        pool = search_module._pool_of(0, threads)
-        monkeypatch.setattr(search_module, "_pool", lambda threads=threads, pool=pool: (threads, pool))
+        monkeypatch.setattr("torch.get_num_threads", lambda threads=threads: threads)
         found.append(search(VECTORS, QUERIES, 50))
     assert len({ranking.scores.tobytes() + ranking.ids.tobytes() for ranking in found}) == 1
 

@@ -16,6 +16,7 @@ from transformers import Trainer
 
 from kbbench_hf.cli.verbs import kbbench
 from kbbench_hf.errors import UsageError
+from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.trained_folder import publication
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import questions as training_questions
@@ -26,7 +27,6 @@ from kbbench_hf.training.encoders import (
     TrainingPairs,
     last_checkpoint,
     mask_answers,
-    remove_incomplete,
 )
 from kbbench_hf.training.questions import SplitQuestions, load_training_data
 from kbbench_hf.training.train import RETRIEVERS, TRAINED, controls, train
@@ -141,12 +141,12 @@ def test_a_checkpoint_that_was_partly_removed_is_not_whole(tmp_path: Path) -> No
         (folder / "weights").write_text("w" * step)
         (folder / FILES).write_text(json.dumps({"weights": step}))
     (tmp_path / "checkpoint-11").mkdir()
-    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    alone = ProcessGroup()
+    assert last_checkpoint(tmp_path, alone) == tmp_path / "checkpoint-10"
     (tmp_path / "checkpoint-10/weights").unlink()
-    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-9"
-    remove_incomplete(tmp_path)
+    assert last_checkpoint(tmp_path, alone) == tmp_path / "checkpoint-9"
     assert [each.name for each in tmp_path.iterdir()] == ["checkpoint-9"]
-    assert last_checkpoint(tmp_path / "none") is None
+    assert last_checkpoint(tmp_path / "none", alone) is None
 
 
 def test_another_training_in_the_same_folder_is_refused_and_the_same_one_is_done_at_once(
@@ -189,7 +189,7 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
 
 
 def test_known_answers_are_masked_and_nothing_else() -> None:
-    questions = SplitQuestions(["a", "b"], ["a", "b"], [np.array([1, 2]), np.array([2, 3])])
+    questions = SplitQuestions(["a", "b"], [np.array([1, 2]), np.array([2, 3])])
     pairs = TrainingPairs(questions, lambda rows: [str(row) for row in rows])
     pairs.replace_negatives(np.array([[5], [2], [1], [1]]))  # of (a, 1), (a, 2), (b, 2), (b, 3)
     labels = np.array([0, 2]) + len(pairs) * pairs.version
@@ -199,7 +199,7 @@ def test_known_answers_are_masked_and_nothing_else() -> None:
 
 
 def test_shuffled_questions_have_the_answers_of_others_all_of_them_once() -> None:
-    questions = SplitQuestions(range(9), ["q"] * 9, [np.array([each]) for each in range(9)])
+    questions = SplitQuestions(["q"] * 9, [np.array([each]) for each in range(9)])
     for seed in range(5):
         answers = [int(each[0]) for each in questions.shuffle_answers(seed).answers]
         assert sorted(answers) == [*range(9)] and all(answer != own for own, answer in enumerate(answers))
