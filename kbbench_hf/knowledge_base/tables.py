@@ -313,4 +313,5 @@ def _name_numbers(column: pa.ChunkedArray, names: list[str]) -> NDArray[np.int64
     encoded = column.combine_chunks().dictionary_encode()
     places = {name: number for number, name in enumerate(names)}
     numbers = np.array([places[name] for name in encoded.dictionary.to_pylist()], np.int64)
-    return numbers[numpy_numbers(encoded.indices)]
+    of_rows: NDArray[np.int64] = numbers[numpy_numbers(encoded.indices)]
+    return of_rows

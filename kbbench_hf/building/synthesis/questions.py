@@ -235,7 +235,7 @@ class _QuestionMaker:
         spelled = [self._requirements.verbatim(gold, each) for each in requirements]
         choice, reached = Choice(self._seed, len(self.made)), self._draws.reached(path, topics)
         besides = [names[label] for label, row in zip(path.topics, topics, strict=True) if row in excluded]
-        text, *n_words = self._wording.ask(template.template, names, spelled, choice, reached, besides)
+        text, n_relational, n_textual = self._wording.ask(template.template, names, spelled, choice, reached, besides)
         if not is_filled(text, [*names.values()]):
             raise RejectedAttempt("the sentence is not whole")
         if any(is_named(name, text) for name in self._kb.names(answers)):
@@ -252,7 +252,7 @@ class _QuestionMaker:
         self._texts[path.text].append(its_words)
         self._usage.take(path, topics, answers, requirements)
         nodes = (tuple(topics), tuple(requirements), gold, len(candidates), tuple(answers))
-        self.made.append(SyntheticQuestion(number, text, template, *nodes, *n_words))
+        self.made.append(SyntheticQuestion(number, text, template, *nodes, n_relational, n_textual))
 
     def _size(self, rng: Random) -> int:
         """Return a random target number of answers, n with probability 1/(n(n+1)): half of all targets are above 1.

@@ -79,6 +79,7 @@ def test_nodes_are_found_by_id_name_type_and_value() -> None:
     assert kb.named("nobody").tolist() == []
     assert kb.of_type("b").tolist() == [0, 2]
     assert kb.with_value("b", "source.id", 8).tolist() == [2]
+    assert kb.with_value("b", "source.id.of", 8).tolist() == []
     assert kb.with_value("b", "extra", 1).tolist() == [0]
     assert kb.with_value("a", "source", None).tolist() == []
     assert kb.with_value("b", "name", "Ümit").tolist() == [0]

@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks.retrieval_statistics import statistics
 from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.building.synthesis.synthesize import build_questions
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base import KnowledgeBase
 from kbbench_hf.knowledge_base.plans import Plan, PlanSchema, execute
@@ -283,3 +283,30 @@ def test_questions_of_any_graph_have_exactly_the_answers_of_its_tables(
             assert "template" in str(error) or "attempts" in str(error)
         else:
             check(DatasetFolder(Path(place) / "made"))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"max_hops": 9}, "max_hops: 9; expected .*<= 3"),
+        ({"requirements": True}, "requirements: True; expected .*`int`"),
+        ({"splits": {"train": 0}}, "splits: .*; expected .*> 0"),
+        ({"templates": {"metapath": "ore -[in]-> coin", "phrases": "coins"}}, "'coins' does not name {ore}"),
+        ({"templates": [{"metapath": "ore -[in]-> coin", "phrase": "x"}]}, "templates: .*; expected .*`phrase`"),
+        ({"words": {"relations": {"in": ["that {x} [is|are] in", "inside"]}}}, "in: 'inside' has no {x}"),
+        ({"words": {"relations": {"in": 3}}}, "3 is neither a text nor a list of texts"),
+        ([], "spec holds a list; expected keys"),
+    ],
+)
+def test_a_wrong_value_in_a_spec_is_named_with_what_was_expected(value: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        SynthesisSpec.of(value, "spec")
+
+
+def test_a_spec_may_have_one_text_in_place_of_a_list_and_refuses_keys_and_bounds_that_it_does_not_know() -> None:
+    one = SynthesisSpec.read("{templates: 'ore -[in]-> coin', words: {relations: {in: 'that {x} is in'}}}", "spec")
+    several = {"templates": [{"metapath": "ore -[in]-> coin"}], "words": {"relations": {"in": ["that {x} is in"]}}}
+    assert one == SynthesisSpec.of(several, "spec") != SynthesisSpec()
+    for wrong, said in (({"max_hop": 1}, "Did you mean 'max_hops'"), ({"most_answers": 0}, "1 to 0 answers")):
+        with pytest.raises(UsageError, match=said):
+            SynthesisSpec.of(wrong, "spec")

@@ -1,5 +1,6 @@
 """Questions by a scripted writer and scripted judges: what must be kept is known from the texts alone."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_a_candidate_is_kept_if_and_only_if_its_text_has_what_was_asked(kb: Know
     assert again.questions == built.questions
     assert len(server.requests) <= n_asked + 6  # canaries alone
     assert "Fleiss" in card and "truthful is 3 of the judges" in card
+    assert re.search(r"\| 3\. truthful \| \d+ \| 0\.\d+ \| 0\.000 \| 1\.000 \|", card)
 
 
 @pytest.mark.parametrize(
