@@ -118,7 +118,9 @@ def generate(
     collects, whole = shard == COLLECT, shard is None or shard == COLLECT
     writes = rank == 0 and not collects
     identity = Identity(folder, writes=writes, allow_other=allow_other_server, one=one_server, shared=shard is not None)
-    run = _Run(work, model, identity, shard, None if parse is None else parse_once(parse), answer, Meter(price))
+    run = _GenerationState(
+        work, model, identity, shard, None if parse is None else parse_once(parse), answer, Meter(price)
+    )
     abilities = (PAUSE, CONCURRENCY) if chat else (PAUSE,)
     with _interruptible(), Journal(folder, rank if shard is None else shard, run.observe, abilities) as run.journal:
         if not collects:
@@ -164,7 +166,7 @@ def _join_group(model: LanguageModel, folder: Path, shard: Shard | None) -> tupl
 
 
 @dataclass
-class _Run:
+class _GenerationState:
     """The state of a run: its jobs, who answers them, the counts of its records, and the keys of all jobs, in order."""
 
     work: Work
