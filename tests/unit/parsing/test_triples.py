@@ -105,6 +105,7 @@ EDGE = [{"source": "n1", "target": "n2", "type": "captain"}]
         "MERGE (i:Person {id: 'p1', name: 'Ines Calder'})<-[:CAPTAIN]-(p:Ship {id: 's1', name: 'Petrel'})",
         "CREATE (p:Ship)\nSET p.name = 'Petrel'\nCREATE (i:Person {name: 'Ines Calder'})\nCREATE (p)-[:captain]->(i)",
         'ex:s1 rdfs:label "Petrel" ;\n  ex:captain ex:p1 .\nex:p1 rdfs:label "Ines Calder" .',
+        '_:b0 rdfs:label "Petrel" .\n_:b1 rdfs:label "Ines Calder" .\n_:b0 ex:captain _:b1 .',
     ],
 )  # fmt: skip
 def test_ids_of_nodes_are_resolved_to_names(reply: str) -> None:
@@ -198,6 +199,7 @@ MORE = [CAPTAIN, PORT]
         ("Petrel → captain → Ines Calder (confidence: 0.9)", [CAPTAIN]),
         ("skipper(Petrel, Ines Calder) berth(Pet", [("Petrel", "skipper", "Ines Calder")]),  # cut off
         ('captain("Petrel", "Ines Calder", "since 1999")', None),
+        ("(Petrel, Ines Calder, Hallan Quay) -> captain", None),
         ("captain(Petrel, Ines Calder, 1999)", None),
         ("captain(ship, Petrel, Ines Calder)", None),
         ("The text says captain(Petrel, Ines Calder).", None),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbbench_hf.benchmarks import shipped_answers
+from kbbench_hf.benchmarks import shipped_answers, shipped_runs
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.reports.plots import plot_results
 from kbbench_hf.reports.results_table import FORMATS, as_csv, as_html, as_latex, as_markdown
@@ -137,3 +137,8 @@ def test_latex_compiles(which: str, own, published, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and (tmp_path / "table.pdf").exists(), done.stdout[-1500:]
     assert not re.search(r"Missing character|Undefined control", done.stdout)
+
+
+def test_runs_say_themselves_what_they_are_of() -> None:
+    (block,) = results_table(shipped_runs("mini-text2kg"))
+    assert block.task_key.benchmark == "mini-text2kg" and len(block.systems) == 2

@@ -21,6 +21,9 @@ from kbbench_hf.protocols import Verdict
 from kbbench_hf.runners.calibration import calibrate_judge, predict_from_surface, released_items
 from kbbench_hf.runners.generate import UnreadError
 from kbbench_hf.runners.judge import ChatJudge, annotate_verdicts, with_calibrated_threshold
+from kbbench_hf.scoring.eval_task import load_examples
+from kbbench_hf.scoring.result import Predictions
+from kbbench_hf.scoring.score import score_predictions
 from tests.servers.scripted import MODEL, ScriptedServer
 
 SYSTEMS = ("a", "b", "c")
@@ -147,6 +150,8 @@ def test_what_was_measured_stands_beside_the_figures_of_that_judge_on_that_corpu
 
     found = annotated(judge, "cdr")
     assert made_with(found)[KIND]["agreement"] == json.loads(json.dumps(measured.to_dict()))
+    versions = score_predictions(load_examples("mini-genres")._replace(examples=found), Predictions(answers)).versions
+    assert "agreement" not in json.loads(versions[f"annotations:{KIND}"]) and f"agreement:{KIND}" in versions
     [warning] = annotation_warnings(benchmark("mini-genres"), found, answers)
     assert warning.code == "judge_agreement" and warning.severity == "note" and "1.00 / 1.00" in warning.message
     kept = read_annotation(tmp_path / f"{judge.name}-cdr", KIND)

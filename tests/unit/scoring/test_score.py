@@ -153,3 +153,11 @@ def test_a_run_is_scored_on_its_own_examples_and_in_another_mode_on_request(tmp_
     assert [len(each.examples.rows) for each in (own, named)] == [4, 4]
     assert [each.task_key.mode for each in (own, named)] == ["reference", "repaired"]
     assert len(resolve_task([tmp_path], "mini-ska").examples.rows) > 4
+
+
+def test_scores_that_are_means_over_groups_are_compared_as_means_over_groups() -> None:
+    copy, pattern = shipped_answers("mini-text2kg")
+    groups = {"ontology": ["a"] * 6 + ["b"] * 42}
+    a, b = (replace(score(each, "mini-text2kg"), example_slices=groups) for each in (pattern, copy))
+    gains = a.compared["f1"] - b.compared["f1"]
+    assert compare(a, b).tests["f1"].difference == pytest.approx((gains[:6].mean() + gains[6:].mean()) / 2)

@@ -22,7 +22,7 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import (
     score,
     summarise,
 )
-from kbbench_hf.benchmarks.text2kgbench.material import BEYOND_PAPER, Demonstrations, Material, gold_triples
+from kbbench_hf.benchmarks.text2kgbench.material import BEYOND_PAPER, Demonstrations, Material, gold_triples, typed_by
 from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.metrics.triples import TripleScores
 from kbbench_hf.scoring.eval_task import load_examples
@@ -560,3 +560,9 @@ def test_a_triple_that_is_not_counted_says_why():
     ]
     by_value = load_examples("mini-text2kg", mode="repaired-2").examples
     assert [mark for _, mark in MINI.showing.explain(by_value, row, answer).answer][::2] == ["right", "right"]
+
+
+def test_concepts_above_a_concept_are_all_that_are_reached_also_in_a_circle() -> None:
+    above = {"a": ["b"], "b": ["c"], "c": ["b"]}
+    ontology = {"concepts": [{"qid": each, "subclass_of": of} for each, of in above.items()], "relations": []}
+    assert typed_by([], {"o": ontology})["o"].broader == {"a": {"b", "c"}, "b": {"b", "c"}, "c": {"b", "c"}}
