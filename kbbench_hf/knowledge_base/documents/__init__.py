@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from kbbench_hf.errors import DataError
+from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.graph import Adjacency, spans
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.knowledge_base.tables import NODE_COLUMNS, Record, parse_record
@@ -101,6 +101,13 @@ class NeighborLists(NamedTuple):
         """Return the edges that are marked."""
         return NeighborLists(np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.rows[kept])
 
+    def sampled(self, owners: NDArray[np.int64], sample: "Sample", *, in_order: bool = False) -> "NeighborLists":
+        """Return a sample of the edges of each segment, in the order of their draw; `owners` has its node."""
+        segments = self.segments()
+        kept = sample_edges(segments, owners[segments], self.rows, sample.n, sample.seed)
+        kept = np.sort(kept) if in_order else kept
+        return NeighborLists(np.searchsorted(segments[kept], np.arange(len(self.offsets))), self.rows[kept])
+
 
 def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[np.int64]) -> NeighborLists:
     """Return the neighbors of nodes by relations, in this order, ascending within each."""
@@ -116,6 +123,29 @@ def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[
 def is_run(numbers: NDArray[np.int64]) -> bool:
     """Whether the numbers are n, n + 1, n + 2 ..., so that a slice reads what they point at."""
     return len(numbers) > 0 and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers)))
+
+
+def sample_edges(
+    groups: NDArray[np.int64], owners: NDArray[np.int64], rows: NDArray[np.integer], n: int, seed: int
+) -> NDArray[np.int64]:
+    """Return the places of at most `n` edges of each group, the groups in order, each in the order of its draw.
+
+    `groups` ascends. The draw depends on the seed, the owning node, the neighbor and nothing else, so that a document
+    is the same alone and among others.
+    """
+    mixed = _mixed(_mixed(np.uint64(seed % 2**64) + owners.astype(np.uint64)) + rows.astype(np.uint64))
+    order = np.lexsort((mixed, groups))
+    first = np.flatnonzero(np.diff(groups, prepend=-1))
+    lengths = np.diff(np.append(first, len(groups)))
+    return order[np.arange(len(groups)) - np.repeat(first, lengths) < n]
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 well-mixed bits for each value (the finaliser of splitmix64, Steele et al. 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 def surrounded(before: str, strings: pa.Array, after: str) -> pa.Array:
@@ -135,11 +165,19 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Sample:
+    """At most `n` neighbors of each kind, sampled by `seed`; all where `n` is -1."""
+
+    n: int = -1
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class Rendering:
     """A way to write nodes as documents: a body for each, what follows it, and the form on one line."""
 
     body: Callable[[Node], str]
-    relations: Callable[[KnowledgeBase, NDArray[np.int64], PiecePool], Layout]
+    relations: Callable[[KnowledgeBase, NDArray[np.int64], PiecePool, Sample], Layout]
     """Lays out the relations of nodes, with pieces that it adds to the pool."""
     compact: Callable[[str], str]
 
@@ -244,13 +282,15 @@ def _is_nothing(value: object) -> bool:
     return value is None or value == "" or value != value
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool) -> Layout:
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     graph = kb.graph.without_loops
     every = np.arange(len(graph.relations))
     sides = graph.sides
     labels = [f"\n{way}{relation}: " for way in ("", "inverse ")[: len(sides)] for relation in graph.relations]
     edges = _side_by_side([edges_of(side, rows, every) for side in sides], len(rows), len(every))
     n_kinds = max(len(labels), 1)
+    if sample.n > 0:
+        edges = edges.sampled(np.repeat(rows, n_kinds), sample, in_order=True)
     names, related = _shown_names(kb), np.flatnonzero(np.diff(edges.offsets))
     pieces, lasts = pool.named(names, edges.rows, "", "; "), edges.offsets[related + 1] - 1
     pieces[lasts] = pool.named(names, edges.rows[lasts])
@@ -290,14 +330,18 @@ def render(
     *,
     relations: bool = True,
     compact: bool = False,
+    n_rel: int = -1,
+    seed: int = 0,
 ) -> pa.ChunkedArray:
     """Return one document per row (of all rows where None), in their order.
 
-    A document is the same alone and among others. `compact` puts each document on one line.
+    Where `n_rel` is positive, at most so many neighbors of each kind are named, sampled by `seed`; a document is
+    the same alone and among others. `compact` puts each document on one line.
 
-    Differs from upstream: neighbors are not sampled (`n_rel`), which the official code does by an unseeded draw.
+    Differs from upstream: the sample of `n_rel` is seeded; the official code draws with an unseeded `torch.randperm`.
 
     Raises:
+        UsageError: `n_rel` is 0 or below -1.
         DataError: a node's `details` are not a record of the knowledge base that the rendering is named after.
 
     >>> nodes = pa.table({"id": [0, 1], "type": ["drug", "disease"], "name": ["Aspirin", "Pain"],
@@ -309,6 +353,8 @@ def render(
     A pill.
     indication: Pain
     """
+    if n_rel == 0 or n_rel < -1:
+        raise UsageError(f"n_rel = {n_rel}; expected a positive number of neighbors, or -1 for all.")
     chosen = np.arange(len(kb)) if rows is None else kb.graph.checked(rows)
     whole = 4 * len(chosen) >= len(kb)
     pool, blocks = PiecePool(whole), []
@@ -317,7 +363,7 @@ def render(
         documents = pa.array(rendering.bodies(kb, block), pa.large_string())
         if relations:
             pool = pool if whole else PiecePool()
-            layout = rendering.relations(kb, block, pool)
+            layout = rendering.relations(kb, block, pool, Sample(n_rel, seed))
             documents = layout.begin(pool.size + np.arange(len(block))).texts(pool, documents)
         if compact:
             documents = pa.array([rendering.compact(text) for text in documents.to_pylist()], pa.large_string())

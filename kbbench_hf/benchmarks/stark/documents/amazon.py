@@ -4,13 +4,14 @@ Format: `stark_qa/skb/amazon.py` of snap-stanford/stark (MIT, (c) 2024 Shirley W
 depend on it. Dimensions and weight are written as since the end of 2024; the documents behind the published figures
 lacked both. Colours and categories of a product are never written, and only its first brand.
 
-Differs from upstream: reviews with equally many votes keep their order, where `np.argsort` left it open.
+Differs from upstream: reviews with equally many votes keep their order, where `np.argsort` left it open; `n_rel` works,
+where the relations of a product took none.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbbench_hf.knowledge_base.documents import Layout, Node, PiecePool, Rendering, compact_text, edges_of
+from kbbench_hf.knowledge_base.documents import Layout, Node, PiecePool, Rendering, Sample, compact_text, edges_of
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 _RELATIONS = ("also_buy", "also_view", "has_brand")
@@ -64,7 +65,7 @@ def _questions(questions: list[dict[str, object]]) -> str:
     )
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool) -> Layout:
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     """Lay out `- relations:`, then the numbered titles bought and viewed with a product, then its brand."""
     graph = kb.official
     n_relations, brand = len(_RELATIONS), _RELATIONS.index("has_brand")
@@ -75,6 +76,8 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool) -> L
     edges = edges.keep(
         np.repeat(is_product, n_relations)[segments] & ((segments % n_relations != brand) | (numbers == 0))
     )
+    if sample.n > 0:
+        edges = edges.sampled(np.repeat(rows, n_relations), sample)
     segments = edges.segments()
     numbers = np.arange(len(segments)) - edges.offsets[segments]
     names = pool.named(kb.nodes["name"].chunk(0), edges.rows, "", "\n")

@@ -3,7 +3,8 @@
 Format: `stark_qa/skb/mag.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published figures
 depend on it. Relations are written for papers only.
 
-Differs from upstream: a paper without abstract has an empty one, where upstream raised AttributeError.
+Differs from upstream: `n_rel` works, where a positive one raised TypeError; it samples citations alone, as was meant. A
+paper without abstract has an empty one, where upstream raised AttributeError.
 """
 
 import numpy as np
@@ -17,14 +18,17 @@ from kbbench_hf.knowledge_base.documents import (
     Node,
     PiecePool,
     Rendering,
+    Sample,
     compact_text,
     edges_of,
+    sample_edges,
     surrounded,
 )
 from kbbench_hf.knowledge_base.graph import Graph
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 _AFFILIATION = "author___affiliated_with___institution"
+_CITATION = "paper___cites___paper"
 _HEADINGS = {
     "author": ("- author name", "- author"),
     "field_of_study": (" - field of study", "- field"),
@@ -64,13 +68,15 @@ def _named(node: Node) -> str:
     return document.replace("-1", "Unknown")
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool) -> Layout:
+def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     """Lay out `- relations:`, then for each relation `author writes paper: (A (I, J), B),`."""
     graph = kb.official
     n_relations, papers = len(graph.relations), graph.type_id("paper")
     edges = edges_of(graph.out, rows, np.arange(n_relations))
     of_paper = np.repeat(graph.type_ids[rows] == papers, n_relations)
     edges = edges.keep(of_paper[edges.segments()])
+    if sample.n > 0:
+        edges = _with_fewer_citations(edges, rows, n_relations, graph.relation_id(_CITATION), sample)
     related = np.flatnonzero(np.diff(edges.offsets))
     strings, places, shown = _shown_names(kb, graph, edges.rows)
     edges = NeighborLists(edges.offsets, places).keep(shown)
@@ -92,6 +98,19 @@ def _heads(graph: Graph) -> list[str]:
         for empty in (False, True)
         for label in labels
     ]
+
+
+def _with_fewer_citations(
+    edges: NeighborLists, rows: NDArray[np.int64], n_relations: int, citation: int, sample: Sample
+) -> NeighborLists:
+    segments = edges.segments()
+    citing = np.flatnonzero(segments % n_relations == citation)
+    kept = sample_edges(
+        segments[citing], rows[segments[citing] // n_relations], edges.rows[citing], sample.n, sample.seed
+    )
+    order = np.concatenate([np.flatnonzero(segments % n_relations != citation), citing[kept]])
+    order = order[np.argsort(segments[order], kind="stable")]
+    return NeighborLists(np.searchsorted(segments[order], np.arange(len(edges.offsets))), edges.rows[order])
 
 
 def _shown_names(

@@ -18,6 +18,7 @@ from kbbench_hf.knowledge_base.documents import (
     Node,
     PiecePool,
     Rendering,
+    Sample,
     compact_text,
     edges_of,
 )
@@ -84,11 +85,15 @@ def _cleaned(record: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in found.items() if not (value in _NOTHING or value != value)}
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, title: str = "- relations:") -> Layout:
+def _relations(
+    kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample, title: str = "- relations:"
+) -> Layout:
     """Lay out the title, then for each relation `name: {type: (a, b),type: (c),}`."""
     graph = kb.official
     n_relations, n_types = len(graph.relations), len(graph.node_types)
     neighbors, offsets, of_group, types = _groups(edges_of(graph.out, rows, np.arange(n_relations)), graph.type_ids)
+    if sample.n > 0:
+        offsets, neighbors = NeighborLists(offsets, neighbors).sampled(rows[of_group // n_relations], sample)
     names, lasts = kb.nodes["name"].chunk(0), offsets[1:] - 1
     pieces = pool.named(names, neighbors, "", ", ")
     pieces[lasts] = pool.named(names, neighbors[lasts], "", "),")

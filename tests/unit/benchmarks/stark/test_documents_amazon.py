@@ -76,6 +76,13 @@ def test_a_product_whose_features_all_name_its_asin_keeps_the_heading() -> None:
     assert render(slow.knowledge_base(["R"]), RENDERING)[0].as_py() == "- product: R\n- features: \n"
 
 
+def test_a_sample_takes_so_many_of_each_relation() -> None:
+    slow = amazon([product(f"P{i}") for i in range(9)], [0] * 9, [(0, i % 2, i) for i in range(1, 9)])
+    document = render(slow.knowledge_base(names(slow)), RENDERING, [0], n_rel=2)[0].as_py()
+    assert document.count("#1: P") == document.count("#2: P") == 2
+    assert "#3" not in document
+
+
 texts = st.sampled_from(["a", "asin", "x - y", "", "ü ", "two\nlines"])
 reviews = st.fixed_dictionaries(
     {"summary": texts | st.just(NAN), "reviewText": texts, "vote": st.sampled_from([NAN, None, "2", "1,000"])}

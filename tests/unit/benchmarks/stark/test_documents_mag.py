@@ -78,6 +78,17 @@ def test_a_dash_one_in_a_name_becomes_unknown_as_upstream() -> None:
     assert documents[4] == " - field of study: Graphs\n"
 
 
+def test_a_sample_is_taken_of_citations_alone() -> None:
+    papers = [paper(f"P{i}") for i in range(6)]
+    authors = [named(f"A{i}") for i in range(4)]
+    edges = [(0, 1, i) for i in range(1, 6)] + [(6 + i, 3, 0) for i in range(4)]
+    slow = mag(papers + authors, [3] * 6 + [0] * 4, edges)
+    document = render(slow.knowledge_base(names(slow)), RENDERING, [0], n_rel=2)[0].as_py()
+    citations, written = document.split("- relations:\n")[1].strip().split("\n")
+    assert citations.count('"P') == 2
+    assert written == "author writes paper: (A0, A1, A2, A3),"
+
+
 def test_a_paper_without_abstract_has_an_empty_one() -> None:
     slow = mag([paper("P", abstract=float("nan"))], [3], [])
     assert render(slow.knowledge_base(["P"]), RENDERING).to_pylist() == [" - paper title: P\n - abstract: \n"]

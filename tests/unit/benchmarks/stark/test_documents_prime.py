@@ -116,6 +116,24 @@ def test_every_document_is_that_of_the_slow_reference(slow: SlowSTaRK) -> None:
         assert render(kb, RENDERING, relations=relations, compact=True).to_pylist() == list(map(on_one_line, expected))
 
 
+@given(bases(), st.integers(1, 3), st.integers(0, 2**64))
+@settings(max_examples=60)
+def test_a_sample_names_so_many_neighbours_of_each_kind_and_never_changes(slow: SlowSTaRK, n: int, seed: int) -> None:
+    kb = slow.knowledge_base(names(slow))
+    every = render(kb, RENDERING, n_rel=n, seed=seed).to_pylist()
+    for i, document in enumerate(every):
+        assert render(kb, RENDERING, [i], n_rel=n, seed=seed)[0].as_py() == document
+        for relation in RELATIONS:
+            for number, node_type in enumerate(TYPES):
+                group = [j for j in slow.of(i, relation) if slow.types[j] == number]
+                label = "\n  " + relation.replace(" ", "_") + ": {"
+                line = document.partition(label)[2].partition("}")[0]
+                found = line.partition(node_type + ": (")[2].partition(")")[0]
+                drawn = [int(name[1:]) for name in found.split(", ") if name]
+                assert len(drawn) == min(n, len(group))
+                assert set(drawn) <= set(group)
+
+
 def test_rows_may_be_asked_for_in_any_order_and_more_than_once() -> None:
     slow = prime([1, 0, 3], [(0, 1, 1), (2, 3, 1)], [None] * 3)
     kb = slow.knowledge_base(names(slow))
@@ -141,5 +159,7 @@ def test_details_of_another_knowledge_base_are_refused_with_the_node() -> None:
 
 def test_impossible_options_are_refused() -> None:
     kb = prime([0], [], [None]).knowledge_base(["N0"])
+    with pytest.raises(UsageError, match="n_rel = 0"):
+        render(kb, RENDERING, n_rel=0)
     with pytest.raises(UsageError, match="Did you mean 'prime'"):
         render_named(kb, "prim", forms=Forms(DOCUMENTS))
