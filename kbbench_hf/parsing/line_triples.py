@@ -291,7 +291,7 @@ def in_cycles(values: Iterable[tuple[int, str]]) -> Iterator[Triple]:
 
 _LISTS = {name: re.compile(rf"(?:{rows})", re.IGNORECASE) for name, rows in word_lists("triples").items()}
 _ROLES = tuple(_LISTS[role] for role in ("subject", "relation", "object"))
-_PLACEHOLDER = re.compile(rf"\W*{_LISTS['placeholder'].pattern}\W*", re.IGNORECASE)
+_PLACEHOLDER = re.compile(rf"\W*(?:{_LISTS['placeholder'].pattern})?\W*", re.IGNORECASE)
 _QUOTES = "\"'`“”„‘’«»"
 _CONFIDENCE = re.compile(r"(?:(?:confidence|score|prob\w*)\s*[:=]\s*)?(?:0?\.\d+|[01](?:\.0+)?|\d{1,3}\s?%)", re.I)
 _PART_OF_NAME = re.compile(rf"{THOUSANDS}|[,，](?=_)")
@@ -337,10 +337,10 @@ def is_relation(name: str, relations: Collection[str]) -> bool:
 
 
 def is_placeholder(triple: Sequence[str]) -> bool:
-    """Whether a triple only shows the format: its names say what belongs in their places.
+    """Whether a triple only shows the format: its names say what belongs in their places, or have no letter and digit.
 
-    >>> is_placeholder(["subject", "relation", "object"]), is_placeholder(["Subject matter", "is", "object"])
-    (True, False)
+    >>> [is_placeholder((name, "is", "object")) for name in ("subject", "---", "Subject matter")]
+    [True, True, False]
     """
     return bool(_PLACEHOLDER.fullmatch(triple[0]) and _PLACEHOLDER.fullmatch(triple[2]))
 

@@ -141,7 +141,7 @@ class SynthesisSpec:
                 f"{where} holds a {type(given).__name__}; expected keys. See: kbbench synthesize --spec-example"
             )
         kinds, values = get_type_hints(cls, include_extras=True), {}
-        for key, value in given.items():
+        for key, value in _filled(given).items():
             if key not in kinds:
                 raise unknown_name(f"key of {where}", str(key), kinds)
             if key == "templates":  # one instead of a list, and a metapath alone
@@ -163,3 +163,8 @@ class SynthesisSpec:
                 f"{self.least_answers} to {self.most_answers} answers of at most {self.most_candidates} candidates; "
                 "expected 1 <= least_answers <= most_answers <= most_candidates. Correct the spec."
             )
+
+
+def _filled(value: Any) -> Any:
+    """Return a value of a document without the keys that have none."""
+    return {key: _filled(each) for key, each in value.items() if each is not None} if isinstance(value, dict) else value

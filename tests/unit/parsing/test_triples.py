@@ -209,6 +209,7 @@ MORE = [CAPTAIN, PORT]
         ("Ines Calder ← captain ← Petrel", None),
         ("(Ines Calder)<-[:captain]-(Petrel)", [CAPTAIN]),
         # other tables, and lists of names
+        ("|---|---|---|\n| Petrel | captain | Ines Calder |", [CAPTAIN]),
         ("| Entity | Type | Note |\n|---|---|---|\n| Petrel | Ship | a boat |", None),
         ("| Relation | Domain | Range |\n|---|---|---|\n| captain | ship | person |", None),
         ("| Ship | Captain | Port |\n|---|---|---|\n| Petrel | Ines Calder | Hallan Quay |", None),

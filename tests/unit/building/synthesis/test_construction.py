@@ -307,6 +307,7 @@ def test_a_spec_may_have_one_text_in_place_of_a_list_and_refuses_keys_and_bounds
     one = SynthesisSpec.read("{templates: 'ore -[in]-> coin', words: {relations: {in: 'that {x} is in'}}}", "spec")
     several = {"templates": [{"metapath": "ore -[in]-> coin"}], "words": {"relations": {"in": ["that {x} is in"]}}}
     assert one == SynthesisSpec.of(several, "spec") != SynthesisSpec()
+    assert SynthesisSpec.read("words:\n  types:\n  relations:\nmodels:", "spec") == SynthesisSpec()
     for wrong, said in (({"max_hop": 1}, "Did you mean 'max_hops'"), ({"most_answers": 0}, "1 to 0 answers")):
         with pytest.raises(UsageError, match=said):
             SynthesisSpec.of(wrong, "spec")
