@@ -57,6 +57,21 @@ _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
 REMARK = ignoring_case(LISTS["remark"])
 """The beginning of a remark after an answer in its line."""
+NOT_BUT = ignoring_case(
+    rf"(?:it(?:['’]s| is) )?{LISTS['not']}(?!\s*{LISTS['not_only']}\b)\s*\S.{{0,80}}?"
+    rf"[,，]?\s*{LISTS['not_but']}\s*(?=\S)"
+)
+"""What an answer is not: "not 28 but 30"."""
+CORRECTED = ignoring_case(
+    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*"
+    rf"{LISTS['corrected']}(?:{LISTS['corrected_more']}\b[,.: ]*){{0,3}}(?=\w)"
+)
+"""What an answer takes back in its own line."""
+TAKEN_BACK = ignoring_case(
+    r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
+    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)"
+)
+"""How a correction begins."""
 
 
 def split_answers(line: str, several: bool = False, is_name: Callable[[str], bool] = lambda name: False) -> list[str]:

@@ -5,7 +5,17 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from kbbench_hf.parsing import cues
-from kbbench_hf.parsing.answer_lists import LISTS, REMARK, Split, clean_answer, json_answers, split_answers
+from kbbench_hf.parsing.answer_lists import (
+    CORRECTED,
+    LISTS,
+    NOT_BUT,
+    REMARK,
+    TAKEN_BACK,
+    Split,
+    clean_answer,
+    json_answers,
+    split_answers,
+)
 from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.parsing.wrappers import BESIDE
@@ -35,22 +45,8 @@ _NO_ANSWER = ignoring_case(rf"\W*{LISTS['no_answer']}\W*")
 _STRAIGHT = str.maketrans("“”«»「」", '""""""')
 _ROLE = ignoring_case(r"(?:<[^<>\n]{1,40}>|\W)*(?:user|assistant|system|model|human|tool|developer|bot)\W*")
 """A word of a chat template, alone."""
-
-_NOT_BUT = ignoring_case(
-    rf"(?:it(?:['’]s| is) )?{LISTS['not']}(?!\s*{LISTS['not_only']}\b)\s*\S.{{0,80}}?"
-    rf"[,，]?\s*{LISTS['not_but']}\s*(?=\S)"
-)
-"""What an answer is not: "not 28 but 30"."""
-_CORRECTED = ignoring_case(
-    r"^.*(?:[,;?!…–—]|\.\.|\s-\s)\s*(?:(?:no|oh|hmm+|ah|sorry|but)[, ]+)*"
-    rf"{LISTS['corrected']}(?:{LISTS['corrected_more']}\b[,.: ]*){{0,3}}(?=\w)"
-)
-"""What an answer takes back in its own line."""
-_TAKEN_BACK = ignoring_case(
-    r"(?:(?:but|no|oh|ah|hmm+|wait|sorry|actually|correction|hold on|i mean|or rather|scratch that)[,.:;!…–—-]+\s*)+"
-    r"(?:(?:it|that)(?:['’]s| is)\s+)?(?=\w)"
-)
-"""How a correction begins."""
+_TWICE = lazy_pattern(r"\{[^{}]{0,99}?\"(answers?)\"\s*:[^{}]{0,300}?\"\1\"\s*:")
+"""An object with two members of one name; JSON would keep only one."""
 
 
 def parse_answers(
@@ -85,6 +81,8 @@ def parse_answers(
 
 
 def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
+    if _TWICE.search(version.whole):
+        raise ParseError("an object with two members 'answer'")
     values = [
         (piece, answers)
         for piece in version.pieces
@@ -95,8 +93,7 @@ def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple
         return None
     if values:
         lists = list(dict.fromkeys(tuple(answers) for _, answers in values))
-        between = (version.text[one.end : other.start] for one, other in pairwise(version.pieces))
-        if len(lists) > 1 and any(text.strip(" \n,;") for text in between):
+        if len(lists) > 1 and not _in_a_row(version):
             return None
         merged = [answer for each in lists for answer in each]
         return list(dict.fromkeys(merged)) if len(lists) > 1 else merged, "json"
@@ -122,6 +119,12 @@ def _without_repeated_heading(text: str) -> str:
     is_cut = heading.startswith(last) and (" " in last or n - len(lines) > 2)
     repeats = n - len(lines) > 1 and heading.rstrip("*_ ").endswith((":", "：")) and (not last or is_cut)
     return "\n".join(lines) if repeats else text
+
+
+def _in_a_row(version: AnswerVersion) -> bool:
+    """Whether only white space separates the values."""
+    pieces = version.pieces
+    return all(not version.text[one.end : other.start].strip(" \n,;") for one, other in pairwise(pieces))
 
 
 def _parse_labeled(text: str, split: Split) -> list[str] | None:
@@ -179,7 +182,7 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
         return None
     if re.match(r"(?:n?either|maybe|perhaps|probably|possibly|likely)\b", line, re.IGNORECASE):
         raise ParseError(f"{line[:80]!r} is not certain")
-    if correction := _NOT_BUT.match(line):
+    if correction := NOT_BUT.match(line):
         line = line[correction.end() :]
     denies = len(line.split()) > 2 and _denies_answer(line)
     if denies or _NOT_GIVEN.match(line) or _NO_ANSWER.fullmatch(line):
@@ -194,7 +197,7 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
 def _split_up(line: str, several: bool, split: Split) -> list[str] | None:
     """Return the answers of a line, without what it takes back; None where it is a sentence, or breaks off."""
     if len(line) <= 400:
-        line = _CORRECTED.sub("", line)
+        line = CORRECTED.sub("", line)
     answer = clean_answer(line)
     if answer and f'"{answer}"' in line.translate(_STRAIGHT) and re.search(r"[^\W\d]", answer):
         return [answer]
@@ -279,7 +282,7 @@ def _parse_bare(text: str, split: Split) -> list[str] | None:
         return None
     if _NO_ANSWER.fullmatch(line):
         return []
-    if correction := _NOT_BUT.match(line) or _CORRECTED.match(line) or _TAKEN_BACK.match(line):
+    if correction := NOT_BUT.match(line) or CORRECTED.match(line) or TAKEN_BACK.match(line):
         line = line[correction.end() :]
     line = REMARK.split(line, maxsplit=1)[0]
     if not line or (_SENTENCE.search(line) or _denies_answer(line) or cues.REFUSAL.search(line)):

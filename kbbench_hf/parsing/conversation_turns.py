@@ -120,6 +120,8 @@ def extract_own_turn(reply: str, source: str = "", is_thought: Callable[[str], b
             continue
         own += reply[start : mark.start]
         start = mark.end
+        if _ROLE_WORDS.fullmatch(own[:_SHORTEST_PROMPT]):
+            own = ""
         if mark.role == "other" or (own.strip() and (n_continued > _MOST_MESSAGES or not is_thought(own))):
             break
         n_continued += bool(own.strip())

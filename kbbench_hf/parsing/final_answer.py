@@ -25,7 +25,7 @@ _MARKERS = re.compile(
 _LEADS_ON = re.compile(r"(?:[:：=]|->|→|⇒|=>|⟹)[\s*_`\"']*$")
 _LEADS_TO = re.compile(r"^\s*(?:→|->|=>|⇒|⟹)\s*$")
 _OR = re.compile(r"^[\s\"'`*_]*(?:/|\||or\b|oder\b|ou\b|o\b|vs\.?|或|または|или\b)[\s\"'`*_]*$", re.IGNORECASE)
-_BETWEEN = re.compile(r"^[\s,;.|&+∧]*(?:and|und|et|y|e|en|och|和|、)?[\s,;.|&+]*$", re.IGNORECASE)
+_BETWEEN = re.compile(r"^[\s,;.|&+]*(?:and|und|et|y|e|en|och|和|、)?[\s,;.|&+]*$", re.IGNORECASE)
 _CALL_START = re.compile(r"[\w*`_/'\"-]\(")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\s)\"'\]]|\n")
 _ANSWERS = re.compile(
@@ -41,6 +41,8 @@ class Piece(NamedTuple):
     end: int
     stands: bool
     """Whether it has a line of its own or follows a colon; else it is part of a sentence."""
+    after: str
+    """What follows it in its line."""
 
     @property
     def is_cut(self) -> bool:
@@ -272,11 +274,18 @@ def _is_rejected(shadow: str, start: int, end: int) -> bool:
     before = shadow[max(line, start - 300) : start]
     before = _SENTENCE_END.split(before)[-1]
     before = before[before.rfind(_MASK) + 1 :]
-    announced = _LEADS_ON.search(before) and not cues.REJECTED.search(before)
+    announced = _answers_after(before) or (_LEADS_ON.search(before) and not cues.REJECTED.search(before))
     if cues.BEFORE_REJECTED.search(before) and not announced:
         return True
     after = shadow[end : min(_end_of_line(shadow, end), end + 200)]
     return bool(cues.AFTER_REJECTED.search(after)) and not after.lstrip(" .)").startswith(("not " + _MASK, _MASK))
+
+
+def _answers_after(before: str) -> bool:
+    """Whether the words right before a value announce it as the answer."""
+    announces = r"\b(?:answer|output|triples?|result|verdict|score) (?:is|are|would be):?\s*$"
+    supposed = re.search(r"\bif\b|\bhad\b|\bwould\b|\bwere\b", before, re.IGNORECASE)
+    return not supposed and re.search(announces, before, re.IGNORECASE) is not None
 
 
 def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]:
@@ -286,6 +295,7 @@ def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]
         line = text.rfind("\n", 0, each.start) + 1
         between = text[done : each.start] if pieces else None
         before = text[max(line, done) : each.start]
+        after = text[each.end : _end_of_line(text, each.end)]
         if between is not None and "\n" not in between and _OR.match(between):
             alternatives = True
         stands = not _MARKERS.sub("", before).strip(" `*_\"'(,;") or bool(_LEADS_ON.search(before))
@@ -293,7 +303,7 @@ def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]
             stands = bool(_LEADS_ON.search(before)) or (bool(_BETWEEN.match(between)) and pieces[-1].stands)
         if between is not None and _LEADS_TO.match(between):  # a statement, and what it is split into
             pieces[-1] = pieces[-1]._replace(stands=False)
-        pieces.append(Piece(each.value, each.start, done := each.end, stands))
+        pieces.append(Piece(each.value, each.start, done := each.end, stands, after))
     return pieces, alternatives
 
 

@@ -177,7 +177,7 @@ class _Scanner:
         items: list[Value] = []
         members: dict[str, Value] = {}
         is_object = self.text[start] == "{" or not braced
-        position, cut = start + 1, False
+        position, cut, elided = start + 1, False, False
         while True:
             self._spend()
             position = self._blank(position)
@@ -192,6 +192,10 @@ class _Scanner:
                 break
             if character in ",，;、":
                 position += 1
+                continue
+            if self.text.startswith(("...", "…"), position):
+                position += 3 if character == "." else 1
+                elided = True
                 continue
             try:
                 key = None
@@ -214,10 +218,14 @@ class _Scanner:
             if isinstance(value, CutList | CutObject):
                 cut = True
                 break
+        if elided and not members and not items:
+            items.append(Bare("..."))
         if members and not items:
             return (CutObject(members) if cut else members), position
-        if is_object and not items:
+        if is_object and not items and not members:
             return (CutObject() if cut else {}), position
+        if members:
+            raise _NotAValueError
         return (CutList(items) if cut else items), position
 
     def _key(self, position: int) -> tuple[str, int] | None:
@@ -314,4 +322,6 @@ class _Scanner:
         else:
             raise _CutOffError
         word = self.text[start:position].strip()
+        if "//" in word and re.search(r"\s//\s", word):
+            word = word.partition("//")[0].strip()
         return _WORDS[word] if word in _WORDS else Bare(word), position

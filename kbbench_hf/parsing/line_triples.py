@@ -42,6 +42,7 @@ _LONGEST_PART = 300
 _DENIED_LINE = ignoring_case(
     r"[\[(](?:invalid|unsupported|not (?:supported|valid|stated)|incorrect|false|rejected|negated)[\])]\s*$|\s[✗✘❌]"
 )
+_LEFT = r"(?:←|⟵|⟸|⇐|<-{1,3}|<—|<=)"
 
 
 def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True) -> Triple | None:
@@ -61,7 +62,7 @@ def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True)
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
         return None
-    for read in (cypher, _rdf, _arrows, _separated, _bracketed, _call):
+    for read in (cypher, _rdf, _quoted, _arrows, _separated, _bracketed, _labelled_line, _call):
         if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
             continue
         if (result := read(line, relations)) is not None:
@@ -122,6 +123,23 @@ def _rdf(line: str, relations: Collection[str]) -> Triple | None:
     return term_name(match[1]), predicate(match[2]), term_name(match[3])
 
 
+_QUOTED = re.compile(r"\s*[,，]?\s*(?:\"([^\"]+)\"|“([^“”]+)”|'([^']+)'|`([^`]+)`|«([^«»]+)»|<([^<>,;|]+)>)")
+
+
+def _quoted(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of three names in quotation marks, with blanks or commas between them."""
+    return order_parts(parts, relations) if (parts := quoted_names(line)) and len(parts) == 3 else None
+
+
+def quoted_names(line: str) -> list[str]:
+    """Return the names of a line that holds nothing but names in quotation or angle marks; none of any other line."""
+    names, position = [], 0
+    while match := _QUOTED.match(line, position):
+        names.append(next(name for name in match.groups() if name is not None))
+        position = match.end()
+    return names if not line[position:].strip(" .") else []
+
+
 def term_name(term: str) -> str:
     """Return the name in a term of RDF; an underscore stands for a blank in it."""
     if term.startswith('"'):
@@ -142,6 +160,8 @@ def predicate(term: str) -> str:
 
 
 def _arrows(line: str, relations: Collection[str]) -> Triple | None:
+    if re.search(_LEFT, line):
+        return None
     if (inner := _inside_brackets(line)) and _is_balanced(inner):
         line = inner
     if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
@@ -155,10 +175,14 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
             not relations or is_relation(strip_marks(match[1]), relations)
         ):
             return order_parts([strip_marks(match[2]), strip_marks(match[1]), strip_marks(match[3])])
-        pair = re.fullmatch(r"[(\[<](.+?)\s*[,;|]\s*(.+)[)\]>]", parts[0])  # (A, B) -> relation
-        if pair and "," not in pair[2]:
-            return order_parts([strip_marks(pair[1]), parts[1], strip_marks(pair[2])])
+        return _pair_and_relation(parts)
     return None
+
+
+def _pair_and_relation(parts: list[str]) -> Triple | None:
+    """Return the triple of `(A, B) -> relation`."""
+    pair = re.fullmatch(r"[(\[<](.+?)\s*[,;|]\s*(.+)[)\]>]", parts[0])
+    return order_parts([strip_marks(pair[1]), parts[1], strip_marks(pair[2])]) if pair and "," not in pair[2] else None
 
 
 def _separated(line: str, relations: Collection[str]) -> Triple | None:
@@ -252,14 +276,23 @@ def _named_arguments(body: str) -> dict[int, str] | None:
 _ARGUMENT = re.compile(r"([a-z_]\w*)\s*(?:=|:(?=\s))\s*(.+)")
 
 
+def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:
+    result = list(parse_labels(line, relations))
+    return result[0] if len(result) == 1 else None
+
+
 _NAMES = word_lists("triples")["label"]
 LABEL = re.compile(
     rf"(?:^|(?<=[\s,;，；、。|({{\[*\-•\"'`]))[*_\"'`]{{0,3}}(?:({_NAMES})|(?:subject|object|head|tail)[ _]type|type|"
     rf"confidence|evidence|explanation|reason|note|score|source text|"
-    rf"(?:is[_ ]?)?(?:valid|supported|correct|negated|negation|verified|rejected|status|polarity|verdict))"
+    rf"((?:is[_ ]?)?(?:valid|supported|correct|negated|negation|verified|rejected|status|polarity|verdict)))"
     rf"[*_\"'`]{{0,3}}\s{{0,3}}[:：=][*_]{{0,2}}(?![:=/])",
     re.IGNORECASE | re.MULTILINE,
 )
+
+
+_DENIED_ROLE = 3
+"""The role of a label which says that the triple does not hold."""
 
 
 def parse_labels(text: str, relations: Collection[str]) -> Iterator[Triple]:
@@ -269,6 +302,8 @@ def parse_labels(text: str, relations: Collection[str]) -> Iterator[Triple]:
     for number, label in enumerate(labels):
         end = labels[number + 1].start() if number + 1 < len(labels) else len(text)
         value = text[label.end() : end].split("\n")[0]
+        if label[2] and is_denied(label[2], value.strip(" ,;|}])\"'")):
+            values.append((_DENIED_ROLE, "denied"))
         if label[1] and (role := role_of(label[1])) is not None:
             value = re.sub(r"\s+#\s.*$", "", value).strip()
             ending = r"(?:\s*[/\-*]*>|[\s,;，；、|(\[{)\]}*\-•]+)$"
@@ -405,6 +440,8 @@ def strip_marks(text: str) -> str:
             inner = part[len(mark) : -len(mark)]
             if inner and part == f"{mark}{inner}{mark}" and mark not in inner:
                 part = inner.strip()
+        if len(part) > 2 and part[0] == "_" == part[-1] and "_" not in part[1:-1]:
+            part = part[1:-1].strip()
         if len(part) > 1 and {part[0], part[-1]} <= set(_QUOTES) and not {part[0], part[-1]} & set(part[1:-1]):
             part = part[1:-1].strip()
         if part == before:

@@ -90,6 +90,8 @@ def _find_score(version: AnswerVersion) -> tuple[float, str] | None:
             return (scores[0], rule) if len(set(scores)) == 1 else None
     start = text.strip(" \n\t\"'([{#>-–•“”≈~;,:")
     opening = None if text.strip().startswith(("-", "−", "–")) else _NUMBER.match(start)
+    if opening is None and text.strip().startswith(("-", "−")):
+        return None
     if opening is not None and _AND_ANOTHER.match(start, opening.end()):
         return None
     if opening is not None and not re.match(r"\s*(?:=|means\b|(?:points?\s+)?for\b)", start[opening.end() :]):

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from kbbench_hf.parsing.lenient_json import Value, normalize_key, normalize_members
+from kbbench_hf.parsing.lenient_json import Bare, Value, normalize_key, normalize_members
 from kbbench_hf.parsing.line_triples import (
     ARROWS,
     LABEL,
@@ -165,20 +165,23 @@ def _xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
 
 
 def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
-    """Yield the triples of tables with a heading, whatever parts their cells."""
+    """Yield the triples of tables with a heading, whatever parts their cells, and of tables with three columns."""
+    text = re.sub(r"</t[dh]>\s*<t[dh][^>]{0,60}>", " | ", text)
+    text = re.sub(r"<t[rdh][^>]{0,60}>|</t[rdh]>|</?t(?:able|body|head)[^>]{0,60}>", "\n", text)
     columns: dict[int, int] = {}
     flags: dict[int, str] = {}
-    subject = ""
+    ruled, subject = False, ""
     for line in text.splitlines():
         cells = _cells(line, columns)
         if cells is None:
-            columns = {} if line.strip() else columns
+            columns, ruled = ({}, False) if line.strip() else (columns, ruled)
             continue
         if all(re.fullmatch(r":?[-=—]{1,}:?", cell) for cell in cells):
+            ruled = True
             continue
         roles = assign_roles(cells)
         if roles.keys() == {0, 1, 2} and len(cells) <= 8:
-            columns, subject = {role: cells.index(name) for role, name in roles.items()}, ""
+            columns, ruled, subject = {role: cells.index(name) for role, name in roles.items()}, False, ""
             flags = {position: name for position, name in enumerate(cells) if position not in columns.values()}
         elif columns and max(columns.values()) < len(cells):
             parts = [strip_marks(cells[columns[role]]) for role in range(3)]
@@ -186,6 +189,8 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
             denied = any(position < len(cells) and is_denied(name, cells[position]) for position, name in flags.items())
             if (triple := order_parts(parts)) and not denied and not any(map(_EMPTY.fullmatch, parts)):
                 yield triple
+        elif ruled and len(cells) == 3 and is_relation(cells[1], relations):
+            yield from filter(None, [order_parts([*map(strip_marks, cells)], relations)])
 
 
 def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
@@ -331,6 +336,11 @@ _LOCAL = r"(?:<?(?:https?://[^\s<>]*[/#])?|_?[\w.-]*:)([\w.-]+)>?"
 _LABELED_IN_RDF = re.compile(
     rf"{_LOCAL}\s+(?:[^.\"\n]{{0,200}}?;\s*)?<?[\w:/.#-]{{0,60}}?(?:label|name|title|prefLabel)>?\s+\"([^\"\n]+)\"",
 )
+_LABELED_IN_LINES = re.compile(
+    r"^[\s>*•-]*(?:id\s*[:=]\s*)?[\[(]?([A-Za-z]{1,10}[_-]?\d{1,4}|\d{1,3})[\])]?\s*"
+    r"(?:[:=.)]\s*|\s[-–—]\s|\n\s+(?:name|label|text)\s*:\s*|(?<=\])\s*)([^\n:|,;→(){}\[\]]{2,80})$",
+    re.MULTILINE,
+)
 _LABEL_RELATIONS = frozenset({"label", "name", "title", "preflabel"})
 _ID = re.compile(
     r"_:[\w.-]+|(?:node|entity|ent|vertex|person|place|org|obj|item|id)[_-]?\d{1,4}|[a-zA-Z][_-]?\d{1,4}|[PQ]\d+"
@@ -338,6 +348,7 @@ _ID = re.compile(
 )
 _SURE_ID = re.compile(r"_:[\w.-]+|(?:node|entity|vertex)[_-]?\d{1,4}|n\d{1,4}")
 """What is an id even where the text that it is missing from is not known."""
+_PREFIXED = re.compile(r"\A(?:n|e|node|entity|ent)[_-]?\d{1,4}\s*:\s*(?=\S)", re.IGNORECASE)
 
 
 def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: str, source: str) -> list[Triple] | None:
@@ -361,19 +372,29 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
             names.setdefault(node, name)
     used = {name for subject, _, obj in triples for name in (subject, obj)}
     if any(_is_id(name, source) for name in used - names.keys()):
-        for match in _LABELED_IN_RDF.finditer(response):
-            names.setdefault(match[1], match[2].strip())
+        for pattern in (_LABELED_IN_RDF, _LABELED_IN_LINES):
+            for match in pattern.finditer(response):
+                names.setdefault(match[1], match[2].strip())
     resolved: list[Triple] = []
     for subject, relation, obj in triples:
-        bare = subject.removeprefix("_:")
-        if normalize_key(relation) in _LABEL_RELATIONS and names.get(bare) == obj and _is_id(subject, source):
+        if normalize_key(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
             continue
-        pair = [names.get(name, names.get(name.removeprefix("_:"), name)) for name in (subject, obj)]
+        pair = [_resolved(name, names, source) for name in (subject, obj)]
         is_sure = any(_is_id(name, "") and not _occurs(name, source) for name in pair)
         if is_sure or all(_is_id(name, source) for name in pair):
             return None
         resolved.append((pair[0], names.get(relation, relation), pair[1]))
     return resolved
+
+
+def _resolved(name: str, names: Mapping[str, str], source: str) -> str:
+    if _occurs(name, source) and not _occurs(names.get(name, name), source):
+        return name
+    return names.get(name, names.get(_bare(name), _PREFIXED.sub("", name)))
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("_:")
 
 
 def _occurs(name: str, source: str) -> bool:
@@ -385,22 +406,32 @@ def _is_id(name: str, source: str) -> bool:
     return (_ID if source else _SURE_ID).fullmatch(name) is not None and not _occurs(name, source)
 
 
-def _named_nodes(value: Value, source: str, key: str = "") -> Iterator[tuple[str, str]]:
+def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the id and the name of each node that a value lists, in whatever form."""
+    if depth > 8:
+        return
     if isinstance(value, dict):
         members = normalize_members(value)
         node = next((str(members[name]) for name in _IDS if isinstance(members.get(name), str | int)), None)
-        if node is not None and not {0, 2} <= assign_roles(list(value)).keys() and (name := _name(members, source)):
+        in_text = "" if key.startswith(("propert", "predicate", "relationtype")) else source
+        if node is not None and not {0, 2} <= assign_roles(list(value)).keys() and (name := _name(members, in_text)):
             yield node, name
         for inner, each in value.items():
             if _NODE_LISTS.search(key):  # the id is the key
                 own = normalize_members(each) if isinstance(each, dict) else {"name": each}
                 if (name := _name(own, source)) and inner != name:
                     yield inner, name
-            yield from _named_nodes(each, source, normalize_key(inner))
+            yield from _named_nodes(each, source, normalize_key(inner), depth + 1)
     elif isinstance(value, list):
-        for each in value:
-            yield from _named_nodes(each, source, key)
+        lists_nodes = _NODE_LISTS.search(key)
+        for position, each in enumerate(value):
+            if isinstance(each, dict) and lists_nodes:
+                members = normalize_members(each)
+                if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, source)):
+                    yield str(position), name  # links refer to the place in the list
+            elif isinstance(each, list) and lists_nodes and {*map(type, each)} <= {str, Bare} and len(each) == 2:
+                yield str(each[0]), str(each[1])
+            yield from _named_nodes(each, source, key, depth + 1)
 
 
 def _name(members: Mapping[str, Value], source: str) -> str:

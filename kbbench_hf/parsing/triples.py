@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from kbbench_hf.parsing import cues
 from kbbench_hf.parsing.call_triples import parse_calls
 from kbbench_hf.parsing.cues import word_lists
-from kbbench_hf.parsing.final_answer import AnswerVersion, parse_final_answer
+from kbbench_hf.parsing.final_answer import AnswerVersion, Piece, parse_final_answer
 from kbbench_hf.parsing.lenient_json import (
     Bare,
     CutList,
@@ -30,6 +30,7 @@ from kbbench_hf.parsing.text_triples import one_per_line, parse_graph, parse_tex
 
 _JOINED_CALLS = re.compile(r"\)\s*(?:[∧⋀·•+]|&&|\band\b)\s*(?=[\w\\]+(?: \w+){0,4}\()")
 """What joins two calls: a sign of logic, a bullet, a word."""
+_JOINED = re.compile(r"[\s,;.|&+/·•∧⋀*#-]*")
 _LISTS_NODES = re.compile(r"\b(?:nodes|entities|vertices|[\w@]*id)[\"'”]?\s*[:=]", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?;。！？；])\s*|\n+")
 _DITTO = re.compile(word_lists("triples")["ditto"], re.IGNORECASE)
@@ -140,7 +141,7 @@ def _parse_version(
     pieces = [piece for piece in version.pieces if not _is_name_list(version.text, piece.start, relations)]
     readings = [(piece, json_triples(piece.value, relations)) for piece in pieces]
     readable = [(piece, triples) for piece, triples in readings if triples is not None]
-    values = [each for each in readable if each[0].stands] or readable
+    values = _standalone_values(version, readable) or readable
     triples: list[Triple] = []
     for _, parsed in values:
         met = set(triples)
@@ -160,6 +161,17 @@ def _parse_version(
     if cut:
         return None
     return ([], "none, in words") if says_none(text, single=single) else None
+
+
+def _standalone_values(
+    version: AnswerVersion, readable: list[tuple[Piece, list[Triple]]]
+) -> list[tuple[Piece, list[Triple]]]:
+    """Return the values outside of sentences, and those that only signs join to one of them."""
+    values: list[tuple[Piece, list[Triple]]] = []
+    for each in readable:
+        if each[0].stands or (values and _JOINED.fullmatch(version.text, values[-1][0].end, each[0].start)):
+            values.append(each)
+    return values
 
 
 def _without_values(version: AnswerVersion) -> str:
@@ -197,10 +209,7 @@ _TRIPLE_NAMES = re.compile(r"(?:triples?t?|fact|relation(?:ship)?|statement|edge
 
 def _parse_call_lines(text: str, source: str, relations: frozenset[str]) -> tuple[list[Triple], str]:
     """Return the triples written as `relation(subject, object)`: in lines of their own, or with a known relation."""
-    text = _NOT_OF_THE_CALL.sub("", text)
-    before, opening, after = text.rstrip().rpartition("(")
-    if opening and ")" not in after and "\n" not in after:  # the last call breaks off
-        text = before[: max(before.rfind(")"), before.rfind("\n")) + 1]
+    text = _drop_cut_call(_NOT_OF_THE_CALL.sub("", text))
     lines: list[str] = []
     named: list[Triple] = []
     goes_on = False
@@ -225,6 +234,17 @@ def _has_third(triple: Triple, source: str) -> bool:
     is_pair = bool(comma) and subject not in source and second in source
     kind_or_value = (first.islower() and first not in source) or re.fullmatch(r"\d{4}|0?\.\d+|[01](?:\.0)?", obj)
     return '", "' in subject + obj or (is_pair and bool(kind_or_value))
+
+
+def _drop_cut_call(text: str) -> str:
+    """Return a text without the call at its very end that breaks off."""
+    line = text.rstrip().rpartition("\n")[2]
+    opening = line.rfind("(")
+    if opening < 0 or line.count("(") <= line.count(")") or ")" in line[opening:]:
+        return text
+    before = line[:opening]
+    complete = before[: max(before.rfind(")") + 1, 0)]
+    return text.rstrip()[: len(text.rstrip()) - len(line)] + complete
 
 
 def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
@@ -272,8 +292,6 @@ _ASIDE = re.compile(word_lists("triples")["aside"])
 _NO_TRIPLES = re.compile(r"\W*(?:none|n/?a|nil|null|empty|no (?:triples|relations))?\W*", re.IGNORECASE)
 _LAST = re.compile(r"final|corrected|revised")
 _MOST_NESTED = 8
-
-
 _WANTS_OBJECT = re.compile(
     r"\b(?:of|in|on|at|by|for|to|from|with|as|under|over|between|into|about|against|through|than|prior|a|an|the|is|are"
     r"|was|were|be|been|has|have|had|its|their|his|her|and|or)$|^\w+ of \w+$",
@@ -350,7 +368,11 @@ class _TripleParser:
         if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
             return [] if depth else None
         if roles.keys() == {0, 1, 2}:
-            return [] if isinstance(value, CutObject) else self._members(*(value[roles[role]] for role in range(3)))
+            if value[roles[1]] in ("relationship", "relation", "edge", "link"):  # the kind of record
+                rest = assign_roles([name for name in value if name != roles[1]])
+                roles = roles | {1: rest.get(1, roles[1])}
+            parts = (_join_tokens(roles[role], value[roles[role]]) for role in range(3))
+            return [] if isinstance(value, CutObject) else self._members(*parts)
         members = normalize_members(value)
         if roles.keys() == {0, 2} and isinstance(members.get("name"), str) and not isinstance(value, CutObject):
             return self._members(value[roles[0]], members["name"], value[roles[2]])
@@ -364,9 +386,12 @@ class _TripleParser:
         """Return the triples of three members: one, or one for each of several names; none where one is empty."""
         subjects, objects = _names(subject), _names(obj)
         relations = _names(relation) or (_names(relation.get("type")) if isinstance(relation, dict) else [])
-        if len(relations) > 1:
-            raise ParseError(f"{relations!r:.60} in one triple; expected one relation")
         rows = [(one, each, other) for one in subjects for each in relations for other in objects]
+        if len(relations) > 1:  # parallel lists
+            lists = [names * len(relations) if len(names) == 1 else names for names in (subjects, relations, objects)]
+            if len({len(names) for names in lists}) > 1:
+                raise ParseError(f"{relations!r:.60} in one triple; expected one relation")
+            rows = list(zip(*lists, strict=True))
         return [row for row in rows if all(row) and not is_placeholder(row)]
 
     def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
@@ -405,6 +430,8 @@ class _TripleParser:
                 return self.read(inner[0].value, depth + 1)
             triple = parse_line(value, self.relations)
             return [triple] if triple else [] if _NO_TRIPLES.fullmatch(value) else None
+        if isinstance(value, dict) and 0 not in assign_roles(list(value)) and (grouped := self._grouped(value)):
+            return grouped
         return self.read(value, depth + 1)
 
     def _grouped(self, value: Mapping[str, Value]) -> list[Triple] | None:
@@ -414,6 +441,8 @@ class _TripleParser:
         results: list[Triple] = []
         by_relation = bool(self.relations) and all(is_relation(key, self.relations) for key in value)
         for key, member in value.items():
+            if by_relation and isinstance(member, list) and member and not isinstance(member[0], list):
+                member = [member]
             listed = member if isinstance(member, list) else []
             rows = [each for each in listed if isinstance(each, list) and len(each) == 2]
             if rows and len(rows) == len(listed):
@@ -421,6 +450,8 @@ class _TripleParser:
                 if not all(len(names) == 1 for pair in pairs for names in pair):
                     return None
                 results += [(one[0], key, other[0]) if by_relation else (key, one[0], other[0]) for one, other in pairs]
+            elif isinstance(member, dict) and by_relation and {0, 2} <= (roles := assign_roles(list(member))).keys():
+                results += self._members(member[roles[0]], key, member[roles[2]])
             elif isinstance(member, dict) and not any(
                 isinstance(each, dict) and not _names(each) for each in member.values()
             ):
@@ -436,10 +467,19 @@ def _states_alone(relation: str) -> bool:
     return len(relation.split()) > 1 and not _WANTS_OBJECT.search(relation.strip())
 
 
+def _join_tokens(name: str, value: Value) -> Value:
+    """Return the text of a list of tokens (`head_text` of GLiREL); another value as it is."""
+    if not isinstance(value, list) or not normalize_key(name).endswith(("text", "tokens")):
+        return value
+    return " ".join(map(str, value)) if all(isinstance(each, str) for each in value) else value
+
+
 def _names(value: Value) -> list[str]:
     """Return the names in a member: a text, an object's name, or those of a list; empty ones are left out."""
     if isinstance(value, str):
         return [value.strip()] if value.strip() else []
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
     if isinstance(value, list):
         return [name for each in value for name in _names(each)] if not isinstance(value, CutList) else []
     if isinstance(value, dict) and not isinstance(value, CutObject):
@@ -447,5 +487,7 @@ def _names(value: Value) -> list[str]:
         key = next((key for key in _NAMES if key in members), None)
         if key == "label" and isinstance(node := members.get("id"), str) and re.fullmatch(r"[A-Z][^\d_]+|.* .*", node):
             return [node]  # the label is its type
+        if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
+            return [f"{members[key]} {unit}"]
         return _names(members[key]) if key and not isinstance(members[key], dict) else []
     return []

@@ -134,7 +134,11 @@ def _piece_verdicts(piece: Piece, task: VerdictTask) -> Iterator[bool | None]:
     named = [key for key in members if key in task.keys]
     first = [key for key in named if key not in {"response", "output", "value", "result"}]
     for key in (first or named or [key for key in members if key in task.turned])[:1]:
-        verdict = _value_verdict(members[key], task)
+        value = members[key]
+        if isinstance(value, dict):
+            yield from _piece_verdicts(piece._replace(value=value), task)
+            continue
+        verdict = _value_verdict(value, task)
         yield (not verdict) if key in task.turned and verdict is not None else verdict
 
 
@@ -183,6 +187,9 @@ def _find_statement(text: str, task: VerdictTask) -> tuple[set[bool] | None, str
     if labelled:
         verdict, scope = labelled[-1]
         return ({verdict} if len({verdict for verdict, _ in labelled}) == 1 else set()), "labelled", scope
+    alone = [_WORD.fullmatch(line.strip(" .!")) for line in plain_text.splitlines()]
+    if len({match["yes"] is not None for match in alone if match}) > 1:
+        return set(), "", ""
     if last := _LAST_WORD.search(plain_text):
         return {last["yes"] is not None}, "last word", ""
     leading = _leading_verdict(plain_text, task)
@@ -219,6 +226,11 @@ def _leading_verdict(text: str, task: VerdictTask) -> bool | None:
         return True
     if _NOT_WHOLLY.match(start):
         return False
+    if match := _IDIOMS.match(start):
+        claims = set(_sentence_claims(start, task))
+        if not claims and re.match(r"\W*$", start[match.end() :]):
+            return True
+        return claims.pop() if len(claims) == 1 else None
     if match := _WORD.match(start):
         rest = start[match.end() :]
         is_adjective = task is _SUPPORTED and match[0].lower() in _ADJECTIVES and _NOUN.match(rest)

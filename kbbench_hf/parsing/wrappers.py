@@ -113,6 +113,8 @@ def _decode_string(response: str) -> str:
             value = json.loads(stripped, strict=False)
         except (ValueError, RecursionError):
             break
+        if not isinstance(value, str):
+            break
         response = value
     return re.sub(r'\\"', '"', response) if '\\"' in response and not re.search(r'(?<!\\)"', response) else response
 
@@ -136,16 +138,19 @@ _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|cot)"
 _OPENING = (
     rf"<{_NAMES}(?:\s[^<>]{{0,100}})?>",
     rf"\[{_NAMES}\]",
+    rf"\{{{_NAMES}\}}",
     rf"◁{_NAMES}▷",
     rf"<[|｜](?:(?:start|begin)[_▁]?(?:of[_▁]?)?)?{_THOUGHT}(?:[_▁]?(?:start|begin))?[|｜]>",
     r"<\|inner_prefix\|>",
     rf"<\|open\|>\s*{_THOUGHT}\s*<\|sep\|>",
     r"<\|channel>[^\S\n]*\w*",
     r"<unused94>(?:thought)?",
+    r"<details[^<>]{0,60}type=.?reasoning[^<>]{0,100}>",
 )
 _CLOSING = (
     rf"</\s*{_NAMES}\s*>",
     rf"\[/\s*{_NAMES}\]",
+    rf"\{{/{_NAMES}\}}",
     rf"◁/{_NAMES}▷",
     rf"<[|｜](?:/|end[_▁]?(?:of[_▁]?)?){_THOUGHT}[|｜]>|<[|｜]{_THOUGHT}[_▁]?end[|｜]>",
     r"<\|inner_suffix\|>",
@@ -154,6 +159,8 @@ _CLOSING = (
     r"<unused95>",
 )
 _FLAGS = re.IGNORECASE
+_DETAILS_END = re.compile(r"</details>", _FLAGS)
+
 _HARMONY = re.compile(r"<\|channel\|>\s*([a-z]+)[^<]{0,200}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>", _FLAGS)
 _HARMONY_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
 _OPENS, _CLOSES = lazy_pattern("|".join(_OPENING), _FLAGS), lazy_pattern("|".join(_CLOSING), _FLAGS)
@@ -161,6 +168,7 @@ _MARKERS = lazy_pattern("|".join((*_OPENING, *_CLOSING, _HARMONY.pattern, _HARMO
 _HARMONY_FINAL = re.compile(r"assistant\s*final(?:\s*json(?=\s*[{\[]))?")
 _HARMONY_NEXT = re.compile(r"(?<=[}\].!?\"'\s])(?:user(?=[A-Z\n])|assistant\s*(?:analysis|commentary|final)(?![a-z]))")
 _HARMONY_START = re.compile(r"\s*(?:assistant\s*)?(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|\n|\s*$)")
+_HARMONY_BARE_FINAL = re.compile(r"\s*(?:assistant\s*)?final(?=[{\[\"'A-Z0-9<])")
 _THOUGHT_LINE = re.compile(r"\s*thought\n")
 _WORDS_OPENING = re.compile(
     r"\s*\W{0,3}here(?:['’]s| is) (?:my|the) (?:thought|thinking|reasoning)(?: process)?\W{0,3}:", _FLAGS
@@ -186,7 +194,7 @@ def strip_reasoning(reply: str, source: str = "") -> StrippedReply:
     response = _drop_reasoning(reply)
     ends = reply.endswith(response)
     thought = reply[: len(reply) - len(response)] if ends else reply.replace(response, "", 1)
-    return StrippedReply(_MARKERS.sub("\n", thought).strip() if len(response) < len(reply) else "", response)
+    return StrippedReply(_remove_markers(thought) if len(response) < len(reply) else "", response)
 
 
 def _drop_reasoning(reply: str) -> str:
@@ -210,10 +218,14 @@ def _final_channel(reply: str) -> str | None:
         return _HARMONY_NEXT.split(reply[final.end() :], maxsplit=1)[0]
     if started and (reply[started.end() : started.end() + 1] != "\n" or "assistantcommentary" in reply):
         return ""
+    if bare := _HARMONY_BARE_FINAL.match(reply):
+        return reply[bare.end() :]
     return None
 
 
 def _drop_marked(reply: str) -> str:
+    if re.search(_OPENING[-1], reply, _FLAGS):
+        reply = _DETAILS_END.sub("</think>", reply)
     closed = max((match.end() for match in _CLOSES.finditer(reply)), default=0)
     response = reply[closed:]
     if match := _OPENS.search(response):
@@ -226,3 +238,7 @@ def _drop_worded(response: str) -> str:
         return response
     ends = list(_WORDS_CLOSING.finditer(response))
     return response[ends[-1].end() :] if ends else ""
+
+
+def _remove_markers(thought: str) -> str:
+    return _MARKERS.sub("\n", thought).strip()

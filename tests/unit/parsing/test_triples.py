@@ -21,7 +21,7 @@ def read(reply: str, relations: list[str] = RELATIONS) -> list[Triple]:
     "({}, {}, {})", "({}; {}; {})", "({} | {} | {})", "<{}, {}, {}>", "[{}, {}, {}]", "⟨{}, {}, {}⟩",
     '("{}", "{}", "{}")',
     "{} → {} → {}", "({} -> {} -> {})", "{} --{}--> {}", "({})-[{}]->({})", "{} | {} | {}", "{} - {} - {}",
-    "<{}> <{}> <{}>",
+    "<{}> <{}> <{}>", "“{}” “{}” “{}”",
 ])  # fmt: skip
 @pytest.mark.parametrize("between", ["; ", ", ", " and ", ", and ", " ∧ ", "  ", ". "])
 def test_several_triples_in_a_line_are_several(form: str, between: str) -> None:
@@ -66,11 +66,12 @@ def test_records_without_one_relation_are_refused(texts: str) -> None:
 @pytest.mark.parametrize(
     "triple",
     [
+        {"head_text": ["Petrel"], "tail_text": ["Ines", "Calder"], "label": "captain", "score": 0.9},
         {"subject": {"label": "SHIP", "text": "Petrel"}, "label": "captain", "object": {"text": "Ines Calder"}},
         {"name": "captain", "startEntity": {"name": "Petrel"}, "endEntity": {"name": "Ines Calder"}},
     ],
 )
-def test_members_of_relik_and_itext2kg_name_the_parts(triple: dict[str, object]) -> None:
+def test_members_of_glirel_relik_and_itext2kg_name_the_parts(triple: dict[str, object]) -> None:
     assert read(json.dumps({"relationships": [triple]})) == [CAPTAIN]
 
 
@@ -100,12 +101,19 @@ EDGE = [{"source": "n1", "target": "n2", "type": "captain"}]
         '"tail": {"id": "Ines Calder", "label": "Person"}}]',
         '{"relationships": [{"startNode": "Petrel", "endNode": "Ines Calder", "name": "captain"}]}',
         '[{"subject": {"type": "SHIP", "name": "Petrel"}, "relation": {"type": "captain"}, "object": "Ines Calder"}]',
+        graph([{"name": "Petrel"}, {"name": "Ines Calder"}], [{"source": 0, "target": 1, "type": "captain"}]),
+        graph([["e1", "Petrel"], ["e2", "Ines Calder"]], [["e1", "captain", "e2"]], "entities", "triples"),
+        json.dumps({"entities": {"e1": "Petrel", "e2": "Ines Calder"}, "properties": [{"id": "P1", "label": "captain"}],
+                    "triples": [["e1", "P1", "e2"]]}),
         "CREATE (p:Ship {id: 's1', name: 'Petrel', built: 1904}), (i:Person {born: 'Fenn', name: \"Ines Calder\"})\n"
         "CREATE (p)-[:CAPTAIN {since: 1999}]->(i)",
         "MERGE (i:Person {id: 'p1', name: 'Ines Calder'})<-[:CAPTAIN]-(p:Ship {id: 's1', name: 'Petrel'})",
         "CREATE (p:Ship)\nSET p.name = 'Petrel'\nCREATE (i:Person {name: 'Ines Calder'})\nCREATE (p)-[:captain]->(i)",
         'ex:s1 rdfs:label "Petrel" ;\n  ex:captain ex:p1 .\nex:p1 rdfs:label "Ines Calder" .',
         '_:b0 rdfs:label "Petrel" .\n_:b1 rdfs:label "Ines Calder" .\n_:b0 ex:captain _:b1 .',
+        "nodes:\n  - id: n1\n    name: Petrel\n  - id: n2\n    name: Ines Calder\n"
+        "edges:\n  - source: n1\n    target: n2\n    relation: captain",
+        "E1: Petrel\nE2: Ines Calder\n\n(E1, captain, E2)",
     ],
 )  # fmt: skip
 def test_ids_of_nodes_are_resolved_to_names(reply: str) -> None:
@@ -228,7 +236,9 @@ MORE = [CAPTAIN, PORT]
         ('{"subject": "Petrel", "relation": "captain", "object": "Ines Calder", '
          '"subject": "Petrel", "relation": "home port", "object": "Hallan Quay"}', MORE),
         # parallel lists
-        ('{"subject": "Petrel", "relation": ["captain", "home port"], "object": ["Ines Calder", "Hallan Quay"]}', None),
+        ('{"subject": ["Petrel", "Petrel"], "relation": ["captain", "home port"], '
+         '"object": ["Ines Calder", "Hallan Quay"]}', MORE),
+        ('{"subject": "Petrel", "relation": ["captain", "home port"], "object": ["Ines Calder", "Hallan Quay"]}', MORE),
         ('{"triples": [["Petrel", "captain", "Ines Calder"], [["Quince", "Ada Loy"], [["Plum", "Ada Loy"]', [CAPTAIN]),
         # pairs are no triples, and names are not put into another order
         ('{"triples": [["Petrel", "Ines Calder"], "Hallan Quay"]]}', None),
