@@ -220,6 +220,8 @@ class RowReader:
         is_text = table or keyed or self._kind.ranked or is_told
         if isinstance(answer, str) and (is_text or answer.lstrip().startswith("[") or self._lists.is_barred(answer)):
             answer = self._lists.of_text(answer, example_id)
+        elif isinstance(answer, list) and answer and all(map(self._lists.is_barred, answer)):  # as WebNLG's
+            answer = self._lists.of_text("\n".join(map(str, answer)), example_id)
         if self._kind.ranked and isinstance(answer, dict):
             if self._options.scores == "rank":
                 raise Unreadable("its candidates have scores, and no ranks", "Leave out --scores rank.")

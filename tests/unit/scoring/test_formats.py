@@ -595,6 +595,9 @@ READ = {
             + "</entries></benchmark>"
         ).encode(),
     ),
+    "lists of triples with bars": Case(
+        T2K, lambda: lines([{"id": k, "triples": [*map(" | ".join, answer)]} for k, answer in triples().items()])
+    ),
     "WikiTableQuestions": Case(
         SKA, lambda: "".join("\t".join([k, *v]) + "\n" for k, v in texts().items()).encode(), said="WikiTableQuestions"
     ),
