@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ os.environ.update(
 )
 for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "OPENAI_API_KEY"):
     os.environ.pop(name, None)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background; processes inherit that
 
 import pytest
 from hypothesis import settings

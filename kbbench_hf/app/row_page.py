@@ -15,7 +15,7 @@ from kbbench_hf.app.html import ChartBar, around_zero, axis_of, multiples, rende
 from kbbench_hf.benchmarks import TaskKey, at_hand, benchmark
 from kbbench_hf.benchmarks.base import Benchmark, Explanation
 from kbbench_hf.files.datasets import DatasetFolder, Id
-from kbbench_hf.hub.download import downloaded_dataset
+from kbbench_hf.hub.download import cached_dataset
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.table import BoardScore, Row
 from kbbench_hf.leaderboard.view import ORIGINS, p_text
@@ -82,7 +82,7 @@ def why_no_answers(boards: Boards, task_key: TaskKey, rows: Sequence[Row]) -> st
     """
     if not benchmark(task_key.benchmark).facts.redistributable:
         return "The source states no licence under which examples could be shown: scores only."
-    downloaded = downloaded_dataset(task_key.benchmark)
+    downloaded = cached_dataset(task_key.benchmark)
     folder = at_hand(task_key.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
     if folder is not None and folder.is_private:
         return "This split is private: its examples, gold and answers are not shown."
@@ -94,7 +94,7 @@ def _at_hand(task_key: TaskKey, row_id: str, boards: Boards) -> EvalTask | None:
     """Return the examples that a row was scored on, where they are here and still the same."""
     store = boards.index.store
     revision = store.record(row_id).dataset_revision
-    if at_hand(task_key.benchmark) is None and downloaded_dataset(task_key.benchmark) is None:
+    if at_hand(task_key.benchmark) is None and cached_dataset(task_key.benchmark) is None:
         return None
     task = _loaded(task_key, revision)
     folder = store.annotations(row_id)

@@ -11,7 +11,7 @@ from kbbench_hf.benchmarks import PUBLISHED, TaskKey, at_hand, benchmark, import
 from kbbench_hf.benchmarks.published import PublishedRow, read_published
 from kbbench_hf.errors import UsageError, unknown_name
 from kbbench_hf.files.datasets import PREDICTIONS
-from kbbench_hf.hub.download import downloaded_dataset
+from kbbench_hf.hub.download import cached_dataset
 
 
 def published_rows(name: str, config: str, split: str, mode: str) -> list[PublishedRow]:
@@ -164,7 +164,7 @@ def published_answers(task_key: TaskKey) -> dict[str, Path]:
     systems that a package carries with its dataset (`predictions/SYSTEM.jsonl`, for the default config and split).
     """
     found = at_hand(task_key.benchmark)
-    root = found.path if found else downloaded_dataset(task_key.benchmark)
+    root = found.path if found else cached_dataset(task_key.benchmark)
     if root is None:
         return {}
     folder, data = root / PREDICTIONS, benchmark(task_key.benchmark).data

@@ -84,9 +84,9 @@ class Panels:
     bars: bool = False
     """Whether points are counts, drawn as bars, without intervals."""
     top: float | None = 1.0
-    """Where the figures end; None to see from them."""
+    """Upper end of the y axis, which starts at 0; None to fit the points."""
     against_chance: bool = False
-    """Whether both axes are rates, and a dashed line joins what can be had without looking."""
+    """Whether both axes are rates, and a dashed line from (0, 1) to (1, 0) shows choices at random."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _CLICK: dict[str, dict[str, Any]] = {
     "held_out": {"type": Number(0, 1, max_open=True)},
     **{name: {"type": click.IntRange(1)} for name in _COUNTS},
 }
-"""Field of `TrainSpec` -> how click reads it."""
+"""Field of `TrainSpec` -> its click option; a number must be listed here, or click passes it as text."""
 
 
 @click.command()

@@ -135,7 +135,7 @@ class Journal:
         if problem:
             self._file.truncate(self._size)
             raise KBBenchError(
-                f"A completion could not be written to {self.folder}: {problem}. Everything before it is kept: "
+                f"A record could not be written to {self.folder}: {problem}. Everything before it is kept: "
                 "make room and start the same run again."
             )
         self._note(record, _Place(self._shard, self._size, len(line)))
@@ -201,7 +201,11 @@ def _encode(record: Mapping[str, object]) -> bytes:
 
 
 def decode(line: bytes, *, brief: bool = False) -> Record | None:
-    """Return the record of a line, if `brief` without its response or rankings; None where the line is damaged."""
+    """Return the record of a line; None where the line is damaged.
+
+    If `brief`, its response and rankings are left out. This cuts bytes, so the order of fields must stay:
+    `finish_reason` follows `response` directly (see `runners.jobs.FIELDS`), and `ranked` is last.
+    """
     body = line[_CHECKSUM_END:]
     if not body.endswith(b"\n") or line[:_CHECKSUM_END] != b'{"crc32":"%08x",' % zlib.crc32(body):
         return None

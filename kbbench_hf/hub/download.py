@@ -82,7 +82,7 @@ def hub_dataset(name: str, revision: str | None = None) -> HubDataset:
         with _download_errors(name):
             return HubDataset(_snapshot(name, revision, allow_patterns=list(FIRST)), name)
     except UsageError:
-        if here := downloaded_dataset(name, revision):
+        if here := cached_dataset(name, revision):
             return HubDataset(here, name)
         raise
 
@@ -97,7 +97,7 @@ def download_dataset(name: str, revision: str | None = None) -> Path:
         return _snapshot(name, revision)
 
 
-def downloaded_dataset(name: str, revision: str | None = None) -> Path | None:
+def cached_dataset(name: str, revision: str | None = None) -> Path | None:
     """Return the local, perhaps incomplete, copy of a dataset without a request; None where there is none."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -135,7 +135,7 @@ def _download_errors(name: str) -> Iterator[None]:
         ) from error
 
 
-def answers_on_hub(dataset: DatasetId) -> ParsedFile:
+def predictions_on_hub(dataset: DatasetId) -> ParsedFile:
     """Return the rows of a dataset on the Hub; of several configs or splits, one must be named.
 
     Raises:
@@ -170,7 +170,7 @@ LOG = logging.getLogger("kbbench")
 MAX_AGE_S = 600.0
 """After as many seconds the listing is refreshed."""
 RETRY_S = 60.0
-"""The same after a failed request."""
+"""Seconds to the next request after a failed one."""
 
 
 class Listing:

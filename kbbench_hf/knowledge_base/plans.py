@@ -478,7 +478,10 @@ class Execution:
     walks: tuple[tuple[Rows, ...], ...]
     """Of each walk: the nodes that it starts from, and those after each hop; of an exclusion the last are ruled out."""
     left: tuple[int, ...]
-    """How many nodes are left after each walk (inclusions first, in the order of the plan) and each attribute test."""
+    """How many nodes are left after each walk (inclusions first, in the order of the plan) and each attribute test.
+
+    The counts after walks include nodes that walks start from, which are no answers.
+    """
     n_edges: int
     """How many edges were followed."""
     remarks: tuple[str, ...] = ()

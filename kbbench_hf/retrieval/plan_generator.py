@@ -35,7 +35,10 @@ from kbbench_hf.retrieval.trained_folder import PLAN
 from kbbench_hf.text.words import WORD
 
 FORMAT = 2
-"""How a trained planner writes plans. 1, of planners without a format, is walks from the entity to the answer."""
+"""Format of a trained planner's prompts and plans; planners of other formats are refused.
+
+It rises when `SPECIAL`, `SlotFinder`, `prompt` or `spell_plan` changes. 1: walks from the entity to the answer.
+"""
 MOST_SLOTS, MOST_WALKS = 5, 3
 ENTITY, VALUE = [f"<e{n + 1}>" for n in range(MOST_SLOTS)], [f"<v{n + 1}>" for n in range(MOST_SLOTS)]
 TYPES, PLAN_SIGN, WALK, NOT, OUT, IN, TO, TEXT, TEST, EQUAL, LEAST, MOST, END, PAD = SIGNS = (

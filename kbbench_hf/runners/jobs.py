@@ -113,7 +113,7 @@ FIELDS = tuple(
     "schema_violation at reasoning model system_fingerprint provider reasoning_tokens cached_tokens "
     "produced_tokens".split()
 )
-"""The fields of a record; older journals have fewer.
+"""The fields of a record, in the order that `journal.decode` relies on; older journals have fewer.
 
 `error` is None or the class of what went wrong, and `settled` then true where the model was reached and gave no answer
 (a refusal): it was paid for and is not asked again. `response` is the raw text, `at` a Unix time. Records of turns have

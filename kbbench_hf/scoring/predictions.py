@@ -68,7 +68,8 @@ def read_predictions(
 ) -> Predictions:
     """Return the predictions of one or more files (or folders of them), paired with the examples by id.
 
-    A file is recognised by its content: see `files.formats`. What was done to read it stands in `notes`.
+    The format is detected from the content: see `files.formats`; `notes` lists what was converted. `answers` has the
+    order of `examples`: None where a prediction is missing or failed, empty where its reply was not understood.
 
     Raises:
         PredictionsError: malformed lines, unknown or repeated ids, answers of the wrong shape; every problem is listed
@@ -77,16 +78,16 @@ def read_predictions(
         UsageError: a path that does not exist, or a parser the benchmark does not have.
     """
     options = options or ReadOptions()
-    return pair(readings(paths, options), benchmark, examples, options)
+    return pair(parse_files(paths, options), benchmark, examples, options)
 
 
-def readings(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str, ParsedFile]]:
-    """Yield the name and the reading of every file that paths stand for, or of a dataset on the Hub."""
+def parse_files(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[str, ParsedFile]]:
+    """Yield the name and the parsed content of each file at the paths, or of a dataset on the Hub."""
     for path in paths:
         if not path.exists() and (dataset := dataset_id(path.as_posix())):
-            from kbbench_hf.hub.download import answers_on_hub
+            from kbbench_hf.hub.download import predictions_on_hub
 
-            yield dataset.name, answers_on_hub(dataset)
+            yield dataset.name, predictions_on_hub(dataset)
             continue
         for file in prediction_files([path]):
             yield shown_name(file), read_file(file, options.read_settings(), options.max_bytes)

@@ -61,14 +61,16 @@ _MISREAD = 0.1
 """How often a prediction is wrong (one in twenty of the queries looked at, one in ten under other wordings)."""
 
 
-class AnswerTypes:
-    """The words of each node type, and how much text its nodes have.
+class AnswerTypePredictor:
+    """Predicts the answer type of a query, from the words of each node type and how much text its nodes have.
+
+    Vectors over types are in the order of `names`.
 
     >>> import pyarrow as pa
     >>> columns = {"id": [0, 1, 2], "type": ["cell_part", "drug", "drug"], "name": ["nucleus", "Aspirin", "Codeine"],
     ...            "text": ["", "A medication against pain.", "A medication against cough."]}
     >>> no_edges = pa.schema([("head", pa.int64()), ("relation", pa.string()), ("tail", pa.int64())]).empty_table()
-    >>> types = AnswerTypes(KnowledgeBase.from_arrow(pa.table(columns), no_edges))
+    >>> types = AnswerTypePredictor(KnowledgeBase.from_arrow(pa.table(columns), no_edges))
     >>> even = np.array([0.5, 0.5])
     >>> types.probabilities([["parts"]], even).round(2).tolist()
     [0.95, 0.05]
@@ -229,6 +231,8 @@ class SplitQuery(NamedTuple):
 
 def split_exclusions(query: str, name_stems: Collection[str] = ()) -> SplitQuery:
     """Return a query without asides and exclusions, and its exclusions; the whole query where nothing would be left.
+
+    `name_stems` are the stems of the names of linked entities.
 
     >>> split_exclusions("Unlike Speed, which films are set in Rome, but not directed by Fellini?")
     SplitQuery(included=' , which films are set in Rome,  ?', excluded='but not directed by Fellini')

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, remove_comparisons, split_exclusions
+from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypePredictor, remove_comparisons, split_exclusions
 from kbbench_hf.retrieval.graph_ranker.entity_linking import EntityLinker, LinkedEntities
 from kbbench_hf.retrieval.graph_ranker.propagation import NO_SCORES, SparseScores, Vector
 from kbbench_hf.retrieval.graph_ranker.query_words import (
@@ -208,7 +208,7 @@ class QueryParser:
         n_directions: 2 where edges are followed both ways, 1 where every edge has its reverse.
     """
 
-    def __init__(self, kb: KnowledgeBase, types: AnswerTypes, n_directions: int) -> None:
+    def __init__(self, kb: KnowledgeBase, types: AnswerTypePredictor, n_directions: int) -> None:
         self._kb, self._types, self._n_directions = kb, types, n_directions
         self.linker, self._relations = EntityLinker(kb.names()), SchemaLabels(kb.graph.relations)
         self._spelling = Spelling(types.common, lambda word: types.knows(word) or self.linker.knows(word))

@@ -31,7 +31,7 @@ from kbbench_hf.model_specs import Spec, positive
 from kbbench_hf.protocols import Edge, Path, Ranking, Retriever
 from kbbench_hf.retrieval.context import PART, RetrieverContext, render
 from kbbench_hf.retrieval.fusion import min_max
-from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes, Texts
+from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypePredictor, Texts
 from kbbench_hf.retrieval.graph_ranker.parsed_query import LinkedQuery, QueryParser
 from kbbench_hf.retrieval.graph_ranker.propagation import NO_SCORES, Propagation, Rows, SparseScores, Vector, distinct
 from kbbench_hf.retrieval.top_k import best, pad, row_mask
@@ -98,7 +98,7 @@ class GraphRanker:
         reads_names: bool = True,
     ) -> None:
         self._kb, self._base, self._depth = kb, base, min(depth, len(kb))
-        self._types = AnswerTypes(kb, texts)
+        self._types = AnswerTypePredictor(kb, texts)
         self._type_ids = np.asarray(kb.graph.type_ids, dtype=np.int64)
         self._edges = Propagation(kb.graph)
         self._parser = QueryParser(kb, self._types, len(self._edges.sides))

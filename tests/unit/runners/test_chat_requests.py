@@ -83,6 +83,7 @@ def simulate(
 ) -> Simulated:
     """Run n prompts at concurrency 32; `guarded=False` sends 32 at once whatever happens, as a plain client does."""
     records: list[Record] = []
+    monkeypatch.setattr("kbbench_hf.llm.concurrency.FIRST_BACKOFF_S", 0.5)  # the clock is simulated
 
     async def main(clock: Callable[[], float]) -> Simulated:
         monkeypatch.setattr(

@@ -16,7 +16,7 @@ from kbbench_hf.retrieval.bm25 import BM25
 from kbbench_hf.retrieval.context import RetrieverContext, render
 from kbbench_hf.retrieval.graph_ranker import entity_linking
 from kbbench_hf.retrieval.graph_ranker import ranker as ranker_module
-from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypes
+from kbbench_hf.retrieval.graph_ranker.answer_type import AnswerTypePredictor
 from kbbench_hf.retrieval.graph_ranker.ranker import GraphRanker
 from kbbench_hf.retrieval.retrievers import CandidateRetriever, retriever
 from tests.unit.retrieval.small_kb import EDGES, NODES, small_kb
@@ -62,14 +62,14 @@ def test_the_type_asked_for_is_read_whatever_stands_around_it(
 
 
 def test_probabilities_of_types_sum_to_one_and_are_those_of_what_was_found_where_nothing_is_asked() -> None:
-    types = AnswerTypes(small_kb())
+    types = AnswerTypePredictor(small_kb())
     assert types.probabilities([["metal"]], np.array([0.2, 0.5, 0.3])).sum() == pytest.approx(1)
     assert types.probabilities([], np.array([0.0, 0.5, 0.5])).argmax() != 0
     assert types.probabilities([], np.zeros(3)) == pytest.approx([1 / 3] * 3)
 
 
 def test_a_type_is_read_from_a_relation_that_leads_to_it() -> None:
-    types = AnswerTypes(small_kb())
+    types = AnswerTypePredictor(small_kb())
     assert types.names[int(types.probabilities([["yield"]], np.full(3, 1 / 3)).argmax())] == "metal"
 
 
@@ -81,7 +81,7 @@ def test_a_misspelt_question_is_ranked_as_it_was_meant(ranker: GraphRanker) -> N
 
 
 def test_a_phrase_that_names_a_type_is_what_is_asked_for_whatever_others_say() -> None:
-    types = AnswerTypes(small_kb())
+    types = AnswerTypePredictor(small_kb())
     even = np.full(3, 1 / 3)
     alone, beside = (types.probabilities(phrases, even) for phrases in ([["metals"]], [["metals"], ["bricks"]]))
     assert beside.tolist() == alone.tolist()
@@ -89,7 +89,7 @@ def test_a_phrase_that_names_a_type_is_what_is_asked_for_whatever_others_say() -
 
 
 def test_a_type_that_is_mentioned_may_be_asked_for_where_nothing_else_says_it() -> None:
-    types = AnswerTypes(small_kb())
+    types = AnswerTypePredictor(small_kb())
     even, metal = np.full(3, 1 / 3), types.names.index("metal")
     uncued = ["my", "uncle", "liked", "metals", "of", "workshops"]
     assert types.probabilities([["uncle"]], even, uncued=uncued)[metal] > 0.8
@@ -101,7 +101,7 @@ def test_a_word_that_few_nodes_have_says_less_for_their_type() -> None:
     texts = ["a rare word", *["a common word"] * 9, *[""] * 10]
     nodes = {"id": list(range(20)), "type": ["this"] * 10 + ["that"] * 10, "name": list(map(str, range(20)))}
     edges = pa.schema([("head", pa.int64()), ("relation", pa.string()), ("tail", pa.int64())]).empty_table()
-    types = AnswerTypes(KnowledgeBase.from_arrow(pa.table({**nodes, "text": texts}), edges))
+    types = AnswerTypePredictor(KnowledgeBase.from_arrow(pa.table({**nodes, "text": texts}), edges))
     rare, common = (types.probabilities([[word]], np.full(2, 0.5)) for word in ("rare", "common"))
     this = types.names.index("this")
     assert 0.5 < rare[this] < common[this] - 0.1
@@ -164,9 +164,9 @@ def test_what_names_types_and_relations_tell_is_not_left_to_texts() -> None:
 
 
 def test_a_word_is_unused_only_where_all_texts_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [AnswerTypes(small_kb()).is_unused(word) for word in ("gladly", "brick")] == [True, False]
+    assert [AnswerTypePredictor(small_kb()).is_unused(word) for word in ("gladly", "brick")] == [True, False]
     monkeypatch.setattr("kbbench_hf.retrieval.graph_ranker.answer_type.SAMPLE", 2)
-    assert not AnswerTypes(small_kb()).is_unused("gladly")
+    assert not AnswerTypePredictor(small_kb()).is_unused("gladly")
 
 
 def test_where_no_word_says_the_type_what_is_joined_to_the_named_does() -> None:
