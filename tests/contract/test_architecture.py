@@ -187,6 +187,15 @@ def import_cycle() -> list[str]:
     return next(filter(None, (visit(module, []) for module in sorted(imports))), [])
 
 
+def test_a_class_name_means_one_thing() -> None:
+    found: dict[str, list[str]] = {}
+    for source in sources().values():
+        for node in source.nodes:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(source.name)
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
 def test_the_package_keeps_its_architecture() -> None:
     rules = (order_violations, benchmark_violations, file_violations)
     found = [each for source in sources().values() for rule in rules for each in rule(source)]

@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).with_name("spec_example.yaml")
 """What `--spec-example` prints."""
 
 
-class Texts(tuple[str, ...]):
+class SpecTexts(tuple[str, ...]):
     """Several texts; a spec may have one text in place of a list."""
 
     @classmethod
@@ -35,7 +35,7 @@ class Template(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tru
 
     metapath: str
     name: str = ""
-    phrases: Texts = Texts()
+    phrases: SpecTexts = SpecTexts()
 
     def __post_init__(self) -> None:
         """Check that each phrase names all topics."""
@@ -54,7 +54,7 @@ class SpecWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     types: dict[str, str] = {}
     """Type -> its name in the singular."""
-    relations: dict[str, Texts] = {}
+    relations: dict[str, SpecTexts] = {}
     """One step, or a relation alone -> relative clauses about the node that it leads to, with `{x}` for the other."""
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class SpecWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if lost := [clause for clause in clauses if "{x}" not in clause]:
                 raise ValueError(f"{name}: {lost[0]!r} has no {{x}} where the other node is named")
 
-    def of(self, step: RelationStep) -> Texts | None:
+    def of(self, step: RelationStep) -> SpecTexts | None:
         """Return the clauses given for a step, or for its relation; None where there are none."""
         return self.relations.get(f"{step.start} -[{step.arrow}]-> {step.end}") or self.relations.get(step.arrow)
 
@@ -148,7 +148,7 @@ class SynthesisSpec:
                 listed = value if isinstance(value, list) else [value]
                 value = [{"metapath": each} if isinstance(each, str) else each for each in listed]
             try:
-                values[key] = msgspec.convert(value, kinds[key], dec_hook=Texts.read)
+                values[key] = msgspec.convert(value, kinds[key], dec_hook=SpecTexts.read)
             except msgspec.ValidationError as error:
                 raise DataError(
                     f"{where}, {key}: {value!r}; expected the form of kbbench synthesize --spec-example, and this is "
