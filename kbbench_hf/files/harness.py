@@ -232,6 +232,8 @@ def completion_text(reply: object) -> str | None:
     '[]'
     >>> completion_text({"candidates": [{"content": {"parts": [{"text": "Hm", "thought": True}, {"text": "Yes"}]}}]})
     'Yes'
+    >>> completion_text({"choices": [], "text": "Yes"})
+    'Yes'
 
     Raises:
         Unreadable: it has several completions.

@@ -12,13 +12,20 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, shipped_dataset
+from kbbench_hf.benchmarks.charts import ScoreTable, ShownScore
 from kbbench_hf.errors import UsageError
-from kbbench_hf.reports.score_table import write_evaluation
+from kbbench_hf.reports.score_table import cells, write_evaluation
 from kbbench_hf.runners.run import finished_run
 from kbbench_hf.scoring.stored_runs import read_runs
 
+SHADED = ScoreTable("t", "T", [("", "a"), ("", "b")], {"s": [ShownScore(0.5), ShownScore(-0.5)]}, shaded=True)
 CONFIGS = "noise_kg_1k noise_kg_4k noise_table_4k order_kg_prefix order_kg_random order_kg_suffix".split()
 JUDGED = ["rejection_kg", "rejection_control_kg"]
+
+
+def test_cells_are_shaded_only_where_the_table_says_so() -> None:
+    shades = [[cell.shade for cell in cells(replace(SHADED, shaded=yes))["s"]] for yes in (True, False)]
+    assert shades == [[0.5, 0.0], [0.0, 0.0]]
 
 
 class Scripted:

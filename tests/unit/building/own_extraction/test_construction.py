@@ -259,6 +259,8 @@ TURTLE = """
 :length a owl:DatatypeProperty ; rdfs:range xsd:decimal .
 :about a <http://www.w3.org/1999/02/22-rdf-syntax-ns#Property> ;
   schema:domainIncludes :Film ; schema:rangeIncludes schema:Text .
+:linked a owl:ObjectProperty ; rdfs:domain [ owl:unionOf ( :Film :Studio :Work ) ] ;
+  rdfs:range [ owl:unionOf ( :Film :Studio :Work ) ] .
 """
 
 
@@ -273,11 +275,12 @@ def test_what_owl_and_rdfs_say_of_a_property_is_read(tmp_path):
         ("directed by", "Work", "Studio"),
         ("length", "", "number"),
         ("about", "Film", "string"),
+        ("linked", "", ""),  # nine pairs are too many
     }
     concepts = {each["qid"]: each["subclass_of"] for each in found.row["concepts"]}
     assert concepts == {"Film": ["Work"], "Work": [], "Studio": []}
     assert found.relation_names["made by"] == ["creator"]
-    assert "'old'" in found.notes[0]
+    assert "'old'" in found.notes[0] and "'linked' goes from 3 to 3 kinds" in found.notes[1]
 
 
 FACTS = """

@@ -221,6 +221,8 @@ def test_the_table_stands_once_on_the_card_and_waives_nothing_itself(tmp_path: P
     for value in (0.2, 0.3):
         audits.write_into_card(folder, [replace(OVER, value=value)])
     card = read_card(folder)
+    audits.write_into_card(folder, [replace(OVER, value=0.3)])
+    assert read_card(folder) == card
     assert card.count(audits.BEGIN) == 1 and "**0.300**" in card and "0.200" not in card
     assert waivers(card) == {"kg.first_unit": "A sentence on why this is so."}
     assert "Not waived" in in_markdown([OVER])
