@@ -69,7 +69,7 @@ def test_a_session_cannot_be_made_up(server: Server, folder: Path) -> None:
         assert "you are not signed in" in stranger.submit(PLACE, stranger.upload("a.jsonl", GOOD), "forged")
 
 
-def test_an_owner_withdraws_a_row_over_http_and_a_stranger_does_not(
+def test_an_owner_changes_and_withdraws_a_row_over_http_and_a_stranger_does_not(
     server: Server, visitor: Visitor, folder: Path
 ) -> None:
     said = visitor.submit(PLACE, visitor.upload("a.jsonl", GOOD), "soon gone")
@@ -85,6 +85,11 @@ def test_an_owner_withdraws_a_row_over_http_and_a_stranger_does_not(
             body = {"data": data, "fn_index": button, "session_hash": "x"}
             stranger.client.post("/gradio_api/queue/join", json=body)
     assert row in store.visible() and buttons
+    visitor.call("edit", row, "", "MIT", 7, 0, 0, "with care")
+    said = [
+        event.said for event in Store(folder / "store").events if (event.submission, event.action) == (row, "edited")
+    ]
+    assert [(each["licence"], each["parameters_b"], each["notes"]) for each in said] == [("MIT", 7, "with care")]
     visitor.call("withdraw", row)
     assert row not in store.visible()
 
