@@ -6,7 +6,7 @@ knowledge base, or exceed a limit.
 
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol, cast
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from kbbench_hf.agents.tool_schemas import (
     DIRECTIONS,
+    FINISH,
     LONGEST_NAME,
     LONGEST_QUERY,
     MOST_READ,
     NEIGHBORS,
     PAGE,
     SEARCH_NODES,
+    SELECT,
     TEXT_PAGE,
     TOOLS,
     Arguments,
@@ -84,6 +86,12 @@ class AgentTools:
         self.kb, self.search, self.candidates, self.offered = kb, search, candidates, offered
         self._summaries = NodeSummaries(kb)
         self.ids_are_numbers = bool(len(kb)) and isinstance(kb.ids([0])[0], int)
+        self._calls: dict[str, Callable[[Arguments, QuestionState], Outcome]] = {
+            SEARCH_NODES.name: self._search_nodes,
+            NEIGHBORS.name: self._neighbors,
+            SELECT.name: self._select,
+            FINISH.name: self._finish,
+        }
 
     def question(self) -> "QuestionState":
         """Return the state of a new question: nothing is selected."""
@@ -102,7 +110,7 @@ class AgentTools:
         given = {key: value for key, value in (arguments or {}).items() if key in properties[name]}
         parsed = Arguments(given, repaired=len(arguments or {}) - len(given))
         try:
-            outcome: Outcome = getattr(self, f"_{name}")(parsed, question)
+            outcome = self._calls[name](parsed, question)
         except WrongCallError as wrong:
             return failed_call(wrong.code, wrong.message, wrong.did_you_mean, parsed.repaired)
         noted = {**outcome.result, "note": " ".join(parsed.notes)} if parsed.notes else outcome.result

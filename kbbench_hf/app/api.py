@@ -70,7 +70,7 @@ def routes(boards: Boards) -> list[Route]:
         Route("/api", answered(page)),
         Route("/api/boards", answered(lambda _: _json([_place(boards, each) for each in boards.places()]))),
         Route("/api/board", answered(board)),
-        Route("/api/rows/{row}", answered(lambda of: _json(row_values(boards, of.path_params["row"])))),
+        Route("/api/rows/{row}", answered(lambda request: _json(row_values(boards, request.path_params["row"])))),
         Route("/api/rows/{row}/predictions.jsonl.gz", answered(predictions)),
     ]
 

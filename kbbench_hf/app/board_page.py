@@ -341,8 +341,8 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
     bars = {row.id: board.axis.bar(row.score(board.headline)) for row in visible} if board.axis else {}
     lines = [
         [
-            (head["css"], of.text(row), of.beside(row), bars.get(row.id) if of.metric == board.headline else None)
-            for head, of in zip(headings, columns_shown, strict=True)
+            (head["css"], each.text(row), each.beside(row), bars.get(row.id) if each.metric == board.headline else None)
+            for head, each in zip(headings, columns_shown, strict=True)
         ]
         for row in visible
     ]

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -297,9 +298,11 @@ def _answers(value: object, known: Collection[Id], numbers: bool, where: str) ->
 
 
 def _id(value: Any, number: bool) -> Id | None:
-    """Return an id as the number or text that it was before it became float, decimal or text; None where it is none."""
+    """Return an id as the number or text that it was before a table stored it otherwise; None where it is none."""
     if isinstance(value, float | Decimal) and -(2**53) < value < 2**53 and value == int(value):
         value = int(value)
+    elif isinstance(value, bytes | UUID):
+        value = value.decode("utf-8") if isinstance(value, bytes) else str(value)
     if type(value) not in (int, str):
         return None
     return whole_number(_FLOAT.sub(r"\1", str(value))) if number else str(value)

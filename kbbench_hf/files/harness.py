@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
@@ -118,20 +118,26 @@ def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
         message = f"an inspect_ai log with the member {strange[0]!r}, of a form that is not read here"
         raise Unreadable(message, "Write it as JSON first: inspect log convert --to json.")
 
-    def member(name: str) -> Any:
-        return json.loads(read_member(archive, name), object_pairs_hook=unique_keys)
+    def member(name: str) -> object:
+        try:
+            content: object = json.loads(read_member(archive, name), object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"the member {name!r} is not JSON: {error}") from None
+        return content
 
-    def sample(name: str) -> Any:
+    def sample(name: str) -> object:
         content, own = member(name), [each for each in chunks if f"{each[1]}/sample.json" == name]
-        if not own:
+        if not isinstance(content, dict) or not own:
             return content
         metadata = {each[3]: member(each[0]) for each in own if each[3] == "metadata"}
         parts = {int(each[3]): each[0] for each in own if each[2] == "attachments/"}
-        texts = [text for _, part in sorted(parts.items()) for text in member(part)]
+        texts = [text for _, part in sorted(parts.items()) for text in cast("list[str]", member(part))]
         return {**content, **metadata, "attachments": {str(number): text for number, text in enumerate(texts)}}
 
     start = _start_of(names)
-    log: Log = member(start)
+    log = member(start)
+    if not isinstance(log, dict):
+        raise Unreadable(f"the member {start!r} is not an object")
     status = str(log.get("status")) if start == "header.json" else "killed"
     return _parse_samples(log, map(sample, samples), status)
 
@@ -197,7 +203,9 @@ def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFi
     return parsed
 
 
-def _row(sample: Any) -> dict[str, Any]:
+def _row(sample: object) -> object:
+    if not isinstance(sample, dict):
+        return sample
     row = {key: sample[key] for key in ("id", "epoch") if key in sample}
     row |= {key: sample.get(key) for key in ("metadata", "input", "target", "scores")}  # for --map and comparisons
     if "score" in sample:  # of versions with one scorer

@@ -102,9 +102,11 @@ def read_member(archive: ZipFile, name: str) -> bytes:
     """Return the bytes of a member of a zip file, compressed with deflate or zstandard.
 
     Raises:
-        Unreadable: it is damaged, or needs a password.
+        Unreadable: it is damaged or needs a password.
     """
     member = archive.getinfo(name)
+    if member.flag_bits & 1:
+        raise Unreadable(f"the member {name!r} needs a password", "Unpack it.")
     try:
         with _open_member(archive, member) as source:
             content: bytes = source.read()

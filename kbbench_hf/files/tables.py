@@ -171,7 +171,7 @@ def parse_saved_dataset(folder: Path) -> ParsedFile:
     """Return the rows of a folder that `datasets` wrote with `save_to_disk`.
 
     Raises:
-        Unreadable: it has several splits, or an index.
+        Unreadable: it has several splits, or a file is missing.
     """
     import json
 
@@ -184,6 +184,8 @@ def parse_saved_dataset(folder: Path) -> ParsedFile:
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise Unreadable("a saved dataset with an index of its rows", "Save it again after flatten_indices().")
     files = [folder / each["filename"] for each in state["_data_files"]]
+    if absent := next((file for file in files if not file.is_file()), None):
+        raise Unreadable(f"a saved dataset without its file {absent.name}", "Copy the whole folder.")
     readers = [pa.ipc.open_stream(pa.memory_map(str(file))) for file in files]
     columns = readers[0].schema.names if readers else []
     batches = (batch for reader in readers for batch in reader)

@@ -347,11 +347,8 @@ def _read(file: Path) -> tuple[str, Identity, pa.Table]:
     # a text that is repeated a million times is one text as long as it stays in its dictionary
     table = pq.read_table(file, columns=list(COLUMNS[kind]), read_dictionary=texts, use_threads=False)
     _check_columns(kind, table)
-    return (
-        kind,
-        identity,
-        table.cast(pa.schema([(of.name, pa.string() if of.name in texts else of.type) for of in table.schema])),
-    )
+    plain = [(each.name, pa.string() if each.name in texts else each.type) for each in table.schema]
+    return kind, identity, table.cast(pa.schema(plain))
 
 
 def _identity(metadata: dict[bytes, bytes]) -> tuple[str, Identity]:

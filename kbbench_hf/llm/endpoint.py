@@ -181,7 +181,7 @@ class Endpoint:
                     return parse_json(raw)
                 raise self._failure(status, headers, raw, body)
             except Failure as failure:
-                if not failure.transient or attempt == attempts or (failure.retry_after or 0) > self.timeout_s:
+                if not failure.transient or attempt >= attempts or (failure.retry_after or 0) > self.timeout_s:
                     raise
                 await asyncio.sleep(wait_before_retry(attempt, failure.retry_after, rng))
 

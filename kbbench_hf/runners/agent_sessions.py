@@ -53,7 +53,8 @@ A question has at most {calls} calls.
 
 {answers}The knowledge base has these kinds of edges, the most frequent first:
 {schema}"""
-
+MOST_CONNECTIONS = 10_000
+"""The most connections whose question the server remembers."""
 LONGEST_NAME, LONGEST_ARGUMENTS = 100, 20_000
 """Characters of a call that are kept; what is longer was no call that a tool could answer, or is cut."""
 
@@ -321,6 +322,8 @@ def mcp_server(sessions: AgentSessions) -> "Server[Any]":
             session, outcome = sessions.start(arguments.get("id"))
             if session is not None and connection is not None:
                 current[connection] = session.handle
+                if len(current) > MOST_CONNECTIONS:
+                    del current[next(iter(current))]
         else:
             handle = arguments.pop(HANDLE, None) or current.get(connection or "")
             outcome = sessions.call(str(handle), params.name, arguments)

@@ -269,7 +269,7 @@ class _GenerationState:
                 if job.key not in self.journal:
                     yield job
                     break
-                for record in self.journal.read([job.key] * (arbiter.good is None)):
+                for record in self.journal.read([job.key]) if arbiter.good is None else ():
                     if record is not None and record["error"] is None:
                         arbiter.answered(job)
             else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.warnings import ScoreWarning, unmatched_warning
-from kbbench_hf.errors import UsageError
+from kbbench_hf.errors import KBBenchError, UsageError
 from kbbench_hf.files.datasets import Row, read_json
 from kbbench_hf.files.heartbeat import PAUSE
 from kbbench_hf.files.journal import Journal
@@ -217,11 +217,11 @@ def _search_batches(
 
 def _write_predictions(folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal) -> list[Row]:
     """Write the rankings in the journal as predictions, and return them."""
-    rows = [
-        {"id": examples.rows[row]["id"], **ranked}
-        for numbers, record in zip(batches.values(), filter(None, journal.read(batches)), strict=True)
-        for row, ranked in zip(numbers, record["ranked"], strict=True)
-    ]
+    rows = list[Row]()
+    for numbers, record in zip(batches.values(), journal.read(batches), strict=True):
+        if record is None:
+            raise KBBenchError("A part of the run is missing from its journal. Start the same run again.")
+        rows += [{"id": examples.rows[n]["id"], **each} for n, each in zip(numbers, record["ranked"], strict=True)]
     write_json_lines(folder / "predictions.jsonl", rows)
     return rows
 

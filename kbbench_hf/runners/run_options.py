@@ -503,8 +503,10 @@ def refuse_unused(options: RunOptions, dataset: str, *, has_prompts: bool, is_na
         refused.append((RETRIEVER, "is for retrievers"))
     else:
         refused.append((LANGUAGE_MODEL - of_requests, "is for language models"))
-        refused += [(AGENT, "is for agents (--agent)")] * (agent is None)
-        refused += [(RERANK, "is for models that re-rank (--rerank)")] * (reranker is None)
+        if agent is None:
+            refused.append((AGENT, "is for agents (--agent)"))
+        if reranker is None:
+            refused.append((RERANK, "is for models that re-rank (--rerank)"))
         if isinstance(reranker, str) and reranker.partition(":")[0] == CROSS_ENCODER:
             refused.append(((REQUEST | {"rerank_prompt"}) - SCORING, "is for models that write text"))
     for names, why in refused:

@@ -208,7 +208,8 @@ def finish(
                 continue
             if record["error"] is None:
                 _count(record, counts, latencies)
-                marks += filter(None, [find_other_turn(record["response"])])
+                if mark := find_other_turn(record["response"]):
+                    marks.append(mark)
                 replies[hash(record["response"].strip())] += not record.get("tool_calls")
             else:
                 errors[record["error"]] += 1

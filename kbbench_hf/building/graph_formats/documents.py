@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from kbbench_hf.building.graph_formats.collector import GraphCollector, id_text, split_labels, undirected_note
 from kbbench_hf.building.graph_formats.graph_files import KNOWN, GraphFile
+from kbbench_hf.errors import DataError
 from kbbench_hf.files.rows import Unreadable
 from kbbench_hf.files.table_files import file_errors
 
@@ -102,6 +103,7 @@ def read_node_link(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         links = [_unwrapped(link) for link in (links if links == edges else [*links, *edges])]
         names = ("id", "name", "key") if any("id" in node for node in nodes) else ("name", "key", "label")
         ids = [next((node[name] for name in names if node.get(name) is not None), None) for node in nodes]
+        _refuse_equal_texts(file, ids)
         for node_id, node in zip(ids, nodes, strict=True):
             graph.add_node(node_id, {name: value for name, value in node.items() if name != "id"})
         ends = next((each for each in _ENDS if links and each[0] in links[0]), _ENDS[0])
@@ -122,6 +124,17 @@ def _unwrapped(item: Any) -> dict[str, Any]:
         inner = item.get("data")
         return inner if isinstance(inner, dict) and len(item) <= 4 and "id" not in item else item
     return {"id": item}
+
+
+def _refuse_equal_texts(file: GraphFile, ids: Sequence[object]) -> None:
+    """Refuse ids such as 1 and "1", which are two nodes and would be one."""
+    seen: dict[str, object] = {}
+    for each in ids:
+        if (first := seen.setdefault(id_text(each), each)) != each:
+            raise DataError(
+                f"{file.path}: the nodes {first!r} and {each!r} have one id as text; expected ids that differ as text. "
+                "Write all ids as text."
+            )
 
 
 def is_llamaindex(file: GraphFile) -> bool:

@@ -278,19 +278,16 @@ def is_beir(file: GraphFile) -> bool:
 
 
 def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
-    """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments.
-
-    The files of queries are those named so.
-    """
+    """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
     judged = {_split_of(file): _judgments(file) for file in files if file.has("corpus-id")}
     judged_queries = {query for each in judged.values() for query in each}
-    texts = dict[str, str]()
+    texts, query_files = dict[str, str](), _query_files(files, judged_queries)
     for file in files:
         if file.has("corpus-id"):
             continue
         for row in file.rows():
             node_id, title, text = (row.pop(name, None) for name in ("_id", "title", "text"))
-            if "quer" in file.path.name.lower():
+            if file in query_files:
                 texts[id_text(node_id)] = id_text(text)
             else:
                 graph.add_node(node_id, row, "document", title or "", id_text(text))
@@ -318,6 +315,15 @@ def _judgments(file: GraphFile) -> Judgments:
     for row in file.rows():
         judged.setdefault(id_text(row["query-id"]), {})[id_text(row["corpus-id"])] = int(row["score"])
     return judged
+
+
+def _query_files(files: Sequence[GraphFile], asked: set[str]) -> list[GraphFile]:
+    """Return the files of queries: those named so, else those without titles that hold all judged queries."""
+    rows = [file for file in files if not file.has("corpus-id")]
+    if named := [file for file in rows if "quer" in file.path.name.lower()]:
+        return named
+    untitled = [file for file in rows if asked and not file.has("title")]
+    return [file for file in untitled if asked <= {id_text(row.get("_id")) for row in file.rows()}]
 
 
 def is_ogb_folder(path: Path) -> bool:

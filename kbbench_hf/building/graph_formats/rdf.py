@@ -215,7 +215,7 @@ def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
     Raises:
         UsageError: fastobo is not installed.
-        SyntaxError: a file is not OBO.
+        SyntaxError, ValueError: a file is not OBO.
     """
     try:
         import fastobo
@@ -223,7 +223,10 @@ def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         raise missing_extra("fastobo", "ontology") from None
     for file in files:
         with closing(file.open()) as opened:
-            document = fastobo.load(opened.stream)
+            try:
+                document = fastobo.load(opened.stream)
+            except OSError as error:  # as fastobo calls bytes that are no UTF-8
+                raise ValueError(str(error)) from error
         spaces = [str(each.namespace) for each in document.header if each.raw_tag() == "default-namespace"]
         for frame in document:
             _add_obo_frame(graph, frame, spaces[0] if spaces else "")

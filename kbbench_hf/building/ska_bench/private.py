@@ -186,6 +186,7 @@ class GraphNames:
             topics=tuple(map(self.cell, instance.topics)),
             decoys=tuple(map(self.cell, instance.decoys)),
             split_key=self.cell(instance.split_key),
+            title=self.text(instance.title),
             program={**program, "where": where},
         )
 

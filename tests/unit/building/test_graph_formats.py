@@ -413,7 +413,9 @@ def write(folder, files):
         if isinstance(content, list):
             pq.write_table(pa.Table.from_pylist(content), path)
         else:
-            path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+            path.write_bytes(
+                gzip.compress(content.encode()) if name.endswith(".gz") else content.encode(errors="surrogateescape")
+            )
 
 
 def build(in_tmp, *paths, **more):
@@ -554,6 +556,21 @@ def test_the_queries_of_a_beir_folder_may_have_the_ids_of_documents(in_tmp):
     assert (folder.rows("queries", "test")[0]["answer_ids"], left_out) == ([2], [])
 
 
+def test_the_queries_of_a_beir_folder_may_have_any_name_if_they_have_no_titles(in_tmp):
+    corpus = '{"_id": "d1", "title": "A", "text": "a"}\n{"_id": "d2", "title": "B", "text": "b"}\n'
+    qrels = "query-id\tcorpus-id\tscore\nq1\td2\t1\n"
+    write(in_tmp / "b", {"docs.jsonl": corpus, "topics.jsonl": '{"_id": "q1", "text": "x"}\n', "qrels/test.tsv": qrels})
+    folder, left_out = build(in_tmp, in_tmp / "b")
+    assert [row["name"] for row in folder.rows("nodes", "full")] == ["A", "B"]
+    assert ([row["query"] for row in folder.rows("queries", "test")], left_out) == (["x"], [])
+
+
+def test_ids_that_are_equal_as_text_are_refused(in_tmp):
+    write(in_tmp, {"g.json": json.dumps({"nodes": [{"id": 1}, {"id": "1"}], "links": [{"source": 1, "target": "1"}]})})
+    with pytest.raises(DataError, match="the nodes 1 and '1' have one id as text"):
+        build(in_tmp, in_tmp / "g.json")
+
+
 def test_columns_with_other_names_are_mapped(in_tmp):
     write(
         in_tmp,
@@ -594,6 +611,11 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(in_tmp):
     [
         ("g.graphml", f"<!DOCTYPE g [<!ENTITY a 'b'>]>{GRAPHML[39:]}</graphml>", "defines entities"),
         ("g.graphml", f"{GRAPHML}<graph><node", r"g\.graphml, line 2: not XML"),
+        (
+            "g.obo",
+            "format-version: 1.2\n\n[Term]\nid: X:1\nname: \udcff\n",
+            r"g\.obo: damaged, or not OBO \(ValueError",
+        ),
         ("g.obo", "format-version: 1.2\n\n[Term]\nid X\n", r"g\.obo: damaged, or not OBO \(SyntaxError"),
         ("g/raw/num-node-list.csv", "1\n2\n", "holds 2 graphs"),
         ("g/raw/num-node-dict.csv", "author,paper\n2\n", "damaged, or not a folder in OGB's layout"),

@@ -919,6 +919,17 @@ REFUSED = {
     "inspect of a form to come": Case(
         SKA, lambda: eval_archive(inspect(), **{"samples/a_epoch_1/answer.json": b"{}"}), "a_epoch_1/answer.json"
     ),
+    "inspect .eval, a sample that is none": Case(
+        SKA, lambda: eval_archive(inspect(), **{"samples/a_epoch_1.json": b"1"}), "A line as it is: +1"
+    ),
+    "inspect .eval, no JSON": Case(
+        SKA,
+        lambda: eval_archive(inspect(), **{"samples/a_epoch_1.json": b"[" * 100_000}),
+        "a_epoch_1.json. is not JSON",
+    ),
+    "inspect .eval, another header": Case(
+        SKA, lambda: eval_archive(inspect(), **{"header.json": b"[1]"}), "header.json. is not an object"
+    ),
     "inspect without samples": Case(SKA, lambda: json.dumps({**inspect(), "samples": []}).encode(), "no samples"),
     # what is no answer
     "the dataset's own rows": Case(T2K, lambda: lines(of_dataset()), "gold answer(?s:.*)--map triples=prediction"),

@@ -110,6 +110,10 @@ def test_parquet_is_read_like_csv(in_tmp, build):
     pq.write_table(queries, in_tmp / "q.parquet")
     build_own_knowledge_base("mine", in_tmp / "n.parquet", in_tmp / "e.csv", in_tmp / "q.parquet", in_tmp / "again")
     assert DatasetFolder(in_tmp / "again").revision == expected
+    as_bytes = queries.set_column(2, "answer_ids", pa.array([[b"a"], [b"p", b"q"], [b"q"]]))
+    pq.write_table(as_bytes, in_tmp / "q.parquet")
+    build_own_knowledge_base("mine", in_tmp / "n.parquet", in_tmp / "e.csv", in_tmp / "q.parquet", in_tmp / "bytes")
+    assert DatasetFolder(in_tmp / "bytes").revision == expected
 
 
 @pytest.mark.parametrize(
