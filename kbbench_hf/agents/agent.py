@@ -3,6 +3,9 @@
 A `Conversation` gives the next messages and takes the reply; one reply is one step. It ends when the model finishes, or
 at a limit of `AgentLimits`. Two tools and a loop are ARK's idea (arXiv 2601.13969); prompt, tools and limits are ours.
 The content of nodes is in the results of tools only, never in the instructions.
+
+`runners.agent` sends the messages and stores the replies. A resumed run rebuilds its conversations from the stored
+replies: prompts, tools and limits of earlier runs must give the same messages.
 """
 
 import json
@@ -125,7 +128,7 @@ class Conversation:
         self._calls_in_field = False
 
     def messages(self) -> list[Message]:
-        """Return the next request: the instructions, the question, and every step with its results."""
+        """Return the messages of the next request: the instructions, the question, and every step with its results."""
         messages: list[Message] = [
             {"role": "system", "content": self.agent.instructions},
             {"role": "user", "content": self.text},
@@ -167,6 +170,7 @@ class Conversation:
         return sum(outcome.error != "too_many_calls" for outcome in outcomes)
 
     def _outcomes(self, calls: Sequence[ToolCall]) -> list[Outcome]:
+        """Return the outcome of each call, in order; calls beyond a limit are not executed."""
         limits, outcomes, left = self.agent.limits, [], self.agent.limits.calls - self.n_calls
         for place, call in enumerate(calls):
             limit_error = f"All {limits.calls} calls of this question are used." if place >= left else ""
@@ -195,16 +199,16 @@ class Conversation:
         """Return the messages of a step: without reasoning, each call with its result, in order."""
         if not step.calls:
             return [{"role": "assistant", "content": step.response or "..."}, {"role": "user", "content": REMINDER}]
-        results = [(_compacted(each) if compact else each).text for each in step.outcomes]
+        results = [(_without_texts(each) if compact else each).text for each in step.outcomes]
         if self.agent.protocol == "json":
             (call,) = step.calls
-            called = json.dumps({"tool": _sendable(call.name), "arguments": call.arguments}, ensure_ascii=False)
+            called = json.dumps({"tool": _accepted_name(call.name), "arguments": call.arguments}, ensure_ascii=False)
             return [{"role": "assistant", "content": called}, {"role": "user", "content": f"Result: {results[0]}"}]
         ids = [f"s{number + 1}c{place}" for place in range(len(step.calls))]
         calls: list[Message] = []
         messages: list[Message] = [{"role": "assistant", "content": step.response, "tool_calls": calls}]
         for call_id, call, result in zip(ids, step.calls, results, strict=True):
-            function = {"name": _sendable(call.name), "arguments": json.dumps(call.arguments, ensure_ascii=False)}
+            function = {"name": _accepted_name(call.name), "arguments": json.dumps(call.arguments, ensure_ascii=False)}
             calls.append({"id": call_id, "type": "function", "function": function})
             messages.append({"role": "tool", "tool_call_id": call_id, "content": result})
         return messages
@@ -260,7 +264,7 @@ def rank_selected(base: Row, selected: Sequence[Id], top_k: int) -> Row:
     return {"id": base["id"], "ids": [node_id for node_id, _ in ranked], "scores": [score for _, score in ranked]}
 
 
-def _compacted(outcome: Outcome) -> Outcome:
+def _without_texts(outcome: Outcome) -> Outcome:
     """Return an outcome without the snippets of its nodes, or without its text."""
     if "nodes" not in outcome.result:
         return outcome._replace(result={key: value for key, value in outcome.result.items() if key != "text"})
@@ -268,10 +272,10 @@ def _compacted(outcome: Outcome) -> Outcome:
     return outcome._replace(result={**outcome.result, "nodes": nodes})
 
 
-def _sendable(name: str) -> str:
+def _accepted_name(name: str) -> str:
     """Return a tool's name with only the characters that servers accept.
 
-    >>> _sendable("walk the graph!"), _sendable("")
+    >>> _accepted_name("walk the graph!"), _accepted_name("")
     ('walk_the_graph_', 'unknown')
     """
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"

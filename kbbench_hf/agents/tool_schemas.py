@@ -2,6 +2,9 @@
 
 A result is a JSON object with keys in a fixed order. Wrong arguments have a result too: an error code, a message and
 suggestions. The content of nodes is data: JSON strings on one line, in results only.
+
+The agent loop and the MCP server offer these tools; `agents.tools` executes them. Names, descriptions and results are
+what models see: they are part of published scores, and of runs that are resumed (see `FIRST_TOOLS`).
 """
 
 import json
@@ -14,6 +17,7 @@ from typing import Any, NamedTuple
 Id = int | str
 LONGEST_QUERY = 400
 LONGEST_SNIPPET = 300
+"""Characters of a query, and of a snippet."""
 LONGEST_NAME = 80
 """Of a suggested name, and of a value in a message."""
 MOST_READ = 400
@@ -178,7 +182,11 @@ class Arguments:
         return value
 
     def number(self, tool: Tool, name: str = "limit") -> int:
-        """Return a whole number, within the tool's bounds."""
+        """Return a whole number, within the tool's bounds; its default where it is absent.
+
+        Raises:
+            WrongCallError: it is no whole number.
+        """
         schema, value = tool.properties[name], self.given.get(name)
         if value is None:
             return int(schema["default"])
@@ -197,7 +205,11 @@ class Arguments:
         return bounded
 
     def ids(self, name: str) -> list[Any]:
-        """Return an argument of ids: a list, a single id, or a list as JSON text."""
+        """Return an argument of ids: a list, a single id, or a list as JSON text. Its items may be anything.
+
+        Raises:
+            WrongCallError: it is none of these.
+        """
         value = self.given.get(name)
         if isinstance(value, str) and value.lstrip().startswith("["):
             with suppress(ValueError, RecursionError):

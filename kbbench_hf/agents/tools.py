@@ -1,7 +1,8 @@
 """Agent tools on a knowledge base (search_nodes, neighbors, select, finish); `tool_schemas` has their schemas.
 
 No model is called and nothing leaves the process. Arguments of a model cannot raise an exception, read anything but the
-knowledge base, or exceed a limit.
+knowledge base, or exceed a limit. Agent runs and the MCP server execute calls with `AgentTools`; the same call has the
+same result, byte for byte, because resumed runs replay their calls.
 """
 
 import re
@@ -43,14 +44,16 @@ from kbbench_hf.protocols import Matches
 from kbbench_hf.retrieval.top_k import best
 
 _MOST_IGNORED = 20
+"""Ignored ids that a result lists."""
 _MOST_OFFERED = 3
+"""Nodes that are suggested for an unknown id."""
 
 
 class Search(Protocol):
     """A retriever for the tools."""
 
     def matches(self, query: str) -> Matches:
-        """Return all nodes that match a query, with scores."""
+        """Return all nodes that match a query, rows ascending, with scores."""
         ...
 
 
@@ -133,19 +136,19 @@ class AgentTools:
         query = arguments.text("query", longest=LONGEST_QUERY)
         if query is None:
             raise WrongCallError("bad_arguments", "query is missing; expected words to search for.")
-        node_type, limit = self._type(arguments), arguments.number(SEARCH_NODES)
+        node_type, limit = self._parse_type(arguments), arguments.number(SEARCH_NODES)
         rows, scores = self.search.matches(query)
         if node_type is not None:
             matching = self.kb.graph.type_ids[rows] == node_type
             rows, scores = rows[matching], scores[matching]
-        return self._listed(rows[best(scores, limit)], len(rows))
+        return self._list_nodes(rows[best(scores, limit)], len(rows))
 
     def _neighbors(self, arguments: Arguments, question: "QuestionState") -> Outcome:
-        row = self._node(arguments.given.get("node_id"))
+        row = self._parse_node(arguments.given.get("node_id"))
         if page := arguments.number(NEIGHBORS, TEXT_PAGE):
-            return self._page(row, page)
-        relation, node_type = self._relation(arguments), self._type(arguments)
-        direction, query = self._direction(arguments), arguments.text("query", longest=LONGEST_QUERY)
+            return self._text_page(row, page)
+        relation, node_type = self._parse_relation(arguments), self._parse_type(arguments)
+        direction, query = self._parse_direction(arguments), arguments.text("query", longest=LONGEST_QUERY)
         limit = arguments.number(NEIGHBORS)
         rows = self.kb.neighbors(row, relation, direction).astype(np.int64)
         if node_type is not None:
@@ -156,10 +159,10 @@ class AgentTools:
         if query is None:
             rows = rows[:limit]
         elif total:
-            rows = rows[best(_scores(self.search.matches(query), rows), limit)]
-        return self._listed(rows, total, self._relations(row, rows, relation, direction))
+            rows = rows[best(_scores_of(self.search.matches(query), rows), limit)]
+        return self._list_nodes(rows, total, self._relations_to(row, rows, relation, direction))
 
-    def _page(self, row: int, number: int) -> Outcome:
+    def _text_page(self, row: int, number: int) -> Outcome:
         """Return a page of a node's own text; pages end at a word's end, unless a word is longer than a page."""
         (node,) = nodes(self.kb, np.array([row]))
         text = on_one_line(known_of(node, sys.maxsize))
@@ -200,7 +203,7 @@ class AgentTools:
         place = int(np.searchsorted(self.candidates, row))
         return place < len(self.candidates) and int(self.candidates[place]) == row
 
-    def _node(self, given: object) -> int:
+    def _parse_node(self, given: object) -> int:
         if given is None:
             raise WrongCallError("bad_arguments", "node_id is missing; expected the id of a node.")
         if isinstance(given, bool) or not isinstance(given, int | str):
@@ -208,10 +211,10 @@ class AgentTools:
         row = self.row(given)
         if row is None:
             message = f"No node has the id {quote_value(given)}. Take ids from results."
-            raise WrongCallError("unknown_node", message, self._like(given))
+            raise WrongCallError("unknown_node", message, self._suggest_nodes(given))
         return row
 
-    def _like(self, given: Id) -> list[dict[str, Any]]:
+    def _suggest_nodes(self, given: Id) -> list[dict[str, Any]]:
         """Return nodes whose name an unknown id may be: models confuse names and ids."""
         if isinstance(given, int) or not given.strip():
             return []
@@ -222,15 +225,15 @@ class AgentTools:
             for each, name in zip(self.kb.ids(near), self.kb.names(near), strict=True)
         ]
 
-    def _type(self, arguments: Arguments) -> int | None:
+    def _parse_type(self, arguments: Arguments) -> int | None:
         name = arguments.text("node_type")
         return None if name is None else _index_of("unknown_type", "node type", name, self.kb.graph.node_types)
 
-    def _relation(self, arguments: Arguments) -> str | None:
+    def _parse_relation(self, arguments: Arguments) -> str | None:
         name, known = arguments.text("relation"), self.kb.graph.relations
         return None if name is None else known[_index_of("unknown_relation", "relation", name, known)]
 
-    def _direction(self, arguments: Arguments) -> Direction:
+    def _parse_direction(self, arguments: Arguments) -> Direction:
         direction = arguments.text("direction") or "both"
         if direction not in DIRECTIONS:
             raise WrongCallError(
@@ -238,7 +241,7 @@ class AgentTools:
             )
         return cast(Direction, direction)
 
-    def _relations(
+    def _relations_to(
         self, row: int, shown: NDArray[np.int64], relation: str | None, direction: Direction
     ) -> list[dict[str, str]]:
         """Return, for each neighbor that is shown, its relations to the node with their directions."""
@@ -257,7 +260,7 @@ class AgentTools:
                         by_neighbor[spot][name] = "both" if name in by_neighbor[spot] else way
         return [dict(sorted(each.items())) for each in by_neighbor]
 
-    def _listed(
+    def _list_nodes(
         self, rows: NDArray[np.int64], total: int, relations: Sequence[Mapping[str, str]] | None = None
     ) -> Outcome:
         listed = []
@@ -313,7 +316,7 @@ def _index_of(code: str, kind: str, name: str, known: Collection[str]) -> int:
     raise WrongCallError(code, f"There is no {kind} {quote_value(name)}.", near or names[:20])
 
 
-def _scores(matches: Matches, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+def _scores_of(matches: Matches, rows: NDArray[np.int64]) -> NDArray[np.floating]:
     """Return the scores of these rows, 0 for rows that do not match."""
     scores = np.zeros(len(rows))
     if len(matches.rows):

@@ -1,6 +1,7 @@
 """LLM judges of factualness and granularity: prompts, schemas and parsers of replies; replay of released verdicts.
 
-A runner sends the prompts to any chat model. A reply that cannot be parsed is an error with a status, never "false".
+`runners.judge` sends the prompts to any chat model. A reply that cannot be parsed is an error with a status, never
+"false". Hashes of the prompts are recorded with annotations: another wording is another judge.
 """
 
 import json

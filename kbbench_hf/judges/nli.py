@@ -1,4 +1,8 @@
-"""NLI judges of triples (local cross-encoders): entailment of a triple by its text, decomposition into sub-triples."""
+"""NLI judges of triples (local cross-encoders): entailment of a triple by its text, decomposition into sub-triples.
+
+`runners.judge` builds them for `kbbench annotate`; calibration reads `raw` again with other thresholds. Names and `raw`
+are stored with annotations: another decomposition is another `_kind`.
+"""
 
 import json
 import re
@@ -29,7 +33,7 @@ class _NliJudge:
 
     def __init__(self, model: str, threshold: float | None = None, batch: int = 16) -> None:
         self._nli = NliModel(model, batch)
-        self._set(DEFAULT_THRESHOLD if threshold is None else threshold)
+        self._set_threshold(DEFAULT_THRESHOLD if threshold is None else threshold)
         self.chosen = threshold is not None
         """Whether the user chose the threshold, so that no calibration may change it."""
         self.untuned = f"{self._kind}:{self._nli.name}"
@@ -38,10 +42,10 @@ class _NliJudge:
     def at(self, threshold: float) -> Self:
         """Return the same judge with another threshold."""
         other = copy(self)
-        other._set(threshold)
+        other._set_threshold(threshold)
         return other
 
-    def _set(self, threshold: float) -> None:
+    def _set_threshold(self, threshold: float) -> None:
         self.threshold = threshold
         self.name = f"{self._kind}:{self._nli.name}@threshold={threshold}"
 
@@ -133,7 +137,7 @@ class NliModel:
         self.name = f"{folder.name if folder.is_dir() else model}@{revision}"
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the probability of entailment of each (premise, hypothesis), in its best window."""
+        """Return the probability of entailment of each (premise, hypothesis), in order, in its best window."""
         import torch
 
         best: list[float] = []

@@ -1,7 +1,8 @@
 """Surface baseline of judges: logistic regression on the form of a triple and its word overlap with the text.
 
 It needs no other model. A judge is useful where it agrees better with the released verdicts than this one, whose
-agreement is low. `surface.json` has the weights and the agreement.
+agreement is low. `surface.json` has the weights and the agreement, which belong to these features in this order.
+`runners.judge` builds the judge, `runners.calibration` compares others with it.
 Source: fitted on the verdicts of pat-jj/GenRES, commit 7824249, by `tests/golden/make_surface.py`.
 """
 
@@ -126,7 +127,7 @@ class SurfaceJudge:
     """
 
     def __init__(self, kind: str, corpus: str) -> None:
-        fitted = _fitted()[kind]
+        fitted = _load_models()[kind]
         known = fitted.get(corpus, fitted[OTHER])
         self.corpus = corpus if corpus in fitted else OTHER
         self.agreement = JudgeAgreement.of(known["agreement"])
@@ -149,7 +150,7 @@ class SurfaceJudge:
 
 
 @cache
-def _fitted() -> Mapping[str, Mapping[str, Any]]:
+def _load_models() -> Mapping[str, Mapping[str, Any]]:
     """Return kind -> corpus -> weights, intercept, threshold and agreement."""
     fitted: Mapping[str, Mapping[str, Any]] = json.loads(_FITTED.read_text(encoding="utf-8"))
     return fitted
@@ -162,13 +163,13 @@ def _elements(triple: str) -> tuple[str, str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _words(text: str) -> tuple[str, frozenset[str]]:
+def _text_words(text: str) -> tuple[str, frozenset[str]]:
     lowered = text.lower()
     return lowered, frozenset(_WORD.findall(lowered))
 
 
 def _fact_row(text: str, head: str, relation: str, tail: str) -> list[float]:
-    lowered, words = _words(text)
+    lowered, words = _text_words(text)
     head, relation, tail = (each.lower().strip() for each in (head, relation, tail))
     ends, between = _WORD.findall(f"{head} {tail}"), _WORD.findall(relation)
 

@@ -2,6 +2,9 @@
 
 A threshold belongs to one embedder. The published 0.95 is for text-embedding-ada-002, with cosines from 0.87 to 0.98.
 With MiniLM, whose cosines are 0.22 to 0.90, every triple would be unique and none complete.
+
+`runners.annotators` apply the thresholds, `runners.calibration` finds new ones. The calibrated values are published
+with their errors: they change with a new calibration only.
 """
 
 import json
@@ -88,7 +91,7 @@ def thresholds_of(embedder: str, own: Path | None = None, *, corpus: str = "") -
 
 
 def public_name(embedder: str) -> str:
-    """Return an embedder's name without the local path of a model folder.
+    """Return an embedder's name without the local path of a model folder; a known model has its name on the Hub.
 
     >>> public_name("/srv/models/mine@0123abcd"), public_name("org/model@0123abcd")
     ('mine@0123abcd', 'org/model@0123abcd')

@@ -2,6 +2,9 @@
 
 A model is one `.npz` file of plain arrays (without pickles), identified by their hash. The level of TS depends on the
 corpus: scores with different models must not be compared.
+
+`runners.annotators` train and apply the models. Tokens, seeds and settings are part of the stored identity of
+annotations: they stay.
 """
 
 import json

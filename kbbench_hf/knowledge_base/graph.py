@@ -2,6 +2,9 @@
 
 Nodes are row numbers, relations and node types have names. Lists of neighbors ascend and have each node once, so that
 parallel edges of one relation count as one (as upstream, whose sparse matrices are coalesced).
+
+Knowledge bases, documents, plans, retrievers and agents follow edges with it. Stores hold its arrays, and documents and
+built datasets depend on the order of neighbors: ascending, each once.
 """
 
 from collections.abc import Sequence
@@ -61,7 +64,10 @@ class Adjacency:
         return replace(self, indptr=before[self.indptr], indices=self.indices[no_loop])
 
     def gather(self, nodes: Rows, relation: int | None = None) -> Neighbors:
-        """Return the neighbors of each node, in the order of the relations where `relation` is None."""
+        """Return the neighbors of each node by a relation, ascending; by all where None, relation after relation.
+
+        A node that two relations lead to is then there twice.
+        """
         keys = nodes.astype(np.int64) * self.n_relations + (relation or 0)
         width = self.n_relations if relation is None else 1
         places, offsets = spans(self.indptr[keys], self.indptr[keys + width])
@@ -211,7 +217,7 @@ class Graph:
         return adjacency.indices[adjacency.indptr[key] : adjacency.indptr[key + 1]]
 
     def neighbors_of(self, nodes: ArrayLike, relation: str | None = None, direction: Direction = "out") -> Neighbors:
-        """Return the neighbors of many nodes at once; each node's are ascending and named once."""
+        """Return the neighbors of many nodes at once; each node's are ascending, each once."""
         rows = self.checked(nodes)
         number = None if relation is None else self.relation_id(relation)
         lists = [adjacency.gather(rows, number) for adjacency in self._sides(direction)]
@@ -255,7 +261,10 @@ class Graph:
         return total
 
     def matrix(self, relation: str, direction: Literal["out", "in"] = "out") -> Sparse:
-        """Return one relation as a `scipy.sparse.csr_array` of float32 ones, shape (n_nodes, n_nodes)."""
+        """Return one relation as a `scipy.sparse.csr_array` of float32 ones, shape (n_nodes, n_nodes), rows the heads.
+
+        With `direction` "in", rows are the tails.
+        """
         from scipy.sparse import csr_array
 
         offsets, rows = self.neighbors_of(np.arange(self.n_nodes), relation, direction)

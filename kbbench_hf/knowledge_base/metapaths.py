@@ -11,6 +11,9 @@ Arrows lead from topic entities to the answer, the one node that no arrow leaves
 and `&` intersects further walks. A topic is written as its type, with `:1`, `:2` where two of one type differ; `any`
 starts from every node of the type instead. `^` before a relation follows its edges from tail to head; `!` takes the
 nodes of the next type that the relation does *not* reach.
+
+Plans are made of these walks; synthesis and audits of retrieval benchmarks use templates. The notation is stored in
+datasets (columns of templates and plans): it stays.
 """
 
 import re
@@ -30,6 +33,7 @@ _ARROW = re.compile(r"(-\[[^\]]+\]->|<-\[[^\]]+\]-)")
 _LABEL = re.compile(r":\d+$")
 _ANY = "any "
 BACK: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
+"""Direction of a hop -> that of the way back."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Hop:
 
 
 def reverse_hops(start_type: str, hops: Sequence[Hop]) -> tuple[Hop, ...]:
-    """Return the hops that lead back to the start of others.
+    """Return the hops that lead back from the end of others to their start; negations are left out.
 
     >>> back = reverse_hops("ore", [Hop("yields", "metal"), Hop("made of", "coin", "in")])
     >>> [(hop.arrow, hop.node_type) for hop in back]

@@ -19,6 +19,9 @@ retriever ranks by it. As JSON, the form in which planners write it::
 `start` is null for all nodes of `start_type`. A hop that takes the nodes *not* reached within a path has `"negated":
 true`. `PlanSchema` knows what plans of a knowledge base may contain: it checks them, and makes the JSON schema of a
 model's output. `execute` gives the exact answers, with the nodes after each step and a path for each answer.
+
+Planners write plans, the plan ranker executes them, reports show them, and synthesis stores them with questions. Both
+notations are in datasets, journals and runs: they stay.
 """
 
 import json
@@ -50,10 +53,11 @@ Operator = Literal["=", "<=", ">="]
 MOST_EDGES = 5_000_000
 """Edges that one execution may follow: half a second."""
 MOST_HOPS, MOST_PATHS, MOST_ATTRIBUTES = 2, 3, 2
-"""What the JSON schema of a plan allows; parsed plans may have more."""
+"""What the JSON schema of a plan allows: hops of a path, paths, tests. Parsed plans may have more."""
 MOST_VALUES = 40
 """Values of a field that the JSON schema lists; other fields take any string."""
 LONGEST_NAME, LONGEST_TEXT = 120, 100
+"""Characters of a name or value, and of the remainder of text, that the JSON schema allows."""
 LONGEST_VALUE = 60
 """Columns with longer texts are no fields."""
 _COMPARE: Mapping[str, tuple[Callable[..., pa.Array], Callable[..., bool]]] = {
@@ -72,10 +76,10 @@ class AttributeTest:
     value: Value
 
     def __str__(self) -> str:
-        return f"{_quoted(self.field)} {self.op} {json.dumps(self.value, ensure_ascii=False)}"
+        return f"{_quote(self.field)} {self.op} {json.dumps(self.value, ensure_ascii=False)}"
 
     def passing(self, kb: KnowledgeBase, rows: Rows) -> Rows:
-        """Return those of the rows that pass.
+        """Return those of the rows that pass, in their order.
 
         Raises:
             UsageError: the nodes have no such field, or its values cannot be compared with the value.
@@ -86,13 +90,14 @@ class AttributeTest:
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
         try:
-            return rows[self._met(values)] if self.value != "" else rows[:0]  # "" is an absent value
+            return rows[self._meets(values)] if self.value != "" else rows[:0]  # "" is an absent value
         except (pa.ArrowNotImplementedError, TypeError):
             raise UsageError(
                 f"{str(self)!r} cannot be tested; expected a value of the type {values.type}, as the field has."
             ) from None
 
-    def _met(self, values: pa.Array) -> NDArray[np.bool_]:
+    def _meets(self, values: pa.Array) -> NDArray[np.bool_]:
+        """Return which values meet the test; an absent value does not."""
         compare, compare_exactly = _COMPARE[self.op]
         try:
             return np.asarray(pc.fill_null(compare(values, self.value), fill_value=False), dtype=bool)
@@ -148,7 +153,7 @@ class Plan:
         return json.dumps(msgspec.to_builtins(whole), ensure_ascii=False)
 
     def __str__(self) -> str:
-        walks = " & ".join(write_walk(walk) for walk in self.walks) or _quoted(self.answer_type)
+        walks = " & ".join(write_walk(walk) for walk in self.walks) or _quote(self.answer_type)
         text = [f"text {json.dumps(self.text, ensure_ascii=False)}"] if self.text else []
         return " ; ".join([walks, *map(str, self.attributes), *text])
 
@@ -156,7 +161,7 @@ class Plan:
     def _parse_json(cls, text: str) -> Self:
         try:
             parsed = msgspec.convert(json.loads(text), _JsonPlan)
-            tests = tuple(replace(each, value=_finite(each.value)) for each in parsed.attributes)
+            tests = tuple(replace(each, value=_to_json_value(each.value)) for each in parsed.attributes)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{text[:200]!r} is not a plan: {error}. Expected {_FORM}.") from None
         walks = tuple(_json_walk(f"paths[{number}]", path) for number, path in enumerate(parsed.paths))
@@ -191,7 +196,7 @@ class Plan:
             path = Metapath.parse(chains)
         except UsageError as error:
             raise UsageError(shown(str(error)).replace("metapath", "plan")) from None
-        walks = tuple(_named_walk(walk, shown, spelled) for walk in path.walks)
+        walks = tuple(_name_walk(walk, shown, spelled) for walk in path.walks)
         return cls(spelled(path.answer_type), walks, tuple(attributes), " ".join(remainder))
 
 
@@ -228,6 +233,11 @@ _UNQUOTED = re.compile(r"(?!any |!|\^)(?:[^\s\[\]\"&;:<>=\0]|(?!^) (?!$))+")
 
 
 def _json_walk(place: str, path: _JsonPath) -> MetapathWalk:
+    """Return the walk of a path in JSON; `place` is where it is, for messages.
+
+    Raises:
+        UsageError: it has an empty name, or no hop.
+    """
     if path.start == "":
         raise UsageError(f"{place}.start is empty; expected a name, or null for every node of the start type.")
     if not path.hops:
@@ -238,6 +248,7 @@ def _json_walk(place: str, path: _JsonPath) -> MetapathWalk:
 
 
 def _json_path(walk: MetapathWalk) -> _JsonPath:
+    """Return a walk as a path in JSON, where `exclude` says whether its last hop is negated."""
     hops = [
         _JsonHop(hop.relation, "in" if hop.direction == "in" else "out", hop.node_type, hop.negated)
         for hop in walk.hops
@@ -246,7 +257,7 @@ def _json_path(walk: MetapathWalk) -> _JsonPath:
     return _JsonPath(walk.topic, walk.start_type, walk.hops[-1].negated, hops)
 
 
-def _named_walk(walk: MetapathWalk, shown: Callable[[str], str], spelled: Callable[[str], str]) -> MetapathWalk:
+def _name_walk(walk: MetapathWalk, shown: Callable[[str], str], spelled: Callable[[str], str]) -> MetapathWalk:
     """Return a walk of the notation with its quotations in place."""
     hops = [replace(hop, relation=spelled(hop.relation), node_type=spelled(hop.node_type)) for hop in walk.hops]
     if walk.topic is None:
@@ -266,7 +277,7 @@ def _parse_test(part: str, shown: Callable[[str], str], spelled: Callable[[str],
     try:
         if test:
             field, sign, value = test.groups()
-            test_value = _finite(json.loads(shown(value)))
+            test_value = _to_json_value(json.loads(shown(value)))
             return msgspec.convert({"field": spelled(field), "op": sign, "value": test_value}, AttributeTest)
     except (ValueError, TypeError):
         pass
@@ -276,15 +287,15 @@ def _parse_test(part: str, shown: Callable[[str], str], spelled: Callable[[str],
 def write_walk(walk: MetapathWalk) -> str:
     """Return a walk in the notation of one line."""
     start = "any " if walk.topic is None else f"{json.dumps(walk.topic, ensure_ascii=False)}:"
-    hops = (f" -[{replace(hop, relation=_quoted(hop.relation)).arrow}]-> {_quoted(hop.node_type)}" for hop in walk.hops)
-    return f"{start}{_quoted(walk.start_type)}{''.join(hops)}"
+    hops = (f" -[{replace(hop, relation=_quote(hop.relation)).arrow}]-> {_quote(hop.node_type)}" for hop in walk.hops)
+    return f"{start}{_quote(walk.start_type)}{''.join(hops)}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if _UNQUOTED.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _finite(value: Value) -> Value:
+def _to_json_value(value: Value) -> Value:
     """Return a value within the numbers that JSON has: grammars of servers allow any exponent."""
     if isinstance(value, str):
         return _utf8(value)
@@ -497,7 +508,7 @@ class Execution:
         return [
             path
             for walk, rows in zip(self.plan.walks, self.walks, strict=True)
-            if not any(hop.negated for hop in walk.hops) and (path := _trace(kb, walk, rows, row))
+            if not any(hop.negated for hop in walk.hops) and (path := _trace_path(kb, walk, rows, row))
         ]
 
 
@@ -529,13 +540,13 @@ def execute(
         if not len(rows[0]):
             remarks.append(f"no {walk.start_type} is named {walk.topic!r}")
         for place, hop in enumerate(walk.hops, start=1):
-            nodes, cost = _affordable(kb, rows[-1], hop, most_edges - n_edges)
+            nodes, cost = _limit_starts(kb, rows[-1], hop, most_edges - n_edges)
             if len(nodes) < len(rows[-1]):
                 remarks.append(f"{write_walk(walk)} was cut at hop {place}: {len(nodes):,} of {len(rows[-1]):,} nodes")
             n_edges += cost
             rows.append(replace(hop, negated=hop.negated and place < len(walk.hops)).follow(graph, nodes))
         walks.append(tuple(rows))
-    met, left = _met(kb, plan, walks)
+    met, left = _intersect_walks(kb, plan, walks)
     own = [
         row
         for walk, rows in zip(plan.walks, walks, strict=True)
@@ -549,7 +560,7 @@ def execute(
     return Execution(plan, met, tuple(walks), tuple(left), n_edges, tuple(remarks))
 
 
-def _met(kb: KnowledgeBase, plan: Plan, walks: Sequence[tuple[Rows, ...]]) -> tuple[Rows, list[int]]:
+def _intersect_walks(kb: KnowledgeBase, plan: Plan, walks: Sequence[tuple[Rows, ...]]) -> tuple[Rows, list[int]]:
     """Return the nodes where the walks meet, and how many are left after each."""
     ends = [(walk.hops[-1].negated, rows[-1]) for walk, rows in zip(plan.walks, walks, strict=True)]
     met, left = None, list[int]()
@@ -574,8 +585,8 @@ def rows_of(kb: KnowledgeBase, walk: MetapathWalk) -> Rows | None:
     return rows
 
 
-def _affordable(kb: KnowledgeBase, nodes: Rows, hop: Hop, most_edges: int) -> tuple[Rows, int]:
-    """Return as many of the nodes as have at most `most_edges` edges of a hop together, and how many edges."""
+def _limit_starts(kb: KnowledgeBase, nodes: Rows, hop: Hop, most_edges: int) -> tuple[Rows, int]:
+    """Return the first nodes, as many as have at most `most_edges` edges of a hop together, and how many edges."""
     side, relation = kb.graph.into if hop.direction == "in" else kb.graph.out, kb.graph.relation_id(hop.relation)
     keys = nodes * side.n_relations + relation
     edges = np.cumsum(side.indptr[keys + 1].astype(np.int64) - side.indptr[keys])
@@ -593,7 +604,7 @@ def _is_reached_from_another(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequen
     return bool((nodes != row).any())
 
 
-def _trace(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequence[Rows], row: int) -> Path | None:
+def _trace_path(kb: KnowledgeBase, walk: MetapathWalk, rows: Sequence[Rows], row: int) -> Path | None:
     """Return the path of a walk to a row, by the nodes with fewest edges."""
     nodes = [row]
     degrees = kb.graph.total_degrees

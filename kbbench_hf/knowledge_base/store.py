@@ -1,6 +1,8 @@
 """KnowledgeBase: nodes, texts and edges, looked up by id, name, type, value and relation; stored and memory-mapped.
 
-A store is written atomically, from the published tables of a dataset folder.
+A store is written atomically, from the published tables of a dataset folder. Benchmarks, retrievers, agents, reports
+and synthesis open knowledge bases here. The files of a store and the content hash, which runs and caches record, stay
+for each `FORMAT`.
 """
 
 import hashlib
@@ -30,8 +32,11 @@ from kbbench_hf.knowledge_base import tables
 from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows, official_graph
 
 FORMAT = 1
+"""Format of a store's files; stores of other formats are refused, and those in the cache are made again."""
 FACTS = "knowledge_base.json"
+"""The file of a store with its facts: format, content hash, node types, relations."""
 CACHE = ".knowledge_base"
+"""The folder of a dataset with its stores, by revision."""
 FIND_DATASET = "kbbench_hf.benchmarks:find_dataset"
 """What finds a dataset's folder by its name; benchmarks come after knowledge bases in the import order."""
 
@@ -42,13 +47,15 @@ def map_store(store: Path) -> tuple[pa.Table, pa.Table, Graph, str]:
     Raises:
         DataError: the store was written by another version.
     """
-    facts = _facts(store)
+    facts = _read_facts(store)
     sides = [
-        Adjacency(_map(store, f"{side}.indptr"), _map(store, f"{side}.indices"), max(len(facts["relations"]), 1))
+        Adjacency(
+            _map_array(store, f"{side}.indptr"), _map_array(store, f"{side}.indices"), max(len(facts["relations"]), 1)
+        )
         for side in (["out"] if facts["symmetric"] else ["out", "in"])
     ]
     node_types, relations = tuple(facts["node_types"]), tuple(facts["relations"])
-    graph = Graph(node_types, relations, _map(store, "types"), sides[0], sides[-1])
+    graph = Graph(node_types, relations, _map_array(store, "types"), sides[0], sides[-1])
     return _read_arrow(store / "nodes.arrow"), _read_arrow(store / "edges.arrow"), graph, facts["hash"]
 
 
@@ -92,14 +99,14 @@ def dataset_table(folder: Path, config: str) -> pa.Table | None:
     return pa.concat_tables([tables.read_dataset_table(file, columns) for file in files]) if files else None
 
 
-def _stream(sink: object, table: pa.Table) -> None:
+def _write_batch(sink: object, table: pa.Table) -> None:
     """Write a table as one uncompressed record batch, so that each column can be mapped as one piece."""
     with pa.ipc.new_file(sink, table.schema) as writer:
         for batch in table.combine_chunks().to_batches():
             writer.write_batch(batch)
 
 
-def _facts(store: Path) -> tables.Record:
+def _read_facts(store: Path) -> tables.Record:
     facts: tables.Record = json.loads((store / FACTS).read_text(encoding="utf-8"))
     if facts["format"] != FORMAT:
         raise DataError(f"{store} has format {facts['format']}; expected {FORMAT}. Remove it and build it again.")
@@ -111,7 +118,7 @@ def _read_arrow(file: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-def _map(store: Path, name: str) -> NDArray[np.integer]:
+def _map_array(store: Path, name: str) -> NDArray[np.integer]:
     """Map an array; as a plain ndarray, because slicing a `np.memmap` is ten times slower."""
     array: NDArray[np.integer] = np.load(store / f"{name}.npy", mmap_mode="r")
     return array.view(np.ndarray)
@@ -213,14 +220,14 @@ class KnowledgeBase:
             with new_folder(out) as partial:
                 self._write_files(partial)
         except FileExistsError:
-            if not (out / FACTS).is_file() or _facts(out)["hash"] != self.hash:
+            if not (out / FACTS).is_file() or _read_facts(out)["hash"] != self.hash:
                 raise UsageError(f"{out} is in the way; expected no such folder, or an empty one. Remove it.") from None
 
     def _write_files(self, folder: Path) -> None:
         graph = self.graph
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink:
-                _stream(sink, table)
+                _write_batch(sink, table)
         np.save(folder / "types.npy", graph.type_ids)
         for side, adjacency in (("out", graph.out), *([] if graph.symmetric else [("in", graph.into)])):
             np.save(folder / f"{side}.indptr.npy", adjacency.indptr)
@@ -246,7 +253,7 @@ class KnowledgeBase:
         hashing = SimpleNamespace(write=digest.update, flush=lambda: None, closed=False)  # nothing is stored
         sink = pa.PythonFile(hashing, "w")
         for table in (self.nodes, self.edges):
-            _stream(sink, table)
+            _write_batch(sink, table)
         return digest.hexdigest()
 
     @cached_property
@@ -366,14 +373,14 @@ class KnowledgeBase:
 
     @cached_property
     def _rows_of_name(self) -> dict[str, list[int]]:
-        return _index(self.names())
+        return _index_names(self.names())
 
     @cached_property
     def _rows_of_folded_name(self) -> dict[str, list[int]]:
-        return _index([name.casefold() for name in self.names()])
+        return _index_names([name.casefold() for name in self.names()])
 
 
-def _index(names: list[str]) -> dict[str, list[int]]:
+def _index_names(names: list[str]) -> dict[str, list[int]]:
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)

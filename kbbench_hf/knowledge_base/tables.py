@@ -1,4 +1,8 @@
-"""Tables of a knowledge base: reading, checking, and numbering of nodes, types and relations."""
+"""Tables of a knowledge base: reading, checking, and numbering of nodes, types and relations.
+
+`KnowledgeBase` is made from them; `building` writes and checks them. Numbers and order of nodes, types and relations
+are those of released datasets, stores and documents: they stay.
+"""
 
 import json
 from collections.abc import Sequence
@@ -23,6 +27,7 @@ SCHEMA_COLUMNS = ("kind", "id", "name")
 _TEXTS = ("name", "text", "details")
 _NUMBERED = ("id", "type", *EDGE_COLUMNS)
 _SHOWN = 10
+"""Edges that a message lists."""
 
 Record = dict[str, Any]
 """A JSON object, such as `details` hold."""
@@ -75,8 +80,8 @@ def number(nodes: pa.Table, edges: pa.Table, schema: pa.Table | None = None) -> 
     require_columns(nodes, NODE_COLUMNS, "The table of nodes")
     require_columns(edges, EDGE_COLUMNS, "The table of edges")
     nodes, edges = _in_one_chunk(nodes), _in_one_chunk(edges)
-    ids = _ids(nodes["id"])
-    heads, tails = _ends(edges, "head", ids), _ends(edges, "tail", ids)
+    ids = _checked_ids(nodes["id"])
+    heads, tails = _checked_ends(edges, "head", ids), _checked_ends(edges, "tail", ids)
     node_types = _numbered_names(schema, "node_type", nodes["type"], "node type")
     relations = _numbered_names(schema, "relation", edges["relation"], "relation")
     type_ids = _name_numbers(nodes["type"], node_types).astype(np.min_scalar_type(len(node_types)))
@@ -127,7 +132,10 @@ def _schema_of_rows(rows: Sequence[Sequence[object]]) -> pa.Table:
 def tuples(
     node_types: Sequence[str], relations: Sequence[str], type_ids: NDArray[np.integer], edges: pa.Table
 ) -> list[tuple[str, str, str, int]]:
-    """Return each (head type, relation, tail type) that occurs, and its number of edges, parallel ones included."""
+    """Return each (head type, relation, tail type) that occurs, and its number of edges, parallel ones included.
+
+    They are in the order of the numbers of relation, head type and tail type.
+    """
     heads, relation_ids, tails = (numpy_numbers(edges[name]) for name in EDGE_COLUMNS)
     types, n_types = type_ids.astype(np.int32), len(node_types)
     codes = relation_ids.astype(np.int32) * (n_types * n_types) + types[heads] * n_types
@@ -164,12 +172,12 @@ def _replace_columns(table: pa.Table, **columns: object) -> pa.Table:
     return table
 
 
-def _ids(column: pa.ChunkedArray) -> pa.Array:
+def _checked_ids(column: pa.ChunkedArray) -> pa.Array:
     """Return the ids as int64 where every one is a canonical decimal number, else as large strings; check them.
 
     Where one is below 0 they are strings: rankings keep such numbers for what is no node.
     """
-    ids = _as_ids(column)
+    ids = _to_ids(column)
     if pa.types.is_int64(ids.type) and (pc.min(ids).as_py() or 0) < 0:
         ids = ids.cast(pa.large_string())
     empty = ids.is_null()
@@ -188,7 +196,8 @@ def _ids(column: pa.ChunkedArray) -> pa.Array:
     return ids
 
 
-def _as_ids(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _to_ids(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return a column of ids as int64 where all are canonical decimal numbers that it holds, else as large strings."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_integer(values.type):
         try:
@@ -202,7 +211,7 @@ def _as_ids(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def without_dangling(nodes: pa.Table, edges: pa.Table) -> tuple[pa.Table, int, str]:
     """Return the edges whose head and tail are nodes, how many others there are, and the first ten in words."""
-    ids = _ids(nodes["id"])
+    ids = _checked_ids(nodes["id"])
     ends = {end: _rows_of_ends(edges[end], ids) for end in ("head", "tail")}
     dangling = (ends["head"][0] < 0) | (ends["tail"][0] < 0)
     rows = np.flatnonzero(dangling).tolist()
@@ -215,7 +224,7 @@ def without_dangling(nodes: pa.Table, edges: pa.Table) -> tuple[pa.Table, int, s
     return edges.filter(pa.array(~dangling)), len(rows), ", ".join(shown) + (" ..." if len(rows) > _SHOWN else "")
 
 
-def _ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
+def _checked_ends(edges: pa.Table, end: str, ids: pa.Array) -> NDArray[np.int64]:
     """Return the row number of each edge's head or tail."""
     rows, named = _rows_of_ends(edges[end], ids)
     unknown = np.flatnonzero(rows < 0)
@@ -237,7 +246,7 @@ def _rows_of_ends(column: pa.ChunkedArray, ids: pa.Array) -> tuple[NDArray[np.in
     if pa.types.is_large_string(ids.type):
         values = named.cast(pa.large_string())
     else:
-        values = _as_ids(without_zeros(named))
+        values = _to_ids(without_zeros(named))
     if values.type != ids.type:
         values, ids = values.cast(pa.large_string()), ids.cast(pa.large_string())
     if (by_number := _rows_by_number(values, ids)) is not None:

@@ -1,4 +1,8 @@
-"""Local causal language model (transformers, peft, GGUF) with batched generation, alone or under Accelerate."""
+"""Local causal language model (transformers, peft, GGUF) with batched generation, alone or under Accelerate.
+
+`runners` make a `CausalLM` for `hf:MODEL` and call `generate`. Its `name` is part of the keys of stored replies: what
+changes a completion is in it, and it stays as it is.
+"""
 
 import hashlib
 import json
@@ -95,7 +99,9 @@ class CausalLM:
         self._chat = bool(self._tokenizer.chat_template) if chat_template is None else chat_template
         folder = source.folder
         commit = getattr(self._model.config, "_commit_hash", None)
-        self.revision = str(commit or revision or "unknown") if folder is None else _digest(folder, source.gguf_file)
+        self.revision = (
+            str(commit or revision or "unknown") if folder is None else _hash_files(folder, source.gguf_file)
+        )
         name = model if folder is None else source.gguf_file or folder.name
         self.name = f"{name}@{self.revision}{'' if self._chat else ' plain'}{suffix}"
         self._sampling = _model_sampling(self._model.generation_config)
@@ -132,7 +138,10 @@ class CausalLM:
         return completions
 
     def _complete_all(self, requests: Sequence[_GenerationRequest], seed: int) -> list[Completion]:
-        """Return the completions of a batch, which is halved while memory does not suffice."""
+        """Return the completions of a batch, in order; it is halved while memory does not suffice.
+
+        A part is seeded by its place, so that its samples differ from those of the first part.
+        """
         from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
         completions: list[Completion] = []
@@ -152,6 +161,7 @@ class CausalLM:
         self._state.wait_for_everyone()
 
     def _complete(self, requests: Sequence[_GenerationRequest], seed: int) -> list[Completion]:
+        """Return the completions of requests in one forward pass; those that do not fit the model have an error."""
         import torch
 
         started = time.perf_counter()
@@ -189,6 +199,11 @@ class CausalLM:
         ]
 
     def _generation_config(self, parameters: Parameters, max_new_tokens: int) -> object:
+        """Return the generation config of a request, greedy unless it has a temperature above 0.
+
+        Raises:
+            UsageError: a parameter that local models do not have.
+        """
         from transformers import GenerationConfig
 
         given = {name: value for name, value in parameters.items() if name not in NOT_SAMPLED_BY}
@@ -198,7 +213,8 @@ class CausalLM:
                 f"{', '.join((*SAMPLED_BY, *SHAPED_BY))}. Leave it out of --extra-body."
             )
         chosen = {**self._sampling, **given}
-        sampled = chosen.get("temperature", 0.0) > 0 and "temperature" in given
+        # A temperature of the model's own configuration does not count: decoding is greedy unless a request has one.
+        sampled = given.get("temperature", 0.0) > 0
         return GenerationConfig(
             max_new_tokens=max_new_tokens,
             do_sample=sampled,
@@ -275,8 +291,8 @@ def _model_sampling(config: Any) -> dict[str, Any]:
     return {name: values[name] for name in (*SAMPLED_BY, *SHAPED_BY) if values.get(name) is not None}
 
 
-def _digest(folder: Path, gguf_file: str | None = None) -> str:
-    """Return a digest of all bytes of a model's files: other weights under the same name have another digest."""
+def _hash_files(folder: Path, gguf_file: str | None = None) -> str:
+    """Return a hash of all bytes of a model's files, 40 hex digits: other weights under one name have another hash."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         loaded = file.suffix in (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")

@@ -1,7 +1,8 @@
 """Parser of chat completions: body of a reply -> `Completion` (text, reasoning, tokens, tool calls) or `Failure`.
 
 It knows the variants of servers and providers. An absent text is a failure, never an empty completion, and a token
-count that is no count is None.
+count that is no count is None. `llm.endpoint` parses every reply with it. Each branch is a reply of some server: one
+that is removed turns such replies into wrong answers or ends a run.
 """
 
 import json
@@ -47,7 +48,7 @@ def parse_json(body: bytes) -> object:
 
 
 def read_completion(body: object, latency_s: float) -> Completion:
-    """Return the completion in the body of a chat reply with status 200.
+    """Return the completion in the body of a chat reply with status 200; its text is as the server sent it.
 
     A truncated text (`finish_reason` "length") and an empty text with finish reason "stop" are completions. Of several
     choices the one with index 0 counts. Token counts that are absent or absurd are None; `completion_tokens` is the

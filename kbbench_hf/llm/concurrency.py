@@ -1,4 +1,8 @@
-"""Concurrency limit (additive increase, multiplicative decrease), the backoff before a retry, and the event loop."""
+"""Concurrency limit (additive increase, multiplicative decrease), the backoff before a retry, and the event loop.
+
+`runners.chat_requests` sends every request of a run through one `Gate`. No result depends on it: only how fast a server
+is used, and whether it is overloaded.
+"""
 
 import asyncio
 import math
@@ -16,11 +20,11 @@ T = TypeVar("T")
 WINDOW_S = 2.0
 """Seconds between two cuts of the limit, so that one burst of refusals counts once."""
 SETBACK = 2
-"""How many answers' worth of growth a server error takes back: with more than a third of errors, growth stops."""
+"""How many replies' worth of growth a server error takes back: with more than a third of errors, growth stops."""
 FIRST_BACKOFF_S = 0.5
 """The most that is waited before the first retry."""
 LONGEST_WAIT_S = 86_400.0
-"""A server that asks for so long, or longer, is not waited for."""
+"""A run does not wait where a server wants a wait of so many seconds, or more."""
 SAFE = 0.5
 """Share of the timeout that a reply may take before the limit grows only where that raises the throughput."""
 ROUND = 8
@@ -156,8 +160,8 @@ class Gate:
     The limit is the smaller one of two: what timeouts allow (see TimeoutLimit), and what refusals allow.
 
     Refused requests (429) cut the limit by half their share of the requests since the last cut, at most once in
-    WINDOW_S: a server that refuses everything is asked half as much, one that refuses a few is hardly slowed. A full
-    round of answers raises the limit by one; server errors hold that growth up and never cut.
+    WINDOW_S: a server that refuses everything gets half as many requests, one that refuses a few hardly fewer. A full
+    round of replies raises the limit by one; server errors hold that growth up and never cut.
 
     >>> gate = Gate(8)
     >>> for _ in range(4):
@@ -244,7 +248,7 @@ class Gate:
         self._leave()
 
     def answered(self, sent: Sent | None = None) -> None:
-        """Note a request that the server took; `sent` is given where its latency is that of a whole answer."""
+        """Note a request that the server took; `sent` is given where its latency is that of a whole reply."""
         self._answers += 1
         self._credit += 1
         if self._credit >= self.limit:
@@ -260,7 +264,7 @@ class Gate:
         self._refusals += 1
         now = self._clock()
         if now >= self._next_cut:
-            # What is under way may yet be answered: a refusal comes sooner than an answer and would count for too much.
+            # What is under way may yet get a reply: a refusal comes sooner than a reply and would count for too much.
             share = self._refusals / max(self._answers + self._refusals, self.active)
             self._limit = max(1, min(self.limit - 1, round(self.limit * (1 - share / 2))))
             self._answers = self._refusals = 0

@@ -1,4 +1,7 @@
-"""JSON schemas of replies: constrained decoding of local models, and checks of replies of servers."""
+"""JSON schemas of replies: constrained decoding of local models (llguidance), and checks of replies of servers.
+
+`CausalLM` decodes with `SchemaDecoder`; runs and `kbbench doctor` count replies with a `violation`.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +12,7 @@ import numpy as np
 from kbbench_hf.errors import UsageError, missing_extra
 
 _BITS = 32
+"""Tokens in one number of llguidance's bit mask."""
 _SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """Fixed whitespace: with flexible whitespace, small models write blanks until the output limit."""
 

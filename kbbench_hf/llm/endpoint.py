@@ -4,6 +4,9 @@
 
 It uses aiohttp. At 64 connections a request costs about 0.1 ms of CPU time; `huggingface_hub.AsyncInferenceClient`
 needs 0.95 ms, keeps only 20 connections alive, and sends the user's Hub token to any server.
+
+Runs, probes, served embedders and search servers send their requests with it. Keys never leave it: they go to the one
+server only, and `Redaction` removes them from replies. `name` is part of the keys of stored replies.
 """
 
 import asyncio
@@ -265,6 +268,11 @@ class Endpoint:
 
 
 def _normalize_url(base_url: str) -> str:
+    """Return the address up to its version: without a slash or path of requests at its end, with `/v1` if it has none.
+
+    Raises:
+        UsageError: it is no address, or has a part that would end up in files.
+    """
     try:
         parts = urlsplit(base_url)
         _ = parts.port
@@ -316,6 +324,7 @@ _MIN_LENGTH = 4
 _ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "=": "equals", "/": "sol", "+": "plus"}
 _ENTITIES |= {":": "colon", ".": "period", "_": "lowbar", "-": "hyphen", "@": "commat", "%": "percnt", "#": "num"}
 _ESCAPES = (b"\\", b"%", b"&")
+"""Signs without one of which no character is escaped, so that the slow pattern need not run."""
 
 
 class Redaction:
@@ -382,27 +391,31 @@ async def server_facts(page: Page, base_url: str, model: str) -> dict[str, str]:
     only = models[0] if len(models) == 1 else {}
     card = next((card for card in models if card.get("id") in names), only)
     site, owner = base_url.rpartition("/v")[0], card.get("owned_by")
-    facts = {"kind": "openai-compatible", **_strings(card, root="served_model")}
+    facts = {"kind": "openai-compatible", **_select_strings(card, root="served_model")}
     if owner == "vllm":
-        return facts | {"kind": "vllm", **_strings(await page(f"{site}/version", True), version="version")}
+        return facts | {"kind": "vllm", **_select_strings(await page(f"{site}/version", True), version="version")}
     if owner == "sglang":
         about, info = await page(f"{site}/get_model_info", False), await page(f"{site}/get_server_info", False)
-        facts |= _strings(about, model_path="served_model") | _strings(info, version="version")
+        facts |= _select_strings(about, model_path="served_model") | _select_strings(info, version="version")
         return facts | {"kind": "sglang"}
     if host := _HOSTS.get(urlsplit(base_url).hostname or ""):
         return facts | {"kind": host}
     info = await page(f"{site}/info", True)
     if "model_id" in info:
-        facts |= _strings(info, version="version", model_id="served_model", model_sha="revision")
+        facts |= _select_strings(info, version="version", model_id="served_model", model_sha="revision")
         return facts | {"kind": "tei" if isinstance(info.get("model_type"), dict) else "tgi"}
     props = await page(f"{site}/props", False)
     if "default_generation_settings" in props or "build_info" in props:
-        return facts | {"kind": "llama.cpp", **_strings(props, build_info="version", model_path="served_model")}
+        return facts | {"kind": "llama.cpp", **_select_strings(props, build_info="version", model_path="served_model")}
     version = await page(f"{site}/api/version", False)
     tags = (await page(f"{site}/api/tags", False)).get("models") if "version" in version else None
     if isinstance(tags, list):
         tag = next((tag for tag in tags if isinstance(tag, dict) and _is_tag(tag, model)), {})
-        return facts | {"kind": "ollama", **_strings(version, version="version"), **_strings(tag, digest="revision")}
+        return facts | {
+            "kind": "ollama",
+            **_select_strings(version, version="version"),
+            **_select_strings(tag, digest="revision"),
+        }
     return facts
 
 
@@ -423,6 +436,6 @@ def _is_tag(tag: Mapping[str, object], model: str) -> bool:
     return any(tag.get(name) in (model, f"{model}:latest") for name in ("name", "model"))
 
 
-def _strings(source: Mapping[str, object], **names: str) -> dict[str, str]:
+def _select_strings(source: Mapping[str, object], **names: str) -> dict[str, str]:
     """Return the strings among these members, at most 300 characters each, under their new names."""
     return {new: value[:300] for name, new in names.items() if isinstance(value := source.get(name), str)}

@@ -1,4 +1,8 @@
-"""Exceptions of chat requests (`Failure`, `RequestRefused`) and the kinds of refusals, which decide on a retry."""
+"""Exceptions of chat requests (`Failure`, `RequestRefused`) and the kinds of refusals, which decide on a retry.
+
+`llm` raises them; `runners` catch them and retry, skip or stop. Reasons are written to journals and counted in tables
+of runs: they keep their names.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum

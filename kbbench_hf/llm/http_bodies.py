@@ -1,4 +1,8 @@
-"""HTTP reply bodies, read within bounds and as event streams, and connections that are not reused after stray data."""
+"""HTTP reply bodies, read within bounds and as event streams, and connections that are not reused after stray data.
+
+`llm.endpoint` reads every reply with it. Servers are not trusted: the bounds on bytes, also after decompression, and
+the checks of idle connections keep a run from filling memory or from storing one reply as that to another prompt.
+"""
 
 import json
 import select
@@ -85,6 +89,7 @@ def read_stream(raw: bytes) -> dict[str, Any]:
 
 
 def _append_delta(message: dict[str, Any], delta: object) -> None:
+    """Add the members of an event to a message: texts are appended, other values replace earlier ones."""
     for name, piece in delta.items() if isinstance(delta, Mapping) else ():
         if isinstance(piece, str) and isinstance(message.get(name, ""), str):
             message[name] = message.get(name, "") + piece

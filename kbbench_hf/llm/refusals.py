@@ -6,6 +6,9 @@ or as HTML; codes are words or numbers; the time to wait is a header, a field or
 A status alone decides nothing: a prompt that is too long comes as 400, 413, 422, 429, 500 and 200, and a 429 may mean
 wait, never, or no money. So the words are read first, and the status where they say nothing. Where both leave it open
 the kind is `UNCLEAR`: then only another request shows what was refused (see `runners.refusal_scope`).
+
+`llm.endpoint` classifies every error with it, `runners` act on the kind. The order of the checks in `classify_error`
+matters: each was placed by replies of real providers. Patterns are in `refusals.toml`.
 """
 
 import json
@@ -24,6 +27,7 @@ from kbbench_hf.text.folding import lazy_pattern
 MOST_CHARACTERS = 20_000
 """The longest error message that is parsed."""
 _DEPTH = 8
+"""Levels of an error's JSON that are read."""
 _CODES = {"code", "type", "error_type", "errortype", "error_code", "status", "reason", "__type", "title"}
 _FIELDS = {"param", "parameter", "field", "loc"}
 _WAITS = {"estimated_time", "retry_after", "retryafter", "retrydelay", "retry_after_seconds", "retry_in"}
@@ -77,7 +81,7 @@ def parse_error(body: object, headers: Mapping[str, str] | None = None) -> Error
     html = False
     if isinstance(body, bytes):
         text = body[:MOST_CHARACTERS].decode("utf-8", "replace")
-        body = _json(body.decode("utf-8", "replace")) if len(body) <= 50 * MOST_CHARACTERS else None
+        body = _parse_json(body.decode("utf-8", "replace")) if len(body) <= 50 * MOST_CHARACTERS else None
         if body is None:
             html = text.lstrip()[:1] == "<"
             body = " ".join(_TAG.sub(" ", text).split()) if html else text
@@ -106,7 +110,7 @@ class _ErrorCollector:
         self.codes: list[str] = []
         self.fields: list[str] = []
         self.seconds: float | None = None
-        self._left = 200
+        self._left = 200  # values that are still read: a hostile reply may have millions
 
     def collect(self, value: object, key: str, depth: int) -> None:
         """Add the content of a value, which is the member `key` of an object."""
@@ -124,14 +128,14 @@ class _ErrorCollector:
         elif key in _SIZES and isinstance(value, int):
             self.sentences.append(f"{key}: {value}")
         elif key in _WAITS:
-            self.seconds = _seconds(value)
+            self.seconds = _parse_seconds(value)
         elif isinstance(value, str) and (text := value.strip()[:MOST_CHARACTERS]):
             self._collect_text(text, key, depth)
         elif key in _CODES and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**9:
             self.codes.append(str(value))
 
     def _collect_text(self, text: str, key: str, depth: int) -> None:
-        if text[0] in "{[" and (inner := _json(text)) is not None:
+        if text[0] in "{[" and (inner := _parse_json(text)) is not None:
             self.collect(inner, key, depth - 1)
         elif key in _FIELDS:
             self.fields.append(text)
@@ -156,14 +160,14 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split())[:300])
 
 
-def _json(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
 
 
-def _seconds(value: object) -> float | None:
+def _parse_seconds(value: object) -> float | None:
     """Return the seconds that a field gives, as a number or as "20s"."""
     if isinstance(value, str):
         if total := sum(_durations(value)):
@@ -191,13 +195,13 @@ def _durations(text: str) -> Iterator[float]:
 def _header_seconds(headers: Mapping[str, str]) -> float | None:
     """Return the seconds in headers (lower case): Retry-After, as a number or date, or the reset of a used-up limit."""
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
-        if (milliseconds := _seconds(headers.get(name))) is not None:
+        if (milliseconds := _parse_seconds(headers.get(name))) is not None:
             return milliseconds / 1000
     if (seconds := _retry_after(headers.get("retry-after", "nan"))) is not None:
         return seconds
     for kind in ("requests", "tokens"):
         if headers.get(f"x-ratelimit-remaining-{kind}") == "0":
-            return _seconds(headers.get(f"x-ratelimit-reset-{kind}"))
+            return _parse_seconds(headers.get(f"x-ratelimit-reset-{kind}"))
     return None
 
 

@@ -1,7 +1,8 @@
 """Dialect of one chat server: which request parameters it supports, learned from its errors and kept for the whole run.
 
 Requests use OpenAI's parameters. Where a server refuses one by name, the next request uses another form or leaves it
-out. A run without its temperature is another run, so the dialect is part of a run's identity.
+out. A run without its temperature is another run, so the dialect is part of a run's identity: `changes` is written to
+journals and read back by `of`, and its keys stay. `llm.endpoint` writes every request in a dialect.
 """
 
 import json
@@ -60,7 +61,7 @@ class Dialect:
 
     @classmethod
     def of(cls, changes: Mapping[str, Any]) -> "Dialect":
-        """Return the dialect with these changes."""
+        """Return the dialect with these changes, as `changes` wrote them; unknown ones are ignored."""
         known: dict[str, Any] = {name: changes[name] for name in cls.__dataclass_fields__ if name in changes}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         return cls(**known)
@@ -96,7 +97,7 @@ def without_system(messages: Sequence[Message]) -> list[Message]:
 
 
 def cut_at_stop(completion: Completion, stops: Sequence[str]) -> Completion:
-    """Return a completion up to its first stop string, where whoever made it does not stop there."""
+    """Return a completion up to its first stop string, for servers and models that do not stop there themselves."""
     ends = [place for stop in stops if (place := completion.text.find(stop)) >= 0]
     return completion._replace(text=completion.text[: min(ends)], finish_reason="stop") if ends else completion
 

@@ -1,4 +1,8 @@
-"""BM25 retriever over the texts of nodes (bm25s)."""
+"""BM25 retriever over the texts of nodes (bm25s).
+
+`retrieval.retrievers` builds it as `bm25`; it also searches training questions (`knn`), and for the tools of agents.
+Published rankings use it: words, stop words, variants and float32 scores stay equal to those of bm25s.
+"""
 
 import math
 import re
@@ -18,7 +22,7 @@ from kbbench_hf.retrieval.top_k import best_of_rows
 from kbbench_hf.text.words import TERM, break_words
 
 DELTA = 0.5
-"""The least gain of a word in bm25l and bm25+."""
+"""The least gain of a word in bm25l and bm25+, as bm25s has it."""
 _Gain = Callable[[Any, Any, float], Any]
 _Odds = Callable[[int, int], float]
 METHODS: Mapping[str, tuple[_Gain, _Odds]] = {
@@ -31,9 +35,11 @@ METHODS: Mapping[str, tuple[_Gain, _Odds]] = {
     ),
     "bm25+": (lambda tf, norm, k1: (k1 + 1) * tf / (k1 * norm + tf) + DELTA, lambda n, df: (n + 1) / df),
 }
-"""The variants by their names in bm25s, whose scores are the same to the last bit: the gain of a word that occurs `tf`
-times in a text of this length norm, and the odds, of the number of texts and of those with the word, whose logarithm is
-the weight of the word."""
+"""The variants by their names in bm25s, whose scores are the same to the last bit: two functions each.
+
+The gain of a word that occurs `tf` times in a text with this length norm; and the odds from the number `n` of texts and
+the number `df` of those with the word. The logarithm of the odds is the weight of the word.
+"""
 
 
 def build(spec: Spec, context: RetrieverContext) -> "BM25":
@@ -72,8 +78,8 @@ class BM25:
             self._index.scores, self._index.nonoccurrence_array = _score(counts, *METHODS[method], k1, b)
 
     def matches(self, query: str) -> Matches:
-        """Return the nodes that share a word with a query, and their scores."""
-        (known,) = self._known([query])
+        """Return the nodes that share a word with a query, rows ascending, and their scores; empty without a word."""
+        (known,) = self._token_ids([query])
         shared = np.zeros(self._n, dtype=bool)
         for word in known:
             start, stop = self._index.scores["indptr"][word : word + 2]
@@ -82,18 +88,18 @@ class BM25:
         return Matches(rows, self._scores(known)[rows])
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
-        """Return the `top_k` best nodes of every query."""
-        return best_of_rows(map(self._scores, self._known(queries)), top_k)
+        """Return the `top_k` best nodes of every query; equal scores in the order of the rows, score 0 included."""
+        return best_of_rows(map(self._scores, self._token_ids(queries)), top_k)
 
     def _scores(self, known: list[int]) -> Any:
         return self._index.get_scores_from_ids(known) if known else np.zeros(self._n, dtype=np.float32)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
-        """Return whether each query shares a word with any node; its ranking is else in the order of the ids."""
-        return np.array([bool(known) for known in self._known(queries)], dtype=bool)
+        """Return whether each query shares a word with any node; the ranking of others is the order of the rows."""
+        return np.array([bool(known) for known in self._token_ids(queries)], dtype=bool)
 
-    def _known(self, queries: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each query, of words that occur in a text."""
+    def _token_ids(self, queries: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each query: of words that occur in a text, once for each time in the query."""
         known = self._index.vocab_dict
         return [[known[word] for word in _terms(query) if word in known] for query in queries]
 
@@ -112,10 +118,11 @@ class _WordCounts(NamedTuple):
     sizes: NDArray[np.int64]
     """The number of different words of each text."""
     parts: list[tuple[NDArray[np.int32], NDArray[np.float32]]]
-    """The different words of some texts, text by text, and how often each occurs there."""
+    """For each block of `PART` texts: their different words, text by text, and how often each occurs there."""
 
 
 def _count_words(texts: Iterable[str]) -> _WordCounts:
+    """Return the words of texts and their counts; stop words are numbered first, so that they are easy to leave out."""
     from bm25s.stopwords import STOPWORDS_EN
 
     numbers: defaultdict[str, int] = defaultdict()
@@ -137,7 +144,11 @@ def _count_words(texts: Iterable[str]) -> _WordCounts:
 
 
 def _score(counts: _WordCounts, gain: _Gain, odds: _Odds, k1: float, b: float) -> tuple[dict[str, Any], Any]:
-    """Return the index of bm25s: the score of each word in each text, word by word; and scores of absent words."""
+    """Return the index of bm25s: the score of each word in each text, word by word; and scores of absent words.
+
+    Scores are relative to those of absent words, which are None where all are 0. The counts in `counts.parts` are
+    overwritten, to save memory.
+    """
     n, mean = len(counts.lengths), counts.lengths.mean()
     frequencies = sum(np.bincount(words, minlength=len(counts.vocabulary)) for words, _ in counts.parts)
     known, place = np.unique(frequencies, return_inverse=True)

@@ -1,5 +1,8 @@
 """RetrieverContext: the inputs from which a retriever is built, and the forms of node texts.
 
+`runners` and `training` make a context; every `build` of this package reads it. The names of forms are written in runs
+and in the names of caches: they stay.
+
 The forms are the values of a model's options `text` and `relations`.
 
 ===========  ========================================================================================================
@@ -57,7 +60,7 @@ class Text:
         return {"rendering": self.form, "relations": self.relations, "fields": [*fields, *neighbors]}
 
 
-def _named(kb: KnowledgeBase, rows: Rows) -> list[str]:
+def _render_named(kb: KnowledgeBase, rows: Rows) -> list[str]:
     columns = zip(kb.names(rows), kb.types(rows), kb.texts(rows), strict=True)
     return [f"name: {name}. type: {node_type}. {body}" for name, node_type, body in columns]
 
@@ -66,12 +69,12 @@ COLUMNS: Mapping[str, Callable[[KnowledgeBase, Rows], list[str]]] = {
     "text": lambda kb, rows: [
         text if text.strip() else name for name, text in zip(kb.names(rows), kb.texts(rows), strict=True)
     ],
-    "named": _named,
+    "named": _render_named,
     "name": lambda kb, rows: kb.names(rows),
 }
-"""Forms made of columns alone, of every knowledge base."""
+"""Forms made of columns alone, of every knowledge base: form -> function of rows (all where None) to texts."""
 FIELDS = {"text": ["text", "name where text is empty"], "named": ["name", "type", "text"], "name": ["name"]}
-"""The columns of each."""
+"""The columns of each, in the words of a run's record."""
 _COMPACT = "_compact"
 
 
@@ -138,11 +141,9 @@ def render(kb: KnowledgeBase, text: Text | str, rows: Rows = None, forms: Forms 
 TEXT: dict[str, Option] = {"text": (str, None), "relations": (yes_or_no, None)}
 """The options of every model that reads texts, see `RetrieverContext.text`."""
 PART = 50_000
-"""Nodes whose texts are in memory together."""
+"""Nodes whose texts are in memory together; no result depends on it."""
 Progress = Callable[..., AbstractContextManager[Callable[[int], None]]]
 """`progress(title, total, done=0)` opens a bar and yields the function that advances it."""
-
-
 Complete = Callable[[Mapping[str, Prompt], int], Mapping[str, Sequence[str]]]
 """(prompts by key, number of samples) -> the responses to each prompt."""
 
@@ -153,7 +154,7 @@ def no_bar(title: str, total: int | None, *, done: int = 0) -> AbstractContextMa
 
 
 def candidate_rows(examples: Examples, kb: KnowledgeBase) -> NDArray[np.int64] | None:
-    """Return the rows that may be ranked, ascending; None where these are all."""
+    """Return the rows that may be ranked, ascending; None where these are all nodes, or the examples name none."""
     candidates = getattr(examples.context, "candidates", None)
     if candidates is None or len(candidates.ids) == len(kb):
         return None
@@ -205,8 +206,8 @@ class RetrieverContext:
     def text(self, options: Options, *, relations: bool, usual: str | None = None) -> Text:
         """Remove `text` and `relations` from a model's options, and return the form of texts that they select.
 
-        By default it is the official document, else the column `text`, or `named` where the model reads `relations` by
-        default. `usual` is another default.
+        The form is noted in `texts_read`. By default it is the official document, else the column `text`, or `named`
+        where the model reads `relations` by default. `usual` is another default.
         """
         usual = usual or ("official" if self.forms.official else "named" if relations else self.plain)
         form, with_relations = options.pop("text", None) or usual, options.pop("relations", None)
@@ -220,7 +221,10 @@ class RetrieverContext:
         return replace(self, texts_read={}).text({}, relations=False)
 
     def texts(self, text: Text, rows: NDArray[np.int64] | None = None) -> list[str]:
-        """Return the texts of the candidates in the order of their rows, or of those at the places `rows`."""
+        """Return the texts of the candidates in the order of their rows, or of the candidates at the places `rows`.
+
+        Places count among the candidates: they are rows of the knowledge base only where all nodes are candidates.
+        """
         if rows is None:
             return render(self.kb, text, self.candidates, self.forms)
         return render(self.kb, text, rows if self.candidates is None else self.candidates[rows], self.forms)
@@ -233,7 +237,7 @@ class RetrieverContext:
 
     @property
     def nodes(self) -> str:
-        """The hash of the knowledge base, and of the candidates where these are not all nodes."""
+        """The hash of the knowledge base, and of the candidates where these are not all nodes; part of cache names."""
         if self.candidates is None:
             return self.kb.hash
         return f"{self.kb.hash}:{hashlib.sha256(self.candidates.tobytes()).hexdigest()}"

@@ -1,4 +1,8 @@
-"""Retrievers by vectors: one per node (exact or with faiss), one per chunk of its text; nearest questions (knn)."""
+"""Retrievers by vectors: one per node (exact or with faiss), one per chunk of its text; nearest questions (knn).
+
+`retrieval.retrievers` builds them as `dense`, `multi` and `knn`; `vss` uses `Dense` too. Exact rankings are the same
+for any number of threads and processes. Chunking is part of the names of caches and of published scores: it stays.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,8 +36,9 @@ class Dense:
     Args:
         vectors: one per node, shape (n, d).
         embedder: encodes queries.
-        index: `exact`, or one of faiss's: `hnsw` (a graph of 32 links), `ivf` (clusters, a quarter of their square root
-            searched) and `sq8` (8 bits per number) are faster or smaller, and miss some of the true neighbors.
+        index: `exact`, or one of faiss's: `hnsw` (a graph of 32 links), `ivf` (clusters, of which as many as the square
+            root of their number are searched) and `sq8` (8 bits per number) are faster or smaller, and miss some of the
+            true neighbors.
         processes: the group of processes; each searches its shard of an exact search.
     """
 
@@ -48,7 +53,7 @@ class Dense:
         vectors = self._embedder.encode_queries(queries)
         if self._index is None:
             return search(self._vectors, vectors, top_k, self._processes)
-        scores, ids = self._index.search(vectors, top_k)
+        scores, ids = self._index.search(vectors, top_k)  # with id -1 where it finds fewer
         return merge([Ranking(ids, np.where(ids < 0, -np.inf, scores.astype(np.float64)))], top_k)
 
 
@@ -59,6 +64,7 @@ def _approximate(vectors: Vectors, index: str) -> Any:
     except ImportError:
         raise missing_extra("faiss-cpu", "models") from None
     n, d = vectors.shape
+    # faiss's guidelines: 4 to 16 times the square root, and 30 vectors or more to train each cluster.
     lists = max(1, int(4 * np.sqrt(n)) if n > 100_000 else int(np.sqrt(n)))
     recipe = {"hnsw": "HNSW32", "ivf": f"IVF{lists},Flat", "sq8": "SQ8"}[index]
     built: Any = faiss.index_factory(d, recipe, faiss.METRIC_INNER_PRODUCT)
@@ -72,7 +78,7 @@ def _approximate(vectors: Vectors, index: str) -> Any:
     if index == "ivf":
         built.nprobe = max(1, int(np.sqrt(lists)))
     if index == "hnsw":
-        built.hnsw.efSearch = 400
+        built.hnsw.efSearch = 400  # faiss's default is 16, too few for good recall of 100 neighbors
     return built
 
 
@@ -108,8 +114,8 @@ class NearestQuestions:
     """How many of them to use."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
-        """Return the `top_k` best nodes of every query."""
-        ranking = self.nearest.search(queries, self.k + 1)
+        """Return the `top_k` best nodes of every query; fewer where the nearest questions have fewer answers."""
+        ranking = self.nearest.search(queries, self.k + 1)  # one of them may be the query itself
         rows = [self._rank(*one, top_k) for one in zip(queries, ranking.ids, ranking.scores, strict=True)]
         return pad(rows, top_k)
 

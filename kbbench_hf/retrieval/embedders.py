@@ -1,6 +1,7 @@
 """Sentence embedder (sentence-transformers), its options and its model's revision; the cache of embeddings.
 
-Texts are encoded once per model revision and text, in blocks, by any number of processes.
+Texts are encoded once per model revision and text, in blocks, by any number of processes. Retrievers, annotators and
+training use it. Names of cache folders depend on settings, revisions and texts: what changes a vector must be in them.
 """
 
 import hashlib
@@ -134,7 +135,10 @@ def from_spec(
 
 
 def folder_hash(folder: Path) -> str:
-    """Return a hash of the files in a folder and their names; of a trained folder without `ABOUT`."""
+    """Return a hash of the files in a folder and their names, 40 hex digits; of a trained folder without `ABOUT`.
+
+    Runs and calibrated thresholds record it as the revision of a local model.
+    """
     digest = hashlib.sha256()
     ignored = ABOUT if (folder / ABOUT[0]).is_file() else ()
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in ignored):
@@ -145,7 +149,10 @@ def folder_hash(folder: Path) -> str:
 
 
 BLOCK_TEXTS = 512
-"""Texts encoded and saved at a time; an interruption costs at most one block."""
+"""Texts encoded and saved at a time; an interruption costs at most one block.
+
+Texts are sorted by length before, so that the last bits of vectors depend on it.
+"""
 
 
 def folder_of(root: Path, **made_of: object) -> Path:
@@ -210,7 +217,7 @@ def in_blocks(
         whole: the file that `join` writes last.
         save: encodes texts into a file.
         join: writes `whole` from the places of the texts of each block and its file.
-        processes: the group of processes; each searches its shard.
+        processes: the group of processes, all of which must call this; each encodes every `size`-th block.
         progress: opens the bar.
     """
     if all(processes.gather(whole.is_file())):

@@ -1,4 +1,8 @@
-"""Fusion of rankings: reciprocal rank fusion (rrf), weighted scores, learned weights."""
+"""Fusion of rankings: reciprocal rank fusion (rrf), weighted scores, learned weights.
+
+`retrieval.retrievers` builds them as `rrf`, `weighted` and `fuse`. `training.fusion` learns weights for `min_max` at
+`DEPTH`, and writes them into the `fusion.json` that `fuse` reads: these three go together.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +34,7 @@ def build_reciprocal_rank(spec: Spec, context: RetrieverContext) -> "Fusion":
 
 def build_weighted(spec: Spec, context: RetrieverContext) -> "Fusion":
     """Build `weighted(a,b,...)@weights=0.3/0.7,depth=`; equal weights where none are given."""
-    options = spec.read(weights=(_weights, None), depth=(positive, DEPTH))
+    options = spec.read(weights=(_parse_weights, None), depth=(positive, DEPTH))
     weights = options["weights"]
     if weights is not None and len(weights) != len(spec.parts):
         raise UsageError(f"{len(weights)} weights for {len(spec.parts)} models in {spec}; expected one each.")
@@ -60,17 +64,17 @@ class Fusion:
     """The depth of each ranking."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
-        """Return the `top_k` best nodes of every query."""
+        """Return the `top_k` best nodes of every query, of those in any ranking; equal scores in order of the rows."""
         depth = max(top_k, self.depth)
         found = []
         for retriever, weight in zip(self.retrievers, self.weights or repeat(1.0), strict=False):
             ranking = retriever.search(queries, depth)
             row, column = np.nonzero(ranking.ids >= 0)
             found.append((row, ranking.ids[row, column], weight * self.credit(ranking)[row, column]))
-        found_by, nodes, credited = map(np.concatenate, zip(*found, strict=True))
-        width = int(nodes.max(initial=0)) + 1
-        pairs, position = np.unique(found_by * width + nodes, return_inverse=True)
-        totals = np.bincount(position, credited, len(pairs)).astype(np.float64)
+        query, nodes, credits = map(np.concatenate, zip(*found, strict=True))
+        width = int(nodes.max(initial=0)) + 1  # a pair of query and node is one number: query * width + node
+        pairs, position = np.unique(query * width + nodes, return_inverse=True)
+        totals = np.bincount(position, credits, len(pairs)).astype(np.float64)
         return top_k_by_query(pairs // width, pairs % width, totals, len(queries), top_k)
 
     def matched(self, queries: Sequence[str]) -> NDArray[np.bool_]:
@@ -89,7 +93,7 @@ def reciprocal_rank(ranking: Ranking, k: int = 60) -> NDArray[np.float64]:
 
 
 def min_max(ranking: Ranking) -> NDArray[np.float64]:
-    """Return the scores of each row scaled to 0 ... 1; all 0 where they are equal.
+    """Return the scores of each row scaled to 0 ... 1, padding 0; all 0 where they are equal or there are none.
 
     >>> min_max(Ranking(np.array([[4, 9, 2]]), np.array([[3.0, 2.0, 1.0]]))).tolist()
     [[1.0, 0.5, 0.0]]
@@ -99,8 +103,8 @@ def min_max(ranking: Ranking) -> NDArray[np.float64]:
     low = np.min(scores, axis=1, where=ranked, initial=np.inf, keepdims=True)
     high = np.max(scores, axis=1, where=ranked, initial=-np.inf, keepdims=True)
     span = np.where(high > low, high - low, 1.0)
-    stretched: NDArray[np.float64] = np.where(ranked & (high > low), (scores - low) / span, 0.0)
-    return stretched
+    scaled: NDArray[np.float64] = np.where(ranked & (high > low), (scores - low) / span, 0.0)
+    return scaled
 
 
 def _parts(spec: Spec, context: RetrieverContext) -> list[Retriever]:
@@ -109,7 +113,7 @@ def _parts(spec: Spec, context: RetrieverContext) -> list[Retriever]:
     return [context.part(part) for part in spec.parts]
 
 
-def _weights(value: str) -> list[float]:
+def _parse_weights(value: str) -> list[float]:
     weights = [float(weight) for weight in value.split("/")]
     if any(not 0 <= weight < float("inf") for weight in weights) or not sum(weights):
         raise ValueError("expected numbers from 0 up, not all 0, such as 0.3/0.7")

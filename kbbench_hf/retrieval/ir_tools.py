@@ -1,4 +1,8 @@
-"""Retrieval benchmarks as tasks of mteb, datasets of ir_datasets, and tables of pgvector, Chroma and Qdrant."""
+"""Retrieval benchmarks as tasks of mteb, datasets of ir_datasets, and tables of pgvector, Chroma and Qdrant.
+
+The public API has `mteb_task` and `ir_dataset`; `kbbench export` loads documents into engines. Names of tasks and
+tables contain the text and the revision, because the tools keep results under these names.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,8 +82,8 @@ class RetrievalCollection:
         return cls(task, context, context.text({"text": text, "relations": relations}, relations=True))
 
     @cached_property
-    def rows(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
-        """The rows of the candidates in the knowledge base."""
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of the candidates in the knowledge base, ascending."""
         return np.arange(len(self.context.kb)) if self.context.candidates is None else self.context.candidates
 
     @cached_property
@@ -381,6 +385,7 @@ def _engine_errors(into: str) -> Iterator[None]:
 
 
 def _without_password(into: str) -> str:
+    """Return an address without the user and the password in it."""
     return re.sub(r"//[^/@]*@", "//", into)
 
 

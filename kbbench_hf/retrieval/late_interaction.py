@@ -2,6 +2,9 @@
 
 Source: Khattab and Zaharia, SIGIR 2020. Differs from upstream: all nodes are scored exactly, or the candidates of a
 first stage; nothing is pruned.
+
+`retrieval.retrievers` builds it as `late`; training scores its models in training with it. Vectors are stored in 8 bits
+with step `STEP`, in a cache that later runs read.
 """
 
 import json
@@ -26,6 +29,7 @@ BLOCK_TOKENS = 16_384
 STEP = 1 / 127
 """Codes of 8 bits are multiples of this: vectors have length 1, so that their numbers are in [-1, 1]."""
 CANDIDATES = 200
+"""The default number of a first stage's candidates."""
 LATE_MODELS = ("MultiVectorEncoder", "ColBERT")
 """Model types of late interaction; other models give the vectors of tokens without a projection."""
 
@@ -117,12 +121,12 @@ class TokenVectors(NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: Sequence["TokenVectors"]) -> Self:
-        """Return several parts concatenated."""
+        """Return the texts of several parts as one, in their order."""
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         return cls(np.concatenate([part.codes for part in parts]), np.cumsum([0, *lengths.tolist()]))
 
     def floats(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return the vectors of the tokens of the texts from `start` to `stop`."""
+        """Return the vectors of the tokens of the texts from `start` to before `stop`, shape (tokens, d)."""
         return self.codes[self.offsets[start] : self.offsets[stop]].astype(np.float32) * np.float32(STEP)
 
 

@@ -11,6 +11,9 @@ answer back to the entity, the order in which questions mention them::
 
     bridge <walk> <e1> district <out> located in <to> district
            <walk> <e2> contractor <out> built by <to> contractor <end>
+
+The plan ranker builds it for `plan:FOLDER`; training writes examples with `prompt` and `spell_plan`. Trained models
+read and write exactly these texts: a change of them is a new `FORMAT`.
 """
 
 import re
@@ -101,7 +104,10 @@ class SlotFinder:
         return SlottedQuery(" ".join(" ".join([*parts, query[last:].lower()]).split()), tuple(entities), tuple(values))
 
     def mentions(self, query: str) -> list[tuple[int, int, Rows]]:
-        """Return the places of linked names and the rows that each may mean, whole names and long ones first."""
+        """Return the linked names as (start, stop, rows that it may mean), whole names and long ones first.
+
+        `start` and `stop` count characters of the query; mentions may overlap.
+        """
         tokens = [(match.start(), match.end(), match[0].lower()) for match in WORD.finditer(query)]
         linked = self._linker.link(query)
         mentions: dict[tuple[bool, int, int, int], list[int]] = {}
@@ -170,11 +176,11 @@ class PlanGrammar:
             )
 
     def start(self, query: SlottedQuery) -> Alternatives:
-        """Return what a plan may begin with."""
+        """Return what a plan may begin with; nothing where the query has no slot of an entity."""
         return self._open([((), _State(Plan("")))], query)
 
     def after(self, alternatives: Alternatives, token: int, query: SlottedQuery) -> Alternatives:
-        """Return what may follow after another token."""
+        """Return what may follow after another token; nothing where the token is not allowed."""
         return self._open([(rest[1:], state) for rest, state in alternatives if rest[:1] == (token,)], query)
 
     def _open(self, alternatives: Sequence[tuple[tuple[int, ...], _State]], query: SlottedQuery) -> Alternatives:
@@ -230,7 +236,8 @@ class PlanGrammar:
                 yield f"{TEXT}{VALUE[number]}", replace(state, plan=replace(plan, text="; ".join([*texts, text])))
             for field, kind in self._schema.fields[plan.answer_type].items() if not texts else ():
                 is_text = kind is str or not isinstance(kind, type)
-                value = number_of(text) if not is_text else text if isinstance(kind, type) or text in kind else None
+                is_known = isinstance(kind, type) or text in kind
+                value = (text if is_known else None) if is_text else number_of(text)
                 for sign in () if value is None else [EQUAL] if is_text else OPERATORS:
                     test = AttributeTest(field, OPERATORS[sign], "" if value is None else value)
                     if test not in plan.attributes:
@@ -313,7 +320,7 @@ class PlanGenerator:
         return self.plans_of([self.finder.find(query.text) for query in queries])
 
     def plans_of(self, queries: Sequence[SlottedQuery]) -> list[list[PlanCandidate]]:
-        """Return the plans of queries whose slots are known."""
+        """Return the plans of queries whose slots are known, in the order of the queries; see `plans`."""
         result: list[list[PlanCandidate]] = [[] for _ in queries]
         order = [n for n, query in enumerate(queries) if self._grammar.start(query)]
         order.sort(key=lambda n: len(queries[n].text))  # so that batches have little padding
@@ -370,5 +377,5 @@ class PlanGenerator:
 
 
 def encoder(tokenizer: Any) -> Encode:
-    """Return the function that encodes a text without the signs that a tokenizer adds at its ends."""
+    """Return the function that encodes a text without the special tokens that a tokenizer adds at its ends."""
     return lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -3,7 +3,8 @@
 `plan:rules` plans by rules, `plan:FOLDER` by a trained model, `plan:llm:MODEL` by a served language model. All start
 from `graph:bm25`, or from another text ranker, as in `plan:rules(dense:MODEL)`. A plan without answers is relaxed step
 by step: without an attribute test, without a path, with another type at its end.
-Where no plan is sure, the ranking is that of the graph ranker.
+Where no plan is sure, the ranking is that of the graph ranker. `retrieval.retrievers` builds it; the explanations of
+runs contain the plans.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,10 +36,11 @@ RELAXED = 0.5
 """What is left of a plan's score after each relaxation."""
 MOST_RELAXATIONS = 4
 MOST_LINKED = 20
-N_TYPES = 4
+"""Linked entities of an explanation."""
+N_TYPES, LEAST_TYPE = 4, 0.02
+"""Answer types that a planner may use: the most probable ones, of at least this probability."""
 SAMPLES = 5
 """Plans that a language model writes for a query."""
-LEAST_TYPE = 0.02
 
 
 class ExecutedPlan(NamedTuple):
@@ -117,9 +119,9 @@ class PlanRanker(GraphRanker):
         ]
         return PlanExplanation(str(done.plan), str(plan.candidate.plan), plan.score, list(plan.relaxations), starts)
 
-    def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
-        parsed = super()._parsed(queries)
-        to_plan = [self._query(query, *each) for query, each in zip(queries, parsed, strict=True)]
+    def _parse_and_search(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
+        parsed = super()._parse_and_search(queries)
+        to_plan = [self._to_plan_query(query, *each) for query, each in zip(queries, parsed, strict=True)]
         plans = [list(map(self._execute, candidates)) for candidates in self._planner.plans(to_plan)]
         self._executed = dict(zip(queries, plans, strict=True))  # of these queries alone: `explain` needs them again
         return [
@@ -127,7 +129,7 @@ class PlanRanker(GraphRanker):
             for each, (linked, text) in zip(plans, parsed, strict=True)
         ]
 
-    def _query(self, query: str, linked: LinkedQuery, text: SparseScores) -> PlanQuery:
+    def _to_plan_query(self, query: str, linked: LinkedQuery, text: SparseScores) -> PlanQuery:
         types = self.answer_types(linked, text)
         order = [
             number for number in np.argsort(-types, kind="stable")[:N_TYPES].tolist() if types[number] >= LEAST_TYPE

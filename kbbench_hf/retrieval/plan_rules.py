@@ -5,7 +5,8 @@ what the query says of its parts: the probability of the type, the mentions of i
 and how unlikely it is that its walks meet by chance. Candidates without an answer are dropped. How sure a plan is
 depends further on the share of the query's words that names, types and relations explain, and on the best text.
 
-The constants were tuned on two knowledge bases (food and stage; films, sports and space) and checked on others.
+The plan ranker builds it for `plan:rules`. The constants were tuned on two knowledge bases (food and stage; films,
+sports and space) and checked on others.
 """
 
 import re
@@ -32,6 +33,7 @@ MOST_NAMES, MOST_TYPES, MOST_WALKS, MOST_CANDIDATES = 3, 8, 5, 10
 MOST_TRIED, MOST_EDGES = 30, 200_000
 """Walks from one name to one type that are followed, the best first; edges of a walk, beyond which it is left out."""
 LEAST_TYPE = 0.01
+"""The least probability of an answer type."""
 RELATION_WEIGHT, TYPE_WEIGHT = 3.0, 1.0
 """The log-odds of a relation, and of a type between, that the query mentions; a part of its label counts squared."""
 THERE_AND_BACK = 1.0
@@ -105,15 +107,15 @@ class RulePlanner:
 
     def plans(self, queries: Sequence[PlanQuery]) -> list[list[PlanCandidate]]:
         """Return the most probable plans of each query, best first; none without a linked entity."""
-        return [self._plans(query) for query in queries]
+        return [self._plan_query(query) for query in queries]
 
-    def _plans(self, query: PlanQuery) -> list[PlanCandidate]:
+    def _plan_query(self, query: PlanQuery) -> list[PlanCandidate]:
         mentions = self._mentions(query)
         order = np.argsort(-query.types, kind="stable")[:MOST_TYPES]
         scored = [
             (float(np.log(query.types[number])) + odds, plan)
             for number in order[query.types[order] >= LEAST_TYPE].tolist()
-            for odds, plan in self._of_type(self._kb.graph.node_types[number], mentions)
+            for odds, plan in self._plans_of_type(self._kb.graph.node_types[number], mentions)
         ]
         scored.sort(key=lambda each: -each[0])
         likely = np.exp([odds for odds, _ in scored])
@@ -140,7 +142,7 @@ class RulePlanner:
         strengths: dict[str, float] = {}
         for name, strength in zip(self._kb.names(entities.rows), entities.strength.tolist(), strict=True):
             strengths[name] = max(strength, strengths.get(name, 0.0))
-        named, ruled_out = self._by_name(entities), self._by_name(excluded)
+        named, ruled_out = self._rows_by_name(entities), self._rows_by_name(excluded)
         own = {stem for name in (*named, *ruled_out) for stem in words(name)}
         stems = {stem: 1.0 for stem in words(query.text) if stem not in own}
         # "films" is the type film, not a form of the relation "filming location".
@@ -157,7 +159,7 @@ class RulePlanner:
             Counter(words(query.text)),
         )
 
-    def _by_name(self, entities: LinkedEntities) -> dict[str, Rows]:
+    def _rows_by_name(self, entities: LinkedEntities) -> dict[str, Rows]:
         """Return the surest names with their nodes, of which one is meant; names of words of labels are left out."""
         sure = entities.strength >= entities.surest / 2
         rows = entities.rows[sure][np.argsort(-entities.strength[sure], kind="stable")]
@@ -167,12 +169,12 @@ class RulePlanner:
                 found.setdefault(name, []).append(row)
         return {name: np.array(sorted(found[name]), np.int64) for name in [*found][:MOST_NAMES]}
 
-    def _of_type(self, answer_type: str, mentions: _Mentions) -> Iterator[tuple[float, Plan]]:
+    def _plans_of_type(self, answer_type: str, mentions: _Mentions) -> Iterator[tuple[float, Plan]]:
         """Yield the plans with an answer type that have answers, and their log-odds."""
         size = len(self._kb.of_type(answer_type))
         options = [
             [
-                *self._reached(name, rows, answer_type, mentions),
+                *self._best_walks(name, rows, answer_type, mentions),
                 _Reached(-NAME_COST * mentions.strengths[name], None, rows),
             ]
             for name, rows in mentions.named.items()
@@ -180,7 +182,7 @@ class RulePlanner:
         exclusions = [
             reached
             for name, rows in mentions.excluded.items()
-            for reached in self._reached(name, rows, answer_type, mentions)[:1]
+            for reached in self._best_walks(name, rows, answer_type, mentions)[:1]
         ]
         # Exclusions alone are a plan where the query mentions how they are related: not in "films other than Speed".
         is_alone = not mentions.named and bool(exclusions) and min(each.odds for each in exclusions) > 0
@@ -189,14 +191,17 @@ class RulePlanner:
             ends = [self._kb.of_type(answer_type)] if is_alone else [each.rows for each in chosen if each.walk]
             # Exclusions that leave nothing contradict the walks.
             if mentions.are_one(walk.topic or "" for walk in walks) or not len(
-                _meet(ends, np.concatenate([mentions.rows, *(each.rows for each in exclusions)]))
+                _intersect_ends(ends, np.concatenate([mentions.rows, *(each.rows for each in exclusions)]))
             ):
                 continue
             chance = np.log(size) + sum(np.log(len(rows) / size) for rows in ends)
             odds = sum(each.odds for each in chosen) + (np.clip(-chance, 0, MOST_CHANCE) if len(ends) > 1 else 0)
-            yield float(odds), Plan(answer_type, (*walks, *(_negated(each.walk) for each in exclusions if each.walk)))
+            yield (
+                float(odds),
+                Plan(answer_type, (*walks, *(_negate_walk(each.walk) for each in exclusions if each.walk))),
+            )
 
-    def _reached(self, name: str, rows: Rows, answer_type: str, mentions: _Mentions) -> list[_Reached]:
+    def _best_walks(self, name: str, rows: Rows, answer_type: str, mentions: _Mentions) -> list[_Reached]:
         """Return the best walks from a name to a type that lead anywhere, best first; none through other names."""
         found: list[_Reached] = []
         possible = [
@@ -238,15 +243,15 @@ def _without_function_words(label: str) -> str:
 
 
 def _has_unread(included: str, names: Iterable[str]) -> bool:
-    """Say whether a sentence with a name has a negation that is no exclusion, or another name as an alternative.
+    """Return whether a sentence with a name has a negation that is no exclusion, or another name as an alternative.
 
     >>> queries = "Who wrote Either/Or?", "Plays not starring Ann", "Films by Ann or Bo", "I do not know. Films by Ann?"
     >>> [_has_unread(query, ["Either/Or", "Ann", "Bo"]) for query in queries]
     [False, True, True, False]
     """
-    spelled = sorted(map(_spaced, names), key=len, reverse=True)
+    spelled = sorted(map(_space_words, names), key=len, reverse=True)
     stems = {stem for name in names for stem in words(name)}
-    for sentence in map(_spaced, _SENTENCE_END.split(included)):
+    for sentence in map(_space_words, _SENTENCE_END.split(included)):
         for name in spelled:
             sentence = sentence.replace(name, f" {_NAME} ")
         masked = " ".join(_NAME if stems.intersection(words(word)) else word for word in sentence.split())
@@ -255,15 +260,15 @@ def _has_unread(included: str, names: Iterable[str]) -> bool:
     return False
 
 
-def _spaced(text: str) -> str:
+def _space_words(text: str) -> str:
     return f" {' '.join(WORD.findall(text.lower()))} "
 
 
-def _meet(ends: Sequence[Rows], others: Rows) -> Rows:
+def _intersect_ends(ends: Sequence[Rows], others: Rows) -> Rows:
     """Return the nodes at the ends of all walks that are not among others; none without a walk."""
     return np.setdiff1d(reduce(np.intersect1d, ends), others) if ends else others[:0]
 
 
-def _negated(walk: MetapathWalk) -> MetapathWalk:
+def _negate_walk(walk: MetapathWalk) -> MetapathWalk:
     *before, last = walk.hops
     return replace(walk, hops=(*before, replace(last, negated=True)))

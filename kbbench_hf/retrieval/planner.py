@@ -3,6 +3,8 @@
 The JSON schema of a model's response is made from the knowledge base for each query: names of linked entities, probable
 answer types, and hops that lead on. Several samples per query are scored by their agreement. A response that is cut off
 or breaks the schema is no vote.
+
+The plan ranker uses any `Planner`: this one, rules (`plan_rules`) or a trained model (`plan_generator`).
 """
 
 from collections import Counter
@@ -21,7 +23,9 @@ from kbbench_hf.retrieval.graph_ranker.propagation import Vector
 LEAST_SURE = 0.25
 """`Planner.least_sure` of rules and of the shares of samples."""
 MOST_TOKENS = 400
+"""Tokens of a response."""
 MOST_HOPS_SHOWN = 60
+"""Kinds of edges in a prompt, the most frequent."""
 INSTRUCTION = """\
 Write a plan that finds the answers of a question in a knowledge base, as JSON.
 

@@ -8,6 +8,9 @@ Source: Yasunaga et al., NAACL 2021 (QA-GNN), sections 3 and 3.3 and its code's 
 Differs from upstream: nodes between are chosen by their edges, not by a language model; a node has the score of the
 first stage in place of that model's. Layers are normalized by node, not over the batch, so that the scores of a query
 do not depend on the others; node types of the knowledge base are features; scores are of all candidates of a graph.
+
+`retrieval.retrievers` builds it as `qagnn`; `training.qagnn` trains it on the same graphs. Weights of trained networks
+depend on kinds, numbers, relations and layer names: a change here needs new ones.
 """
 
 import json
@@ -147,7 +150,7 @@ class QueryGraphs:
 
 
 def choices(graph: QueryGraph) -> list[QueryGraph]:
-    """Return a graph for each candidate: the query, its entities, the candidate and its neighbors.
+    """Return a graph for each candidate, in their order: the query, its entities, the candidate and its neighbors.
 
     They are parts of the one graph of the query; each scores its one node.
     """
@@ -176,6 +179,7 @@ def choices(graph: QueryGraph) -> list[QueryGraph]:
 
 
 WIDTH, HEADS, DROPOUT = 128, 4, 0.4
+"""Numbers of a node's state, attention heads, dropout in training."""
 
 
 class Batch(NamedTuple):
@@ -271,7 +275,7 @@ class GraphNetwork(nn.Module):  # type: ignore[misc]
         )
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the score of each node of `batch.scored`."""
+        """Return the score of each node of `batch.scored`, in this order, shape (scored,)."""
         own = self.kind(batch.kinds) + self.node_type(batch.types) + self.number(batch.numbers)
         texts = batch.texts * batch.texts.shape[1] ** 0.5  # numbers of vectors of length 1 would be near 0
         given = self.dropout(nn.functional.gelu(self.text(texts) + own))
@@ -476,7 +480,7 @@ class QAGNN:
         self._network, self._features, self._first = network.eval(), features, first
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
-        """Return the `top_k` best nodes of every query."""
+        """Return the `top_k` best nodes of every query, of those in its graph or in the first stage's ranking."""
         ranking = self._first.search(queries, max(top_k, DEPTH))
         vectors = self._features.embedder.encode_queries(queries)
         rows = []
@@ -498,7 +502,7 @@ class QAGNN:
 def score_graphs(
     network: GraphNetwork, features: GraphFeatures, graphs: Sequence[QueryGraph], queries: NDArray[np.float32]
 ) -> list[NDArray[np.float64]]:
-    """Return the scores of each graph's candidates."""
+    """Return the scores of each graph's candidates, in the order of `scored`, on the network's device."""
     with torch.no_grad():
         device = next(network.parameters()).device
         scores = network(features.batch(graphs, queries).to(device)).double().cpu().numpy()

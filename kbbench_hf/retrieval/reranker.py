@@ -4,6 +4,9 @@ The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a
 The wordings `clean` and `clean-1` are ours; `clean-1`, of earlier runs, requests a bare number beside a JSON
 schema. `reference` prompts and parses as upstream does. Differs from upstream: its parser takes
 "10.5" for 0.5 and refuses "1" and ".5"; a candidate that fails does not discard those of the query that were paid for.
+
+`runners` send the prompts (`--rerank`) and reorder the rankings. Prompts are part of stored keys of replies: another
+wording is a new entry of `RERANK_METHODS`.
 """
 
 import json
@@ -52,6 +55,7 @@ SCHEMA = {
     "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}},
     "required": ["score"],
 }
+"""The JSON schema of a reply; that of the reference has none."""
 RANK_WEIGHT = 0.1
 """The weight of the first ranking, as upstream has it: it orders equal scores."""
 _REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
@@ -74,7 +78,10 @@ def reference_prompt(query: str, node_type: str, document: str) -> Prompt:
 
 
 def pair_request(query: str, node_type: str, *documents: str) -> Prompt:
-    """Return the request of a cross-encoder: the query, and then the documents that it scores."""
+    """Return the request of a cross-encoder: the query, and then the documents that it scores.
+
+    The type is not sent. An empty document is one blank, because servers refuse empty texts.
+    """
     texts = [query, *(document[:MOST_CHARACTERS] or " " for document in documents)]
     return Prompt([{"role": "user", "content": text} for text in texts])
 

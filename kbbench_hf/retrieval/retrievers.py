@@ -1,4 +1,8 @@
-"""Registry of retrievers: name -> address of the function that builds it, imported on first use."""
+"""Registry of retrievers: name -> address of the function that builds it, imported on first use.
+
+`runners` and `training` build retrievers by `retriever`, and wrap them: runs need ids, agents need matches. Names are
+written in runs and leaderboards: they stay.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +60,10 @@ class NodeSearch:
     kb: KnowledgeBase
 
     def matches(self, query: str) -> Matches:
-        """Return the nodes that the searcher finds, and their scores."""
+        """Return the nodes that the searcher finds, rows ascending, and their scores; unknown ids are left out.
+
+        Where a searcher gives ids alone, scores fall by 1 with each rank.
+        """
         ranking = self.searcher.search([query], len(self.kb))
         if isinstance(ranking, Ranking):
             rows, scores = ranking.ids[0], ranking.scores[0]
@@ -99,12 +106,14 @@ class IdRetriever:
         if explain is None:
             return None
         rows = [row for each in gold if (row := self.kb.row_of(each)) is not None]
-        reading: RankingExplanation = explain(query, np.array(rows, np.int64))
-        return reading
+        explanation: RankingExplanation = explain(query, np.array(rows, np.int64))
+        return explanation
 
 
 def retriever(model: str | Spec, context: RetrieverContext) -> Retriever:
     """Build the retriever that a name such as `bm25` or `rrf(bm25,dense:org/model)` describes.
+
+    Its rankings are of rows of the knowledge base, also where only some nodes are candidates.
 
     Raises:
         UsageError: the name, a part of it or an option is not known.
@@ -114,5 +123,6 @@ def retriever(model: str | Spec, context: RetrieverContext) -> Retriever:
     if spec.name not in RETRIEVERS and (suggestion := did_you_mean(str(spec))):
         raise UsageError(f"Unknown retriever {str(spec)!r}.{suggestion} Retrievers: {KINDS}.")
     built: Retriever = registered("retriever", spec.name, RETRIEVERS)(spec, context)
+    # The others know the candidates alone, by their places; these get rows from their parts or from training.
     answers_in_rows = spec.parts or spec.name in ("knn", "qagnn", "fuse", "plan")
     return built if answers_in_rows or context.candidates is None else CandidateRetriever(built, context.candidates)

@@ -5,6 +5,9 @@ The retriever sends `POST URL` with `{"queries": ["...", ...], "top_k": 100}`. T
 first, with at most `top_k` different candidates. `score` and `engine` are optional.
 
 `search:URL(dense:MODEL)` also measures the recall of the server's search against exact search by the part.
+
+`retrieval.retrievers` builds it. Users write servers for this protocol: it stays. Replies are not trusted: anything but
+the form above is refused with the query, what came and what to change.
 """
 
 import math
@@ -31,6 +34,7 @@ DEPTH = 10
 N_COMPARED = 1_000
 """And on at most so many queries."""
 BATCH = 32
+"""Queries of a request while the recall is measured."""
 TIED = 1e-6
 """Candidates whose scores differ by less are equally near."""
 
@@ -111,7 +115,7 @@ class SearchServer:
                 f"{self._url} replied with results = {actual} to {len(queries)} queries; expected one list for each. "
                 'Fix the server: {"results": [[{"id": ..., "score": ...}, ...], ...]}.'
             )
-        return pad([self._parse(*each, top_k) for each in zip(queries, results, strict=True)], top_k)
+        return pad([self._parse_results(*each, top_k) for each in zip(queries, results, strict=True)], top_k)
 
     def request(self, queries: Sequence[str], top_k: int) -> dict[str, object]:
         """Return the JSON object that the server replies.
@@ -141,7 +145,7 @@ class SearchServer:
             )
         return reply
 
-    def _parse(self, query: str, results: object, top_k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _parse_results(self, query: str, results: object, top_k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the places among the candidates and the scores of one query's results."""
         if not isinstance(results, list) or len(results) > top_k:
             actual = f"{len(results)} results" if isinstance(results, list) else repr(results)[:80]

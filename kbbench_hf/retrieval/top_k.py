@@ -1,6 +1,7 @@
 """Exact search by inner product (torch, faiss), and top-k selection by one rule: score, then position ascending.
 
-Positions are rows of the knowledge base, whose nodes are in order of id; so ties are broken by id.
+All retrievers and the agents' tools select with it. Positions are rows of a knowledge base. Released ones have their
+nodes in order of id, so that ties are broken by id; published rankings depend on this order.
 
 Every query is compared with every vector, in fixed blocks of the corpus. A block is one product on one thread; threads
 and processes take different blocks. So a score depends on its block and the batch of queries alone, and any number of
@@ -26,7 +27,7 @@ SAMPLED = 32
 
 
 def best(scores: Scores, k: int, ids: Positions | None = None) -> Positions:
-    """Return the positions of the `k` best scores, best first; fewer where there are fewer.
+    """Return the positions of the `k` best scores, best first; fewer where there are fewer. `k` is 1 or more.
 
     `ids` break ties where the candidates are not in their order.
 
@@ -70,7 +71,7 @@ def row_mask(n: int, rows: Positions | None) -> NDArray[np.bool_]:
 
 
 def pad(rows: Sequence[tuple[Positions, Scores]], k: int) -> Ranking:
-    """Return rows of (positions, scores), each best first and at most `k` long, as one ranking."""
+    """Return rows of (positions, scores), each best first and at most `k` long, as one ranking of shape (rows, k)."""
     ids = np.full((len(rows), k), -1, dtype=np.int64)
     scores = np.full((len(rows), k), -np.inf)
     for i, (positions, values) in enumerate(rows):
@@ -98,7 +99,7 @@ def top_k_by_query(rows: Positions, ids: Positions, scores: Scores, n_rows: int,
 
 
 def merge(parts: Sequence[Ranking], k: int) -> Ranking:
-    """Return the `k` best of rankings of the same queries over disjoint candidates.
+    """Return the `k` best of rankings of the same queries over disjoint candidates, padded to `k` columns.
 
     >>> one, two = pad([(np.array([4]), np.array([0.5]))], 1), pad([(np.array([2]), np.array([0.5]))], 1)
     >>> merge([one, two], 2).ids.tolist()
@@ -145,7 +146,10 @@ def in_parts(
 
 
 def block_rows(n: int) -> int:
-    """Return how many vectors a block has: 8,192, or an eighth of a small corpus."""
+    """Return how many vectors a block has: 8,192, or an eighth of a small corpus, but at least 128.
+
+    Blocks do not depend on threads or processes, so that these do not change the last bits of scores.
+    """
     return min(8192, max(128, -(-n // 8)))
 
 

@@ -2,6 +2,9 @@
 
 A graph network needs an encoder and a first stage, a fusion several models: names on the Hub or local folders. A
 published folder contains the local ones in `models/` and refers to them there.
+
+Retrievers read trained folders with it, `kbbench publish` collects the files of one. Names and keys of the files are a
+stored format, also on the Hub.
 """
 
 import json
@@ -80,6 +83,7 @@ def portable(folder: Path) -> dict[str, Path | bytes]:
     places: dict[Path, str] = {}
 
     def place(model: str) -> str:
+        """Return how the published folder refers to a model; a folder outside gets a place in `models/`."""
         if _inside(folder, model):
             return model
         if not Path(model).is_dir():

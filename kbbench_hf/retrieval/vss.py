@@ -2,6 +2,9 @@
 
 Source: `models/vss.py`, `models/multi_vss.py` and `eval.py` of snap-stanford/stark (MIT, at b246b94), and Wu et al.
 2024, section 4. Both read compact documents with relations. `dense:` and `multi:` are our own, with other defaults.
+
+`retrieval.retrievers` builds them as `vss` and `multi_vss`. They reproduce published scores: chunks, aggregates and
+vectors that are not normalized stay as upstream has them. Layout and names of folders of embeddings are upstream's too.
 """
 
 import pickle
@@ -124,7 +127,7 @@ class MultiVSS:
     depth: int = 50
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
-        """Return the `top_k` best nodes of every query, at most `depth`."""
+        """Return the `top_k` best nodes of every query, at most `depth`; equal scores in the order of the rows."""
         ranking = [np.sort(row[row >= 0]) for row in self.first.search(queries, self.depth).ids]
         nodes = np.unique(np.concatenate(ranking)) if ranking else np.zeros(0, np.int64)
         chunks = dict(zip(nodes.tolist(), self.vectors.load(nodes), strict=True))
@@ -137,6 +140,7 @@ class MultiVSS:
 
 
 SEPARATORS = ("\n\n", "\n", " ", "")
+"""The defaults of LangChain's RecursiveCharacterTextSplitter, which upstream uses."""
 
 
 def recursive_chunks(text: str, size: int, overlap: int, separators: Sequence[str] = SEPARATORS) -> list[str]:
@@ -179,6 +183,7 @@ def _merge_pieces(pieces: Iterable[str], size: int, overlap: int) -> Iterator[st
 
 CANDIDATES, QUESTIONS = "candidate_emb_dict.pt", "query_emb_dict.pt"
 _SHOWN = 10
+"""Ids or sizes that a message lists."""
 
 
 def is_precomputed(folder: str) -> bool:
@@ -252,6 +257,7 @@ class PrecomputedQueries:
 
 @cache
 def _read_cached(file: Path, changed: int) -> Mapping[object, Vectors]:
+    """Return the vectors of a file, read once for each time that it `changed`."""
     return read_vectors(file)
 
 

@@ -1,6 +1,10 @@
 """Training of dense retrievers (DPR, ANCE) and late interaction (ColBERT) by sentence-transformers' trainers.
 
 Hard negatives of training pairs are mined by a retriever, drawn, and refreshed by the model itself (ANCE).
+
+`training.train` calls `train_encoder`; the training of planners shares bar, checkpoints and arguments. The same spec
+trains the same model, also after an interruption: order of draws, seeds and steps of checkpoints must not depend on a
+restart.
 """
 
 import hashlib
@@ -42,7 +46,10 @@ _LOGGED = ("step", "version", "median_rank_before", "share_still_hard")
 
 
 def rank_by_model(model: Any, data: TrainingData, top_k: int, batch: int = 64) -> Rows:
-    """Return the best rows for each training question by a model in training, shape (questions, top_k)."""
+    """Return the best rows for each training question by a model in training, shape (questions, top_k).
+
+    Rows are rows of the knowledge base, best first; with fewer candidates than `top_k` there are fewer columns.
+    """
     options = {"batch_size": batch, "normalize_embeddings": True, "show_progress_bar": False}
     was_training = model.training
     model.eval()

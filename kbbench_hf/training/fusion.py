@@ -1,7 +1,8 @@
 """Training of fusion weights, one per ranking, on the validation questions.
 
 Trained rankings have seen the training questions, which would give them too much weight; validation questions have only
-chosen between a few of their steps.
+chosen between a few of their steps. `training.train` calls `train_fusion`; `fuse:FOLDER` reads the `fusion.json` that
+it writes.
 """
 
 import json

@@ -4,6 +4,8 @@ Parts of a question are questions too. "Which bridges cross <e1> and were built 
 firms built the bridges that cross <e1>" an outer and an inner one. Any two that fit are composed: joined by "and", or
 one in place of an entity of the other. So the model sees all combinations of the relations up to the size limits, also
 those that no question has. In some examples, words are missing.
+
+The training of planners uses it. The same seed gives the same examples: the number and order of random draws stay.
 """
 
 from collections import defaultdict
@@ -38,6 +40,7 @@ WITH_NOISE, MISSING = 0.3, 0.15
 """The share of the examples in which words are missing, and the share of these words."""
 RELATIVE, ARTICLES, OPENINGS = ("that", "who", "whose", "which"), ("a", "an", "the"), ("consider", "take")
 OF_THESE = ("any", "of", "these")
+"""What refers to the first of two sentences: "consider the inns that ... . which dishes are served at any of these"."""
 PLURAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
 SINGULAR = {plural: singular for singular, plural in PLURAL.items()}
 
@@ -297,6 +300,7 @@ def _type_spans(tokens: Sequence[str], node_type: str) -> Iterator[tuple[int, in
 
 
 def _without_mark(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tokens without the mark at the end of the sentence."""
     return (*tokens[:-1], *filter(None, [tokens[-1].rstrip("?.")]))
 
 

@@ -1,4 +1,8 @@
-"""Training of a planner: a causal language model on questions and plans with slots for entities (transformers)."""
+"""Training of a planner: a causal language model on questions and plans with slots for entities (transformers).
+
+`training.train` calls `train_planner`, and ranks the controls with `rank_oracles`. `plan:FOLDER` reads the folder that
+it writes: prompts and plans are those of `retrieval.plan_generator`.
+"""
 
 import json
 import math
@@ -53,6 +57,7 @@ from kbbench_hf.training.spec import UNPLANNED, TrainingLog, TrainSpec
 TINY = "tiny"
 """The base that is a new model of random weights, with a tokenizer of its own."""
 VOCABULARY, WIDTH, LAYERS, HEADS = 2000, 128, 4, 4
+"""The sizes of the tiny model."""
 LARGE = 50_000_000
 """Parameters from which on a base is trained by low-rank adapters, where peft is installed."""
 Scores = NDArray[np.float64]
@@ -175,12 +180,15 @@ def train_planner(spec: TrainSpec, data: TrainingData, folder: Path, checkpoints
 
 
 def exact_match(generator: PlanGenerator, questions: SplitQuestions, held_out: Collection[str]) -> dict[str, float]:
-    """Return the share of questions whose best plan is the gold plan: of all, of trained shapes, and of others."""
+    """Return the share of questions whose best plan is the gold plan: of all, of trained shapes, and of others.
+
+    Questions without a gold plan do not count; a part without questions is left out.
+    """
     pairs = [pair for pair in zip(questions.texts, questions.plans, strict=True) if pair[1]][:MOST_EVALUATED]
     candidates = generator.plans_of([generator.finder.find(text) for text, _ in pairs])
     right: dict[str, list[bool]] = defaultdict(list)
     for (_, gold), plans in zip(pairs, candidates, strict=True):
-        is_right = bool(plans) and _canonical(plans[0].plan) == _canonical(Plan.parse(gold))
+        is_right = bool(plans) and _canonical_parts(plans[0].plan) == _canonical_parts(Plan.parse(gold))
         right["all"].append(is_right)
         right["shape not in training" if parse_shape(gold) in held_out else "shape in training"].append(is_right)
     return {part: sum(each) / len(each) for part, each in right.items()}
@@ -244,7 +252,8 @@ def rank_oracles(folder: Path, data: TrainingData) -> dict[str, Scores]:
     return results
 
 
-def _canonical(plan: Plan) -> tuple[object, ...]:
+def _canonical_parts(plan: Plan) -> tuple[object, ...]:
+    """Return what two plans have in common that differ only in order and in the case of texts."""
     texts = sorted(plan.text.casefold().split("; "))
     return plan.answer_type, frozenset(plan.walks), frozenset(plan.attributes), texts
 

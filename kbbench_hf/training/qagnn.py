@@ -1,4 +1,8 @@
-"""Training of QA-GNN over a first stage (torch, Accelerate), and of its control of 0 layers."""
+"""Training of QA-GNN over a first stage (torch, Accelerate), and of its control of 0 layers.
+
+`training.train` calls `train_qagnn`; `qagnn:FOLDER` reads the settings and weights that it writes. The same spec trains
+the same networks, also after an interruption.
+"""
 
 import math
 import shutil

@@ -1,4 +1,7 @@
-"""Training and validation questions of a benchmark, with answers as rows of its knowledge base."""
+"""Training and validation questions of a benchmark, with answers as rows of its knowledge base.
+
+All training reads its data here. Of the test split only a hash of ids leaves this module.
+"""
 
 import hashlib
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,8 @@
-"""Scores during training: a `transformers` callback that generates and a `sentence-transformers` evaluator."""
+"""Scores during training: a `transformers` callback that generates and a `sentence-transformers` evaluator.
+
+Users add them to their trainers, and `training.encoders` chooses checkpoints by `RetrievalScores`. Names of logged keys
+are an interface: reporters and `metric_for_best_model` use them.
+"""
 
 from collections.abc import Sequence
 from math import isfinite

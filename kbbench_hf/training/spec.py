@@ -1,4 +1,8 @@
-"""Settings of a training, all that decides a trained model besides the data; and the log of a finished one."""
+"""Settings of a training, all that decides a trained model besides the data; and the log of a finished one.
+
+`kbbench train` makes its options from `TrainSpec`. Both are written to `training.json`, by which a training is resumed:
+fields and defaults stay.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, NamedTuple
@@ -91,7 +95,7 @@ class TrainSpec:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; expected {expected}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the spec as in JSON."""
+        """Return the spec as in JSON: field -> value, in the order of the fields."""
         return asdict(self)
 
 

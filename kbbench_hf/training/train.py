@@ -1,6 +1,7 @@
 """Training of a retriever by any method, in a folder in which it can be stopped and resumed; its controls.
 
-The controls are ranked on the same questions and compared pairwise.
+The controls are ranked on the same questions and compared pairwise. The public API has `train`; `kbbench train` calls
+`train` and `controls`. Keys of `training.json` and `controls.json` are a stored format, which model cards show.
 """
 
 import json

@@ -209,7 +209,7 @@ def wordings() -> tuple[Any, list[dict[str, Any]]]:
 
 def type_accuracy(graph: GraphRanker, kb: KnowledgeBase, asked: Questions) -> float:
     """Return the percentage of questions whose most probable type is one of their answers'."""
-    read = [graph.answer_types(*each).argmax() for each in graph._parsed(asked.asked)]
+    read = [graph.answer_types(*each).argmax() for each in graph._parse_and_search(asked.asked)]
     right = [kb.graph.type_ids[answers] == one for one, answers in zip(read, asked.answers, strict=True)]
     return 100 * float(np.mean([each.any() for each in right]))
 
@@ -278,7 +278,9 @@ def of_people(graph: GraphRanker, kb: KnowledgeBase) -> None:
     rows = _rows(STARK / "prime/stark_qa/stark_qa_human_generated_eval.csv")
     asked = [(row["query"], sorted(known & set(ast.literal_eval(row["answer_ids"])))) for row in rows]
     asked = [(query, answers) for query, answers in asked if answers]
-    probabilities = np.array([graph.answer_types(*each) for each in graph._parsed([query for query, _ in asked])])
+    probabilities = np.array(
+        [graph.answer_types(*each) for each in graph._parse_and_search([query for query, _ in asked])]
+    )
     wrong = 0
     for (query, answers), each in zip(asked, probabilities, strict=True):
         gold, read = set(kb.types(kb.rows(answers))), kb.graph.node_types[int(each.argmax())]

@@ -8,6 +8,10 @@ The rendering `clean` is for any knowledge base; benchmarks have others, of publ
 a node, nothing cut, nothing rewritten. The name; `type: T`; the text; every value in the further columns and in
 `details` as `key: value`, deep records line by line; then each relation as `relation: name; name`, and incoming edges
 as `inverse relation: name; name` where the edges are directed. A neighbor without a name has its id.
+
+Retrievers, re-rankers and agents' tools read documents through `retrieval.context.render`; folders of benchmarks have
+the published renderings, made of the parts here. Documents are inputs of published scores: bytes, order of neighbors
+and draws of samples stay.
 """
 
 import re
@@ -39,7 +43,7 @@ class PiecePool:
         self._first_of_names: dict[tuple[str, str], int] = {}
 
     def add(self, strings: list[str] | pa.Array) -> int:
-        """Add pieces and return the number of the first."""
+        """Add pieces and return the number of the first; the others follow it."""
         part = pa.array(strings, pa.large_string()) if isinstance(strings, list) else strings
         self.parts.append(part)
         self.size += len(part)
@@ -74,7 +78,7 @@ class Layout:
         return Layout(self.pieces, self.offsets[bounds])
 
     def texts(self, pool: PiecePool, *further: pa.Array) -> pa.LargeStringArray:
-        """Return the texts; pieces from `pool.size` on are those in `further`."""
+        """Return the texts, in order, "" for one without pieces; pieces from `pool.size` on are those in `further`."""
         if not len(self.pieces):
             return pa.array([""] * (len(self.offsets) - 1), pa.large_string())
         taken = pa.concat_arrays([*pool.parts, *further]).take(pa.array(self.pieces))
@@ -97,16 +101,19 @@ class NeighborLists(NamedTuple):
         """Return the segment of each edge."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def keep(self, kept: NDArray[np.bool_]) -> "NeighborLists":
-        """Return the edges that are marked."""
-        return NeighborLists(np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.rows[kept])
+    def keep(self, marked: NDArray[np.bool_]) -> "NeighborLists":
+        """Return the edges that are marked, shape (edges,); segments stay, also empty ones."""
+        return NeighborLists(np.concatenate([[0], np.cumsum(marked)])[self.offsets], self.rows[marked])
 
     def sampled(self, owners: NDArray[np.int64], sample: "Sample", *, in_order: bool = False) -> "NeighborLists":
-        """Return a sample of the edges of each segment, in the order of their draw; `owners` has its node."""
+        """Return a sample of the edges of each segment, in the order of their draw, or with `in_order` in their own.
+
+        `owners` is the node of each segment.
+        """
         segments = self.segments()
-        kept = sample_edges(segments, owners[segments], self.rows, sample.n, sample.seed)
-        kept = np.sort(kept) if in_order else kept
-        return NeighborLists(np.searchsorted(segments[kept], np.arange(len(self.offsets))), self.rows[kept])
+        drawn = sample_edges(segments, owners[segments], self.rows, sample.n, sample.seed)
+        drawn = np.sort(drawn) if in_order else drawn
+        return NeighborLists(np.searchsorted(segments[drawn], np.arange(len(self.offsets))), self.rows[drawn])
 
 
 def edges_of(adjacency: Adjacency, nodes: NDArray[np.int64], relations: NDArray[np.int64]) -> NeighborLists:
@@ -133,14 +140,14 @@ def sample_edges(
     `groups` ascends. The draw depends on the seed, the owning node, the neighbor and nothing else, so that a document
     is the same alone and among others.
     """
-    mixed = _mixed(_mixed(np.uint64(seed % 2**64) + owners.astype(np.uint64)) + rows.astype(np.uint64))
+    mixed = _mix_bits(_mix_bits(np.uint64(seed % 2**64) + owners.astype(np.uint64)) + rows.astype(np.uint64))
     order = np.lexsort((mixed, groups))
     first = np.flatnonzero(np.diff(groups, prepend=-1))
     lengths = np.diff(np.append(first, len(groups)))
     return order[np.arange(len(groups)) - np.repeat(first, lengths) < n]
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return 64 well-mixed bits for each value (the finaliser of splitmix64, Steele et al. 2014)."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -200,7 +207,7 @@ class Rendering:
 
 
 def nodes(kb: KnowledgeBase, rows: NDArray[np.int64]) -> Iterator[Node]:
-    """Yield these nodes, each parsed in its turn.
+    """Yield these nodes, in the order of `rows`, each parsed in its turn.
 
     Many records at once would cost more time in the garbage collector than all else.
     """
@@ -240,7 +247,7 @@ def known_of(node: Node, longest: int) -> str:
     'On the Aare.\nfounded: 1191'
     """
     lines, written = [], 0
-    for line in _known(node):
+    for line in _record_lines(node):
         lines.append(line)
         written += len(line)
         if written >= longest:
@@ -248,32 +255,32 @@ def known_of(node: Node, longest: int) -> str:
     return "\n".join(lines)
 
 
-def _body(node: Node) -> str:
-    return "\n".join([*filter(None, [node.name]), f"type: {node.type}", *_known(node)])
+def _render_body(node: Node) -> str:
+    return "\n".join([*filter(None, [node.name]), f"type: {node.type}", *_record_lines(node)])
 
 
-def _known(node: Node) -> Iterator[str]:
+def _record_lines(node: Node) -> Iterator[str]:
     if node.text:
         yield node.text
     for key, value in node.further.items():
-        yield from _lines(key, value)
+        yield from _value_lines(key, value)
     known = {"name": node.name, "title": node.name, "type": node.type}
     for key, value in node.record.items():
         if known.get(key) != value:
-            yield from _lines(key, value)
+            yield from _value_lines(key, value)
 
 
-def _lines(key: str, value: object) -> Iterator[str]:
+def _value_lines(key: str, value: object) -> Iterator[str]:
     """Yield `key: value` for every value, whose key is the nearest one above it."""
     if isinstance(value, dict):
         for inner, one in value.items():
-            yield from _lines(inner, one)
+            yield from _value_lines(inner, one)
     elif isinstance(value, list):
         if any(isinstance(one, dict | list) for one in value):
             for one in value:
-                yield from _lines(key, one)
+                yield from _value_lines(key, one)
         else:
-            yield from _lines(key, "; ".join([str(one) for one in value if not _is_nothing(one)]))
+            yield from _value_lines(key, "; ".join([str(one) for one in value if not _is_nothing(one)]))
     elif not _is_nothing(value):
         yield f"{key}: {value}"
 
@@ -282,7 +289,7 @@ def _is_nothing(value: object) -> bool:
     return value is None or value == "" or value != value
 
 
-def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
+def _lay_out_relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, sample: Sample) -> Layout:
     graph = kb.graph.without_loops
     every = np.arange(len(graph.relations))
     sides = graph.sides
@@ -318,7 +325,7 @@ def _shown_names(kb: KnowledgeBase) -> pa.Array:
     return pc.if_else(nameless, kb.nodes["id"].chunk(0).cast(pa.large_string()), names)
 
 
-CLEAN = Rendering(_body, _relations, compact=lambda document: " ".join(document.split()))
+CLEAN = Rendering(_render_body, _lay_out_relations, compact=lambda document: " ".join(document.split()))
 BLOCK = 16_384
 """Documents laid out at a time: few enough for the arrays of their edges to stay in the processor's cache."""
 

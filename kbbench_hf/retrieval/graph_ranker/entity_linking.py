@@ -1,4 +1,8 @@
-"""Entity linking: the nodes whose names a text spells out, by the words that they share."""
+"""Entity linking: the nodes whose names a text spells out, by the words that they share.
+
+The graph ranker, the plan generator and QA-GNN link the entities of queries with it. Trained planners and networks
+have learned from its links, and published scores depend on them: what is linked, and how strongly, stays.
+"""
 
 import re
 from collections import Counter
@@ -81,7 +85,10 @@ class EntityLinker:
         return word in self._vocabulary
 
     def link(self, text: str) -> LinkedEntities:
-        """Return the mentioned nodes; the strength is the coverage of the name, less for common or shared words."""
+        """Return the mentioned nodes, rows ascending; empty where the text spells no name.
+
+        The strength is the coverage of the name, less for common words and for names within longer ones.
+        """
         hyphenated = " ".join(each.replace("-", "") for each in _HYPHENATED.findall(text))  # "MMP-9" is "MMP9"
         stems = (*words(text), *words(hyphenated))
         times = Counter(self._vocabulary[word] for word in stems if word in self._vocabulary)

@@ -1,4 +1,9 @@
-"""Query understanding: the phrases that a query asks for, its linked entities, relations and exclusions."""
+"""Query understanding: the phrases that a query asks for, its linked entities, relations and exclusions.
+
+`QueryParser.parse` serves the graph ranker and, through it, the planners. It corrects spelling, links entities, splits
+off exclusions and finds the noun phrases. Its rules were tuned on training and validation queries: published scores
+depend on each. Word lists are in `query_words.toml`.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -91,11 +96,11 @@ def parse_query(
 def _remove_request_words(text: str, name_stems: Collection[str]) -> str:
     """Return a text without the words of asking that are in no name; the text itself where it has no others."""
 
-    def kept(word: re.Match[str]) -> str:
+    def keep_unless_request(word: re.Match[str]) -> str:
         lower = word[0].lower()
         return "" if lower in ASKED_WITH and stem(lower) not in name_stems else word[0]
 
-    keywords = _COMPOUND.sub(kept, text)
+    keywords = _COMPOUND.sub(keep_unless_request, text)
     return keywords if any(words(keywords)) else text
 
 

@@ -1,4 +1,7 @@
-"""Propagation of scores from nodes to their neighbors along edges, at the cost of the edges followed."""
+"""Propagation of scores from nodes to their neighbors along edges, at the cost of the edges followed.
+
+The graph ranker adds the results as signals; QA-GNN chooses the nodes of its graphs by `passing`.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,9 +39,10 @@ class Propagation:
         """The share of a node's score that each of its neighbors gets."""
 
     def step(self, nodes: tuple[Rows, Vector], weights: Sequence[Vector]) -> SparseScores:
-        """Return the scores that nodes pass on to their neighbors, at most 1; nodes of high degree pass on less.
+        """Return the scores that nodes pass on to their neighbors, the highest scaled to 1; by high degrees less.
 
-        `weights` are those of each relation, for each direction.
+        `weights` are those of each relation, for each of `sides`. The rows are in no order, each once; none without an
+        edge.
         """
         rows, values = nodes
         strength = values * self.passing[rows]
@@ -50,7 +54,7 @@ class Propagation:
         return SparseScores(reached[is_owner].astype(np.int64), sums / sums.max(initial=1e-12))
 
     def nearest(self, reached: SparseScores) -> SparseScores:
-        """Return the nodes with the best scores, as many as have `FRONTIER` edges together."""
+        """Return the nodes with the best scores, best first: as many as have at most `FRONTIER` edges together."""
         order = best(reached.values, len(reached.values))
         near = order[np.cumsum(self.degrees[reached.rows[order]]) <= FRONTIER]
         return SparseScores(reached.rows[near], reached.values[near])

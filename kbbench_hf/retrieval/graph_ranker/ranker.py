@@ -15,6 +15,9 @@ It starts from the ranking of a base retriever. The score of a node is a sum of 
 A query that is all entities, types and relations leaves little to texts: `text`, `degree` and `found` count as far as
 it has other words. Only nodes with a signal are scored, and as many others of each type as are to be returned. So the
 ranking is that of all nodes at the cost of a few.
+
+`retrieval.retrievers` builds it as `graph`; the plan ranker adds plans. The constants were tuned on training and
+validation queries, and published scores depend on them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +56,7 @@ FOUND_WEIGHT = 0.3
 """What is found by text is less surely meant than a linked entity. Tuned, as is the square of its text score, on
 training and validation queries."""
 RULED_OUT_WEIGHT = 0.5
+"""An exclusion costs nearly what one edge from a linked entity gives."""
 N_GOLD, N_TYPES, N_NAMED = 3, 4, 6
 """How many of each an explanation lists, the best first."""
 N_PATHS, MAX_BETWEEN = 3, 100
@@ -116,9 +120,9 @@ class GraphRanker:
         self._starts = np.searchsorted(self._type_ids[self._by_degree], np.arange(len(self._types.names) + 1))
 
     def search(self, queries: Sequence[str], top_k: int) -> Ranking:
-        """Return the `top_k` best nodes of every query."""
+        """Return the `top_k` best nodes of every query; equal scores in the order of the rows."""
         rows = []
-        for query, text in self._parsed(queries):
+        for query, text in self._parse_and_search(queries):
             nodes, signals = self._signals(query, text, top_k)
             total = sum(signals.values(), np.zeros(len(nodes)))
             top = best(total, top_k, nodes)
@@ -137,7 +141,7 @@ class GraphRanker:
 
         Gold nodes without a signal are left out.
         """
-        ((linked, text),) = self._parsed([query])
+        ((linked, text),) = self._parse_and_search([query])
         nodes, signals = self._signals(linked, text, DEPTH)
         total = sum(signals.values(), np.zeros(len(nodes)))
         types = self.answer_types(linked, text)
@@ -160,10 +164,10 @@ class GraphRanker:
         )
 
     def answer_types(self, query: LinkedQuery, text: SparseScores) -> Vector:
-        """Return the probability of each node type to be the answer type of a parsed query, shape (types,)."""
+        """Return the probability of each node type to be the answer type, shape (types,), in the order of the graph."""
         return self._answer_types(query, text, self._edges.step(query.entities, query.relations))
 
-    def _parsed(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
+    def _parse_and_search(self, queries: Sequence[str]) -> list[tuple[LinkedQuery, SparseScores]]:
         """Return each query parsed, and its text scores by the base, best first.
 
         Nodes without text are left out unless nothing else is found.
@@ -187,11 +191,11 @@ class GraphRanker:
         types = self._answer_types(query, text, one)
         nearby = ruled_out = NO_SCORES
         if len(entities.rows):
-            nearby = self._edges.step(self._mentioned(text, types), query.relations)
+            nearby = self._edges.step(self._mentioned_by_text(text, types), query.relations)
         if len(excluded.rows):
             ruled_out = self._edges.step(excluded, self._parser.relation_weights(query.parsed.excluded))
         sure = entities.surest
-        highest = self._highest(top_k + len(ruled_out.rows) + len(excluded.rows))
+        highest = self._best_connected(top_k + len(ruled_out.rows) + len(excluded.rows))
         signals = [text, one, two, nearby, ruled_out, SparseScores(*excluded), SparseScores(*entities), query.planned]
         rows, places = distinct([*(each.rows for each in signals), highest], self._is_candidate)
 
@@ -229,7 +233,10 @@ class GraphRanker:
         first = enumerate(text.rows[: VOTERS + len(linked)].tolist())
         voters = [place for place, row in first if row not in linked][:VOTERS]
         of_type, values = self._type_ids[text.rows[voters]], text.values[voters]
-        by_text, by_edges = self._shares(of_type, values), self._shares(self._type_ids[reached.rows], reached.values)
+        by_text, by_edges = (
+            self._type_shares(of_type, values),
+            self._type_shares(self._type_ids[reached.rows], reached.values),
+        )
         parsed, left = query.parsed, query.text_share
         types = self._types.probabilities(parsed.phrases, by_text, by_edges, left, parsed.uncued)
         sure = min(left * (values[0] - values[1]) ** 2, MOST_SURE) if len(voters) > 1 else 0.0
@@ -237,19 +244,19 @@ class GraphRanker:
         types[of_type[:1]] += sure
         return types
 
-    def _shares(self, of_type: Rows, values: Vector) -> Vector:
+    def _type_shares(self, of_type: Rows, values: Vector) -> Vector:
         """Return the share of each type in the sum of values; all 0 where there are none."""
         votes = np.bincount(of_type, values, len(self._types.names)).astype(np.float64, copy=False)
         shares: Vector = votes / max(votes.sum(), 1e-12)
         return shares
 
-    def _mentioned(self, text: SparseScores, types: Vector) -> SparseScores:
+    def _mentioned_by_text(self, text: SparseScores, types: Vector) -> SparseScores:
         """Return the nodes that the query may mention without their name, by text; not those of the answer type."""
         values = text.values**2 * (1 - types / types.max())[self._type_ids[text.rows]]
         top = best(values, VOTERS)
         return SparseScores(text.rows[top], values[top])
 
-    def _highest(self, n: int) -> Rows:
+    def _best_connected(self, n: int) -> Rows:
         """Return the `n` candidates of highest degree of every type."""
         stops = np.minimum(self._starts[:-1] + n, self._starts[1:])
         return self._by_degree[spans(self._starts[:-1], stops)[0]]

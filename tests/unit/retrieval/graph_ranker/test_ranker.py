@@ -57,7 +57,7 @@ def _found(ranker: GraphRanker, question: str, k: int = 1) -> list[str]:
 def test_the_type_asked_for_is_read_whatever_stands_around_it(
     ranker: GraphRanker, question: str, node_type: str, wording: str
 ) -> None:
-    read = ranker.answer_types(*ranker._parsed([wording.format(question)])[0])
+    read = ranker.answer_types(*ranker._parse_and_search([wording.format(question)])[0])
     assert small_kb().graph.node_types[int(read.argmax())] == node_type
 
 
