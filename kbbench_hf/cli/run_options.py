@@ -219,7 +219,7 @@ def submit_shards(
         echo(f"Submitted {first}job {jobs[-1]}, which collects {out}. Logs: {run.logs}")
         echo("If shards do not end, the same command submits these again.")
     else:
-        echo(f"All shards of {out} have ended, and are collected. Nothing is submitted.")
+        echo(f"{out} is finished: nothing is left to do, and nothing is submitted.")
 
 
 def take_slurm(options: dict[str, Any], *, dry: bool) -> dict[str, Any]:

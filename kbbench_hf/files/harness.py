@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from xml.etree import ElementTree
@@ -34,6 +35,8 @@ LM_EVAL = {"id": "doc.id", "response": "filtered_resps.0"}
 """Field -> its path; `doc_id` is an index in a split, not an id."""
 SETTINGS = "kbbench"
 """Field of a log's metadata with the settings of the run, in logs of our tasks."""
+_SETTINGS: Mapping[str, type] = {"benchmark": str, "config": str, "split": str, "parser": str, "n_examples": int}
+"""Key of these settings that scoring looks up -> the type of its value."""
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+(?:\.json|/sample\.json)")
 _CHUNK = re.compile(r"(samples/.+_epoch_\d+)/(\w+/)?(\w+)\.json")
 """A member of a sample in chunks: `attachments/0.json` has its attachments from number 0."""
@@ -131,7 +134,10 @@ def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
             return content
         metadata = {each[3]: member(each[0]) for each in own if each[3] == "metadata"}
         parts = {int(each[3]): each[0] for each in own if each[2] == "attachments/"}
-        texts = [text for _, part in sorted(parts.items()) for text in cast("list[str]", member(part))]
+        lists = {part: member(part) for _, part in sorted(parts.items())}
+        if other := next((part for part, each in lists.items() if not isinstance(each, list)), None):
+            raise Unreadable(f"the member {other!r} is not a list of texts")
+        texts = chain.from_iterable(cast("dict[str, list[object]]", lists).values())
         return {**content, **metadata, "attachments": {str(number): text for number, text in enumerate(texts)}}
 
     start = _start_of(names)
@@ -150,14 +156,15 @@ def _start_of(names: Iterable[str]) -> str:
 def read_inspect_settings(path: Path) -> dict[str, Any]:
     """Return the settings of a run in an `.eval` log of one of our tasks, as in `run.json`; empty for other files.
 
-    They have the model, and with a limit on the samples their number.
+    They have the model, and with a limit on the samples their number. Settings without the keys that scoring looks up
+    are another program's.
     """
     if path.suffix != ".eval":
         return {}
     with suppress(OSError, BadZipFile, KeyError, ValueError, Unreadable), ZipFile(path) as archive:
         log = json.loads(read_member(archive, _start_of(archive.namelist())))
         settings: object = value_or_none(log, f"eval.metadata.{SETTINGS}")
-        if isinstance(settings, dict):
+        if isinstance(settings, dict) and all(isinstance(settings.get(key), kind) for key, kind in _SETTINGS.items()):
             limit = value_or_none(log, "eval.config.limit")
             n_examples = min(limit, settings["n_examples"]) if isinstance(limit, int) else settings["n_examples"]
             model = value_or_none(log, "eval.model")

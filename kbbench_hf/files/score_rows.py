@@ -14,7 +14,7 @@ from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.formats import parsed_rows, read_file
 from kbbench_hf.files.rows import KeyedAnswer, ParsedFile, Problem, ReadSettings, Unreadable, value_at, value_or_none
 from kbbench_hf.files.tables import is_saved_dataset
-from kbbench_hf.files.trec import Judgments
+from kbbench_hf.files.trec import Judgments, score_of
 
 Row = Mapping[str, Any]
 IDS = ("id", "example_id", "question_id", "query_id", "qid", "sample_id", "item_id", "doc_id", "uid", "idx", "index")
@@ -129,7 +129,7 @@ def scored_rows(
         if keys <= rows[0].keys():
             parsed.format = name
             parsed.title = parsed.title or str(rows[0].get("evaluation_name", ""))
-            return read(rows)
+            return _refuse_other_types(name, read(rows))
     if keyed and {"schema_version", "evaluation_results"} <= {row["id"] for row in rows}:
         remedy = f"Put its samples in the same folder, under its name with {SAMPLES}, or name a record with samples."
         raise Unreadable("an Every Eval Ever record with averages only", remedy)
@@ -140,6 +140,19 @@ def scored_rows(
     if "ids" in rows[0] or (keyed and not value):
         raise _RANKINGS
     return _table(rows, value or [_score_column(rows, no_scores)])
+
+
+def _refuse_other_types(log_format: str, scored: Iterator[ScoredRow]) -> Iterator[ScoredRow]:
+    """Yield the rows of an importer.
+
+    Raises:
+        Unreadable: a field has another type than in this format, so that the importer failed.
+    """
+    try:
+        yield from scored
+    except (AttributeError, TypeError, ValueError, SyntaxError) as error:  # the last two of printed Python
+        message = f"a field has another type than in {log_format} ({type(error).__name__}: {error})"
+        raise Unreadable(message, "Write the log again, or name the column of scores: --value COLUMN.") from None
 
 
 def _as_object(value: object, line: int | None) -> Row:
@@ -297,13 +310,19 @@ def _judge(rows: Iterable[Row], judged: Judgments) -> Iterator[ScoredRow]:
 
 
 def _rankings(rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the ranking of each query, best first; equal scores as in trec_eval, the last id first."""
+    """Yield the ranking of each query, best first; equal scores as in trec_eval, the last id first.
+
+    Raises:
+        Unreadable: candidates are neither a list nor an object, or a score gives no order.
+    """
     for row in rows:
         ids = row.get("ids", {key: value for key, value in row.items() if key != "id"})
-        if isinstance(ids, list):
-            yield str(row["id"]), list(map(str, ids))
-        else:
-            yield str(row["id"]), [name for _, name in sorted(((s, str(c)) for c, s in ids.items()), reverse=True)]
+        if not isinstance(ids, list | dict):
+            raise Unreadable(f"{str(ids)[:80]!r} is no ranking", "Write a list, or an object candidate -> score.")
+        if isinstance(ids, dict):  # scores may be text, whose order is another one
+            scored = ((score_of(value, ReadSettings()), str(candidate)) for candidate, value in ids.items())
+            ids = [candidate for _, candidate in sorted(scored, reverse=True)]
+        yield str(row["id"]), list(map(str, ids))
 
 
 def trec_measures(ranking: Sequence[str], grades: Mapping[str, int]) -> dict[str, object]:

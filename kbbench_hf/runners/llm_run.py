@@ -14,13 +14,13 @@ from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.errors import KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.datasets import read_json
 from kbbench_hf.files.shards import end_shard
-from kbbench_hf.llm.failures import SETTLED
 from kbbench_hf.protocols import LanguageModel
 from kbbench_hf.runners.generate import generate
 from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.progress import say
 from kbbench_hf.runners.run_folder import add_to_run, default_folder, open_run
 from kbbench_hf.runners.run_options import RunOptions, given_options, prompt_options, sampling_of
+from kbbench_hf.runners.run_status import has_open_prompts
 from kbbench_hf.runners.run_summary import ALMOST_ALL, EQUAL, RunSummary
 from kbbench_hf.scoring.eval_task import RUN, EvalTask
 from kbbench_hf.scoring.options import ReadOptions
@@ -130,8 +130,7 @@ def with_started_prompt(
     if folder is None and not (default / RUN).is_file():
         others = default.parent.glob(f"{glob.escape(default.name.rpartition('-')[0])}-????????/{RUN}")
         runs = {file.parent: read_json(file).get("summary") or {"stopped": "not started"} for file in sorted(others)}
-        # a finished run needs no more requests
-        folders = [each for each, run in runs.items() if run.get("stopped") or {*run.get("errors", ())} - SETTLED]
+        folders = [each for each, summary in runs.items() if has_open_prompts(summary)]
     else:
         folders = [default]
     for each in folders:

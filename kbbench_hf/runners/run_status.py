@@ -155,8 +155,7 @@ class StatusReader:
             known = [each for each in left if each is not None]
             status.seconds_left = None if None in left or status.n_done is None else max(known, default=0)
         else:
-            is_open = summary.get("stopped") or set(summary.get("errors") or ()) - SETTLED
-            if finished and not is_open:
+            if finished and not has_open_prompts(summary):
                 status.state = FINISHED
             elif not finished and status.n_done == status.n_total is not None:
                 status.state = COMPLETE
@@ -235,9 +234,29 @@ class StatusReader:
         return "killed" if now - since > STALE_S else state if is_confirmed else UNCONFIRMED
 
 
+def has_open_prompts(summary: Mapping[str, Any]) -> bool:
+    """Say whether a run with this `summary` of its `run.json` sends prompts when it is started again.
+
+    It does if it was stopped, or if requests failed; a refusal is an outcome. False for runs without a summary.
+    """
+    return bool(summary.get("stopped") or set(summary.get("errors") or ()) - SETTLED)
+
+
 def _n_examples(settings: Mapping[str, Any]) -> int | None:
-    """Return how many prompts or queries a run has."""
+    """Return how many prompts or queries a run with these settings has; None where they do not say."""
     n = settings.get("n_examples")
     if n is not None and "rerank" in settings:
-        n *= min(settings["depth"], settings.get("top_k", settings["depth"]))
+        n *= _n_prompts_a_query(settings)
     return None if n is None else n * settings.get("repeats", 1)
+
+
+def _n_prompts_a_query(settings: Mapping[str, Any]) -> int:
+    """Return how many prompts re-rank one query: one per candidate, of a cross-encoder one per batch of them."""
+    n_candidates: int = min(settings["depth"], settings.get("top_k", settings["depth"]))
+    if not str(settings["rerank"]).startswith("cross:"):
+        return n_candidates
+    from kbbench_hf.model_specs import parse, positive
+    from kbbench_hf.retrieval.reranker import BY_CROSS_ENCODER
+
+    batch: int = parse(settings["rerank"]).read(batch=(positive, BY_CROSS_ENCODER.batch))["batch"]
+    return -(-n_candidates // batch)

@@ -11,7 +11,10 @@ from itertools import groupby
 from pathlib import Path
 
 from kbbench_hf.errors import BusyError, KBBenchError, UsageError
+from kbbench_hf.files import RUN
+from kbbench_hf.files.heartbeat import read_report
 from kbbench_hf.files.shards import Shard, has_ended, newest_claims
+from kbbench_hf.runners.run_status import has_open_prompts
 
 MOST_RESTARTS = 100
 """A task that its time limit stops so often is not started again: perhaps its model cannot load within the limit."""
@@ -83,10 +86,16 @@ class SlurmRun:
         return self.out.absolute() / "slurm"
 
     def open_shards(self) -> list[int]:
-        """Return the numbers of the shards that have not ended; none of a collected run, whatever its shards were."""
+        """Return the ascending numbers of the shards that have not ended.
+
+        None is open where a run has its result, and either all shards of some earlier `--array` have ended, or one
+        process ran all of it and left no prompt to send again.
+        """
         if self.is_collected:
             counts = {shard.count for shard in newest_claims(self.out)}
             if not all(self._open_shards(n) for n in counts):
+                return []
+            if not counts and not has_open_prompts(read_report(self.out / RUN).get("summary") or {}):
                 return []
         return self._open_shards(self.n_shards)
 

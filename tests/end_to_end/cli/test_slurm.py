@@ -87,7 +87,7 @@ def test_tasks_and_the_collecting_job_make_the_files_of_one_process_and_only_ope
     assert "s 100%% mine/slurm/%A_%a.log'\n" in tasks
     assert "#SBATCH --array=1-2%1\n" in tasks and "#SBATCH --dependency=afterany:1\n" in collects
     for again in (command, [*command, "--array=3"]):
-        assert kbbench(*again).out.startswith("All shards of it's 100% mine have ended")
+        assert kbbench(*again).out.startswith("it's 100% mine is finished: nothing is left to do")
     other = kbbench(*command, "--temperature", "0.5")
     assert other.code == 2 and "its sampling is {'temperature': 0.0," in other.err
     monkeypatch.delenv("TASKS")
@@ -131,7 +131,7 @@ def test_a_folder_of_another_retriever_top_k_or_second_stage_is_refused_before_j
 ) -> None:
     command = ["run", "mini-stark", "--model", "bm25", "--top-k", "5", "--limit", "9", "--out", "run"]
     assert kbbench(*command, "--shard", "1/1").code == 0
-    assert kbbench(*command, "--slurm").out.startswith("All shards of run have ended")
+    assert kbbench(*command, "--slurm").out == "run is finished: nothing is left to do, and nothing is submitted.\n"
     for words, *more in (
         ("its model is 'bm25', not 'graph(bm25)'", "--model", "graph:bm25"),
         ("its top_k is 5, not 4", "--top-k", "4"),
@@ -141,6 +141,23 @@ def test_a_folder_of_another_retriever_top_k_or_second_stage_is_refused_before_j
         refused = kbbench(*command, *more, "--slurm")
         assert refused.code == 2 and words in refused.err
     assert not (slurm / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    ("summary", "shards"),
+    [
+        (None, []),  # of a retriever
+        ({"stopped": None, "errors": {"refusal": 2}}, []),
+        ({"stopped": None, "errors": {"refusal": 2, "timeout": 1}}, [1, 2]),
+        ({"stopped": "All 5 requests of --max-requests are used.", "errors": {}}, [1, 2]),
+    ],
+)
+def test_a_scored_run_of_one_process_has_open_shards_only_where_prompts_are_sent_again(
+    summary: dict[str, object] | None, shards: list[int], tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"settings": {}, "summary": summary}))
+    assert SlurmRun(["kbbench"], tmp_path, "2", is_collected=True).open_shards() == shards
+    assert SlurmRun(["kbbench"], tmp_path, "2").open_shards() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +264,7 @@ def test_tasks_of_a_real_slurm_are_killed_requeued_preempted_and_submitted_again
         assert not (run / "result.json").exists()
         assert "for 1 of 4 shards, and job" in submit().out
         slurm.wait()
-        assert submit().out.startswith("All shards of ")
+        assert "is finished: nothing is left to do" in submit().out
     n_starts = len([*run.glob("claim.*-of-4.*.json")])
     twice = sum(n - 1 for prompt, n in server.attempts.items() if prompt != CANARY.messages[-1]["content"])
     assert twice <= n_starts - 4  # one was under way at each stop

@@ -252,6 +252,8 @@ def test_questions_of_an_agent_count_when_they_are_finished_and_its_calls_do_not
         ({"n_examples": 9, "repeats": 2}, 18),
         ({"n_examples": 9, "rerank": "m", "depth": 5}, 45),
         ({"n_examples": 9, "rerank": "m", "depth": 5, "top_k": 3, "repeats": 2}, 54),
+        ({"n_examples": 9, "rerank": "cross:m", "depth": 50}, 18),
+        ({"n_examples": 9, "rerank": "cross:m@batch=8", "depth": 50, "top_k": 20}, 27),
         ({"rerank": "m", "depth": 5}, None),
     ],
 )

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.files.harness import read_inspect_settings
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.lists import QRELS, headed
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
@@ -927,6 +928,13 @@ REFUSED = {
         lambda: eval_archive(inspect(), **{"samples/a_epoch_1.json": b"[" * 100_000}),
         "a_epoch_1.json. is not JSON",
     ),
+    "inspect .eval, attachments that are none": Case(
+        SKA,
+        lambda: eval_archive(
+            inspect(), **{"samples/a_epoch_1/sample.json": b"{}", "samples/a_epoch_1/attachments/0.json": b"5"}
+        ),
+        "attachments/0.json. is not a list of texts",
+    ),
     "inspect .eval, another header": Case(
         SKA, lambda: eval_archive(inspect(), **{"header.json": b"[1]"}), "header.json. is not an object"
     ),
@@ -1025,6 +1033,16 @@ def test_each_of_these_is_refused_with_what_mends_it(tmp_path: Path, name: str) 
         read(case, tmp_path)
     if isinstance(caught.value, PredictionsError):
         assert len(caught.value.problems) <= 1200  # never one for each line of a file of another format
+
+
+@pytest.mark.parametrize("changes", [{}, {"benchmark": None}, {"config": 1}, {"n_examples": "9"}], ids=str)
+def test_a_log_of_inspect_has_the_settings_of_a_run_of_ours_or_none(changes: dict[str, Any], tmp_path: Path) -> None:
+    settings = {"benchmark": "mini-ska", "config": "c", "split": "test", "parser": "p", "n_examples": 9} | changes
+    log, file = inspect(limit=2), tmp_path / "log.eval"
+    log["eval"]["metadata"] = {"kbbench": settings}
+    file.write_bytes(eval_archive(log))
+    own = {**settings, "model": "m", "n_examples": 2, "source": "response"}
+    assert read_inspect_settings(file) == ({} if changes else own)
 
 
 def test_answers_that_were_added_to_the_dataset_s_rows_are_read_where_they_are_said_to_be(tmp_path: Path) -> None:

@@ -243,6 +243,9 @@ def test_rankings_have_the_values_of_trec_eval(tmp_path: Path) -> None:
         theirs = evaluator.evaluate(ranking)
         for metric, name in theirs_by_ours.items():
             assert result.values[metric] == pytest.approx([theirs[q][name] for q in result.ids], abs=1e-12), metric
+    in_text = {"q0": {d: f"{100 * score:.9f}" for d, score in runs[0]["q0"].items()}}  # 9.8 is above 10.4 as text
+    found = compare(trec, written(tmp_path, "text.json", in_text), logs=logs)
+    assert found.b.values["map"][0] == found.a.values["map"][0] > 0
     per_query = {"q1": {"ndcg_at_10": 0.5}, "q2": {"ndcg_at_10": 1.0}}
     task = {
         "task_name": "T",
@@ -254,6 +257,35 @@ def test_rankings_have_the_values_of_trec_eval(tmp_path: Path) -> None:
 
 def many(n: int = 20, **columns: Callable[[int], Any]) -> list[dict[str, Any]]:
     return [{"id": f"q{each}", **{name: of(each) for name, of in columns.items()}} for each in range(n)]
+
+
+SAMPLE = {"doc_id": 1, "doc": {}, "resps": [], "filtered_resps": [], "acc": 1}
+OTHER_TYPES: Mapping[str, dict[str, Any]] = {
+    "lighteval details": {"example": 1, "full_prompt": "x", "metrics": "em: 1"},
+    "lighteval details (list)": {"doc": {}, "metric": [1], "model_response": {}},
+    "promptfoo results": {"vars": "x", "success": True},
+    "promptfoo results (scores)": {"vars": {"id": 1}, "success": True, "namedScores": [1]},
+    "lm-evaluation-harness samples": {**SAMPLE, "doc_id": [1]},
+    "lm-evaluation-harness samples (metrics)": {**SAMPLE, "metrics": 3},
+    "Every Eval Ever samples": {"evaluation_id": 1, "sample_id": {}, "evaluation": 3, "evaluation_name": "x"},
+    "an inspect_ai log": {"id": 1, "input": "x", "target": "y", "metadata": {}, "scores": [1]},
+}
+
+
+@pytest.mark.parametrize("log", OTHER_TYPES)
+def test_a_log_with_a_field_of_another_type_is_refused_in_words(log: str) -> None:
+    message = f"a field has another type than in {log.partition(' (')[0]} .*--value COLUMN"
+    with pytest.raises(DataError, match=message):
+        compare([OTHER_TYPES[log]], [OTHER_TYPES[log]])
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"), [("d1", "'d1' is no ranking"), ({"d1": None}, "score None is not"), ({"d1": "x"}, "score 'x'")]
+)
+def test_a_ranking_without_an_order_is_refused_in_words(ids: object, message: str, tmp_path: Path) -> None:
+    logs = LogOptions(qrels=written(tmp_path, "qrels.txt", "q1 0 d1 1\n"))
+    with pytest.raises(DataError, match=message):
+        compare([{"id": "q1", "ids": ids}], [{"id": "q1", "ids": ["d1"]}], logs=logs)
 
 
 SCORES = many(score=lambda n: n % 3 / 2)
