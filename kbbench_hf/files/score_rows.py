@@ -318,7 +318,7 @@ def _rankings(rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
     for row in rows:
         ids = row.get("ids", {key: value for key, value in row.items() if key != "id"})
         if not isinstance(ids, list | dict):
-            raise Unreadable(f"{str(ids)[:80]!r} is no ranking", "Write a list, or an object candidate -> score.")
+            raise Unreadable(f"{str(ids)[:80]!r} is not a ranking", "Write a list, or an object candidate -> score.")
         if isinstance(ids, dict):  # scores may be text, whose order is another one
             scored = ((score_of(value, ReadSettings()), str(candidate)) for candidate, value in ids.items())
             ids = [candidate for _, candidate in sorted(scored, reverse=True)]
