@@ -11,4 +11,9 @@ The steps, with their modules:
    ordered by `unit_orders`).
 5. Audit and reviews of the built dataset (`audit`).
 6. The dataset with its card (`dataset`), and the private split with invented names (`private`).
+
+`kbbench build`, `audit` and `review` call `dataset` and `audit`; nothing else of this package is used elsewhere but by
+`dataset_scripts/` and tests. What a revision builds stays the same byte for byte, because published scores rest on it.
+A change of questions, units or orders needs a new entry of `benchmarks.ska_bench.testbeds.REVISIONS`, and code that
+earlier revisions do not run, as `if revision > 1` does today.
 """

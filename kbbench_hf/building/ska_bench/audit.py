@@ -1,8 +1,11 @@
 """Shortcut audit of a built ska-open, each score with its limit, and the items that reviewers judge.
 
-The audit reads the built dataset alone. What a limit is for, and how large it is, comes from what earlier data gave
-away: a grep found the rows of 83 % of table questions, and overlap with the question told answerable twins from others
-in 91 %.
+`kbbench audit` and `kbbench review` call it, and `dataset.write_audit` after a build. The audit reads the built dataset
+alone. The limits come from shortcuts of earlier data: a grep found the rows of 83 % of table questions, and overlap
+with the question separated answerable twins from unanswerable ones in 91 %.
+
+Cards waive scores by subset and name (`kg.grep_units`), so that names stay; findings can be added. What is scored, how
+texts are compared, and the sample are parts of the published scores on the cards.
 """
 
 from collections import Counter
@@ -10,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
-from math import isnan, log, nan
+from math import fsum, isnan, log, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +53,7 @@ _STOP = frozenset(
 
 @lru_cache(maxsize=1 << 20)
 def look_up_form(text: str) -> str:
-    """Return a cell or question in normal form, `_` as a blank."""
+    """Return a cell or question in normal form (`wtq_normal`), `_` as a blank: the form of all comparisons below."""
     return wtq_normal(text.replace("_", " "))
 
 
@@ -69,9 +72,11 @@ class ContextUnit:
     """A unit of a context."""
 
     cells: Cells
+    """A row, a triple, or (title, text)."""
     in_text: bool
     is_positive: bool
     tokens: int
+    """Of its line, with the line break."""
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -85,7 +90,9 @@ class AuditContext:
 
     instance: Instance
     header: Cells
+    """The names of a table's columns; empty for a graph."""
     units: list[ContextUnit]
+    """In the order of the context: rows or triples, then passages."""
     answerable: bool = True
 
     @cached_property
@@ -119,7 +126,7 @@ class AuditContext:
 
     def quoted_idf(self, unit: ContextUnit) -> float:
         """Return the summed idf of the quoted cells of a row or triple."""
-        return sum(self.quoted[cell] for cell in self.quotes(unit))
+        return fsum(self.quoted[cell] for cell in self.quotes(unit))  # the same in whatever order the set has
 
     @cached_property
     def word_idf(self) -> dict[str, float]:
@@ -133,12 +140,14 @@ class AuditContext:
 
     def overlap_idf(self, unit: ContextUnit) -> float:
         """Return the summed idf of the words that a unit shares with the question."""
-        return sum(self.word_idf[word] for word in unit.words & self.question_words)
+        return fsum(self.word_idf[word] for word in unit.words & self.question_words)
 
     def answer_of(self, unit: ContextUnit) -> str:
         """Return what a unit alone would answer: a row's cell under the likeliest header, a triple's unquoted end.
 
-        A passage answers its title.
+        A passage answers its title. Of a row that is the cell, not quoted in the question, whose header shares most
+        words with it, the first of equal ones; its first cell where all are quoted or empty. Of a triple with both ends
+        quoted, or neither, it is the tail.
         """
         if unit.in_text:
             return unit.cells[0]
@@ -150,7 +159,7 @@ class AuditContext:
         return unit.cells[best]
 
     def options(self) -> list[str]:
-        """Return the two cells that the question offers to choose from; none where it offers no choice."""
+        """Return the quoted cells on both sides of the first " or ", in normal form; none where it offers no choice."""
         middle = self.question.find(" or ")
         places = [(self.question.find(cell), cell) for cell in self.quoted]
         # the longest of those that begin at one place: "new york city" and not "new york"
@@ -160,10 +169,10 @@ class AuditContext:
 
 
 def overlap_features(context: AuditContext) -> list[float]:
-    """Return eight features of the overlap of a question and its context.
+    """Return eight features of the overlap of a question and its context, in this order.
 
-    Share of the question's words; most and rarest of them in a unit; longest quoted cell, quoted cells, most of them in
-    a unit; units and tokens.
+    Share of the question's words that occur; most of them in one unit, and by idf; length of the longest quoted cell,
+    number of quoted cells, most of them in one row or triple; number of units, and of their tokens.
     """
     return [
         len(context.word_idf) / max(1, len(context.question_words)),
@@ -178,14 +187,14 @@ def overlap_features(context: AuditContext) -> list[float]:
 
 
 def question_features(context: AuditContext) -> list[float]:
-    """Return features of a question without any context."""
+    """Return eleven features of a question alone: characters, words, digits, and which of eight words begins it."""
     question, starts = context.question, ("what", "which", "who", "when", "where", "how many", "how", "is")
     counted = [len(question), len(context.question_words), sum(map(str.isdigit, question))]
     return [*counted, *(float(question.startswith(word)) for word in starts)]
 
 
 def make_folds(instance_ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the fold of each row; an instance's rows share one."""
+    """Return the fold of each row, from 0 to `FOLDS` - 1; an instance's rows share one."""
     order = sorted(set(instance_ids), key=lambda each: seeded_hash(f"fold|{each}"))
     place = {each: n % FOLDS for n, each in enumerate(order)}
     return np.array([place[each] for each in instance_ids], dtype=np.int64)
@@ -216,7 +225,10 @@ def regression_accuracy(x: Matrix, y: NDArray[np.bool_], fold: NDArray[np.int64]
 
 
 def _fit(x: Matrix, signs: Matrix) -> Matrix:
+    """Return the weights of a logistic regression, the last one of the constant column, which is not penalized."""
+
     def loss(weights: Matrix) -> tuple[float, Matrix]:
+        """Return the loss and its gradient."""
         margins, penalized = signs * (x @ weights), np.append(weights[:-1], 0)
         slopes = -signs / (1 + np.exp(np.clip(margins, -500, 500)))
         return float(np.logaddexp(0, -margins).sum() + (penalized**2).sum() / 2), x.T @ slopes + penalized
@@ -226,7 +238,10 @@ def _fit(x: Matrix, signs: Matrix) -> Matrix:
 
 
 def _threshold(column: Matrix, y: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the threshold and direction with the best balanced accuracy; where all values are one, all say no."""
+    """Return the threshold and direction (1 or -1) with the best balanced accuracy.
+
+    Where all values are equal the threshold is infinite, and nothing is predicted positive.
+    """
     best = (0.5, float("inf"), 1.0)
     for sign in (1.0, -1.0):
         values = np.unique(sign * column)
@@ -236,18 +251,22 @@ def _threshold(column: Matrix, y: NDArray[np.bool_]) -> tuple[float, float]:
 
 
 def _balanced(predicted: NDArray[np.bool_], y: NDArray[np.bool_]) -> float:
+    """Return the balanced accuracy: the mean of both classes' recalls; NaN where one is absent."""
     return float((predicted[y].mean() + (~predicted[~y]).mean()) / 2)
 
 
 SAMPLE = 120
 """How many instances of a subset are audited."""
 SHOWN = ("ok", "short")
+"""The statuses of rows whose context shows units; `over_budget` shows nothing."""
 NOISE_SHOWN = 5
 """How many noise units a reviewer is shown."""
 
 
 def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None, size: int = SAMPLE) -> list[Finding]:
-    """Return every score of every subset of a built dataset.
+    """Return the scores of a built dataset, in the order of `SUBSETS`; subsets that are not whole are skipped.
+
+    A score that cannot be tried is NaN. The rejection twins of a subset are scored from 20 contexts on.
 
     Args:
         folder: the built dataset.
@@ -311,7 +330,10 @@ def _count_tokens(line: str) -> int:
 def read_contexts(
     folder: DatasetFolder, config: str, instances: Mapping[str, Instance], pool: UnitPool
 ) -> list[AuditContext]:
-    """Return the test contexts of a config that some instances have, in its order; none without the config."""
+    """Return the test contexts of these instances in a config, in its order; none where the dataset lacks the config.
+
+    Contexts that show nothing (`over_budget`) are left out.
+    """
     contexts = []
     for row in folder.rows(config, "test") if config in folder.configs() else ():
         if row["instance_id"] in instances and row["status"] in SHOWN:
@@ -332,6 +354,7 @@ def read_contexts(
 
 
 def _mean(values: Iterable[float]) -> float:
+    """Return the mean of the values that are not NaN; NaN where there are none."""
     known = [value for value in values if not isnan(value)]
     return float(np.mean(known)) if known else nan
 
@@ -369,6 +392,7 @@ def distance_from_uniform(values: Sequence[float]) -> float:
 
 
 def _tokens_to_last_positive(each: AuditContext) -> int:
+    """Return the tokens up to the end of the last positive unit; 0 where the context shows none."""
     last = max((n for n, unit in enumerate(each.units) if unit.is_positive), default=-1)
     return sum(unit.tokens for unit in each.units[: last + 1])
 
@@ -452,13 +476,14 @@ def _rarest_quoted(context: AuditContext) -> list[ContextUnit]:
 
 
 def grep_units(context: AuditContext) -> float:
-    """Return whether the rows or triples whose quoted cells are the rarest are the positive ones, exactly."""
+    """Return 1 if the rows or triples whose quoted cells are the rarest are exactly the positive ones, 0 otherwise."""
     wanted = [unit for unit in context.structured if unit.is_positive]
+    # by identity: a context may show two rows with equal cells, one of them positive
     return float(bool(wanted) and [id(unit) for unit in _rarest_quoted(context)] == [id(unit) for unit in wanted])
 
 
 def grep_answer(context: AuditContext) -> float:
-    """Return the F1 of what those rows or triples answer; their number where the question asks how many."""
+    """Return the F1 of what those rows or triples answer; of their number where a question on a table asks how many."""
     found = _rarest_quoted(context)
     if context.header and "how many" in context.question:
         return f1(context, [str(len(found))])
@@ -466,12 +491,15 @@ def grep_answer(context: AuditContext) -> float:
 
 
 def best_overlap(context: AuditContext) -> float:
-    """Return the F1 of what the unit answers that shares the most words with the question, the first of them."""
+    """Return the F1 of what the unit answers that shares the most words with the question, the first of equal ones.
+
+    NaN where the context shows nothing.
+    """
     return f1(context, [context.answer_of(max(context.units, key=context.overlap))]) if context.units else nan
 
 
 def unit_answer(context: AuditContext, place: int) -> float:
-    """Return the F1 of what the row or triple at a place answers."""
+    """Return the F1 of what the row or triple at a place answers; NaN where the context shows none."""
     return f1(context, [context.answer_of(context.structured[place])]) if context.structured else nan
 
 
@@ -479,7 +507,10 @@ first_unit, last_unit = partial(unit_answer, place=0), partial(unit_answer, plac
 
 
 def frequent_cell(context: AuditContext) -> float:
-    """Return the F1 of the most frequent cell that the question does not quote; relations are no cells here."""
+    """Return the F1 of the most frequent cell that the question does not quote, the first of equal ones; NaN for none.
+
+    Relations are no cells here.
+    """
     cells = Counter(
         cell
         for unit in context.structured
@@ -490,7 +521,7 @@ def frequent_cell(context: AuditContext) -> float:
 
 
 def gold_in_question(context: AuditContext) -> float:
-    """Return whether the question holds a gold answer though it offers none to choose from."""
+    """Return 1 if the question holds a gold answer though it offers no choice, 0 otherwise."""
     if " or " in context.question:
         return 0.0
     answers = (look_up_form(answer) for answer in context.instance.answers if answer)
@@ -498,15 +529,18 @@ def gold_in_question(context: AuditContext) -> float:
 
 
 def best_constant(contexts: Sequence[AuditContext]) -> float:
-    """Return the F1 of the one answer that is right most often."""
+    """Return the best F1 of one answer to all questions, of the 20 most frequent gold answers; NaN for no questions."""
     often = Counter(answer for each in contexts for answer in set(each.instance.answers)).most_common(20)
     return max((_mean(f1(each, [answer]) for each in contexts) for answer, _ in often), default=nan)
 
 
 def option_guess(contexts: Sequence[AuditContext]) -> tuple[float, int]:
-    """Return the F1 of always taking the first, or always the last, of two options, and on how many questions."""
+    """Return the F1 of always taking the first, or always the last, of two options, and on how many questions.
+
+    It is NaN where no question offers two options of which one is right.
+    """
     scores = [[f1(each, [option]) for option in each.options()] for each in contexts]
-    scores = [both for both in scores if any(both)]
+    scores = [both for both in scores if any(both)]  # where neither option is right, "or" offers something else
     return max(_mean(both[n] for both in scores) for n in (0, 1)), len(scores)
 
 
@@ -519,13 +553,14 @@ GUESSES: dict[str, tuple[str, float, Callable[[AuditContext], float]]] = {
     "frequent_cell": ("the most frequent cell: F1", 0.10, frequent_cell),
     "gold_in_question": ("the question holds a gold answer and offers no choice", 0.05, gold_in_question),
 }
-"""Name -> title, limit, its score on one question."""
+"""Name -> title, limit, and its score on one context: NaN where it cannot be tried."""
 
 
 def review_items(folder: DatasetFolder, subset: str, size: int) -> list[ReviewItem]:
     """Return what reviewers are shown of a subset: all instances that wait for review, then a fixed sample of others.
 
-    An item is a question, its gold, its positive units, and the noise that is most like it.
+    An item is a question, its gold, its positive units, and the `NOISE_SHOWN` units of noise that are most like them.
+    Instances of which the dataset has no context are left out.
 
     Raises:
         UsageError: an unknown subset, or one that the dataset has not whole.

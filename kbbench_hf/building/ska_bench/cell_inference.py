@@ -4,6 +4,9 @@ A number follows if a calculation on other cells gives it and also holds elsewhe
 ratios and unit conversions along its row, its neighbors in a sequence, totals along its column. Any value follows from
 a cell of its row that names it, and from rows that share a cell with its row wherever such rows agree. A calculation
 that could hold by chance does not count: the more of them are tried, the more cells must confirm one.
+
+Only `rejection_twins` asks, from revision 2 on: a question whose emptied cell follows has no twins. The thresholds and
+the order of the checks therefore decide which instances the built testbeds have.
 """
 
 import re
@@ -22,7 +25,7 @@ CHANCE = 0.5
 RELATIVE = 0.01
 """How far a product or ratio may be from the number."""
 AGREE = 0.8
-"""The share of rows in which a calculation, or an order, must hold."""
+"""The share of rows, or of pairs of rows, in which a calculation, or an order, must hold."""
 MOST_TERMS, MOST_ROWS = 30, 200
 """With more numbers beside a cell, sums of three are not tried; in longer tables, totals are not."""
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -34,6 +37,8 @@ Numbers = NDArray[np.float64]
 def cell_follows(rows: Sequence[Cells], place: int, column: int) -> bool:
     """Return whether the cell of a row (its place) in a column follows from the other cells of these rows.
 
+    The rows are those of the instance's own table, in their order; the cell is not empty.
+
     >>> rows = [("Ann", "3", "4", "7"), ("Bo", "1", "5", "6"), ("Cy", "2", "9", "11"), ("Di", "8", "5", "13")]
     >>> cell_follows(rows, 1, 3), cell_follows([row[::2] for row in rows], 1, 1)
     (True, False)
@@ -44,21 +49,22 @@ def cell_follows(rows: Sequence[Cells], place: int, column: int) -> bool:
     numbers = grid[:, column, 0]
     if np.isnan(numbers[place]):
         return False
+    # the last decimal of the number: what its table may have rounded
     digits = next(iter(_DIGITS.findall(rows[place][column])), "0").partition(".")[2]
     unit = 10.0 ** -len(digits)
     close = unit * (1.01 if abs(numbers[place]) >= 100 * unit else 0.01)  # addends of large numbers are rounded
     beside = [grid[:, other, part] for other in range(grid.shape[1]) for part in (0, 1) if other != column]
     near = [np.append(np.nan, numbers[:-1]), np.append(numbers[1:], np.nan)]
     first = grid[:, :, 0]
-    return (
-        _is_combined(numbers, np.array([*beside, *near]), place, close, unit)
-        or (
-            len(rows) <= MOST_TERMS and _is_combined(first[place], np.delete(first, place, axis=0), column, close, unit)
-        )
-        or (len(rows) <= MOST_ROWS and _is_total(first, place, column, close, unit))
-        or _is_carried(first, place, column)
-        or (bool({each[place] for each in near} & {numbers[place]}) and order_follows(rows, column))
-    )
+    if _is_combined(numbers, np.array([*beside, *near]), place, close, unit):  # along its row, or from its neighbors
+        return True
+    other_rows = np.delete(first, place, axis=0)
+    if len(rows) <= MOST_TERMS and _is_combined(first[place], other_rows, column, close, unit):  # along its column
+        return True
+    if len(rows) <= MOST_ROWS and _is_total(first, place, column, close, unit):
+        return True
+    is_neighbors = numbers[place] in [each[place] for each in near]
+    return _is_carried(first, place, column) or (is_neighbors and order_follows(rows, column))
 
 
 def order_follows(rows: Sequence[Cells], column: int) -> bool:
@@ -72,6 +78,7 @@ def order_follows(rows: Sequence[Cells], column: int) -> bool:
     above = np.triu_indices(len(rows), 1)
     own, *steps = (np.sign(np.subtract.outer(each, each)[above]) for each in (grid[:, column], *others))
     agree = [each[~np.isnan(each) & (each != 0)] for each in (own * step for step in steps)]
+    # signs that agree in a share s of the pairs have the mean 2 s - 1; the reverse order tells as much
     return any(len(each) > 1 and abs(each.mean()) >= 2 * AGREE - 1 for each in agree)
 
 
@@ -99,7 +106,10 @@ def _is_shared(rows: Sequence[Cells], place: int, column: int) -> bool:
 
 
 def _numbers(cell: str) -> tuple[float, float]:
-    """Return the first two numbers of a cell; a dash is 0, as in accounts."""
+    """Return the first two numbers of a cell, NaN for those that it has not; a dash is 0, as in accounts.
+
+    The first one is negative with a minus or in parentheses.
+    """
     if cell.strip("$€£ ") in DASHES:
         return 0.0, np.nan
     found = [float(each.replace(",", "")) for each in _DIGITS.findall(cell)]
@@ -108,9 +118,13 @@ def _numbers(cell: str) -> tuple[float, float]:
 
 
 def _is_combined(numbers: Numbers, beside: Numbers, place: int, close: float, unit: float) -> bool:
-    """Return whether up to three numbers beside each one give it, by + and - or by * and /, maybe with a constant."""
+    """Return whether up to three numbers beside each one give it, by + and - or by * and /, maybe with a constant.
+
+    `beside` has a row for each other series, as long as `numbers`. Products are sums of logarithms.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.where(each > 0, np.log(np.where(each > 0, each, 1.0)), np.nan) for each in (numbers, beside)]
+    # how many values a number may take: the odds that a wrong calculation hits one
     levels = max(2.0, float(np.nanmedian(np.abs(numbers))) / (2 * close + unit))
     return _has_sum(numbers, beside, place, close, levels) or (
         bool(numbers[place] > 0) and _has_sum(logs[0], logs[1], place, RELATIVE, 1 / (2 * RELATIVE))
@@ -136,7 +150,8 @@ def _has_sum(numbers: Numbers, beside: Numbers, place: int, close: float, levels
 def _holds(errors: Numbers, place: int, close: float, levels: float, cost: int = 1, share: float = AGREE) -> bool:
     """Return whether one of some calculations gives the number at a place, and others more often than by chance.
 
-    A constant costs one confirmation, because it is fitted.
+    `errors` has a row for each calculation: by how much it misses each number. A constant costs one confirmation,
+    because it is fitted. All calculations together may be expected to hold `CHANCE` times by chance.
     """
     known, right = ~np.isnan(errors), np.abs(errors) <= close
     others, confirmed = known.sum(axis=1) - known[:, place], right.sum(axis=1) - right[:, place]
@@ -176,8 +191,11 @@ def _totals(cells: Numbers, place: int) -> Iterator[Numbers]:
 
 
 def _is_carried(grid: Numbers, place: int, column: int) -> bool:
-    """Return whether another row has the number in a column beside: what one period ends with, the next begins with."""
+    """Return whether another row has the number in a column beside: what one period ends with, the next begins with.
+
+    Small numbers and years are equal by chance.
+    """
     number = grid[place, column]
-    beside = [n for n in (column - 1, column + 1) if 0 < n < grid.shape[1]]
+    beside = [n for n in (column - 1, column + 1) if 0 < n < grid.shape[1]]  # the first column holds labels
     is_year = number == int(number) and 1500 <= number < 2100
     return abs(number) >= 100 and not is_year and bool((np.delete(grid, place, axis=0)[:, beside] == number).any())

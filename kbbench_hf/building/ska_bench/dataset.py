@@ -1,4 +1,8 @@
-"""Builders of `ska-open`, `ska-bench` and the private split: instances, pools and testbeds as one dataset with card."""
+"""Builders of `ska-open`, `ska-bench` and the private split: instances, pools and testbeds as one dataset with card.
+
+`kbbench build`, `dataset_scripts/` and the mini benchmark's script call them. The columns are stored formats, and the
+rows of a revision stay byte for byte; the text of a card may change.
+"""
 
 import hashlib
 import json
@@ -41,16 +45,17 @@ INSTANCES = column_schema(
     " title, numbers positive_sk positive_text withheld_sk, texts noise_groups, numbers own_text, texts topics"
     " decoys, text program method, number reviewed, text source source_id commit licence"
 )
-"""Columns of `instances_*`, as described in `units.Instance`."""
+"""Columns of `instances_*`, as described in `units.Instance`, with a row for each instance by id."""
 POOL = column_schema("text group section, number number, texts cells, numbers links, text source licence, flag made")
 """Columns of `pool_*`: one unit a row; `section` is `header`, `sk` or `text`."""
 
 
 def build_open(source: Path | None, out: Path, wanted: Sequence[str] | None = None, revision: int = NEWEST) -> None:
-    """Build `ska-open` from a folder of raw files (`sources.MAKERS`).
+    """Build `ska-open` in `out` from a folder of raw files (`sources.MAKERS`), with its audit where it is whole.
 
-    Where None is given, the folder is made from the sources' public files at pinned commits. An earlier `revision` of
-    the construction (`REVISIONS`) builds the dataset of that time, byte for byte; the card may differ.
+    Without a folder, one is made from the sources' public files at pinned commits. `wanted` are names of configs, or
+    None for all. An earlier `revision` of the construction (`REVISIONS`) builds the dataset of that time, byte for
+    byte; the card may differ.
 
     Raises:
         UsageError: an unknown config.
@@ -132,8 +137,12 @@ def build(
 ) -> None:
     """Write a dataset of instances, pools and testbeds with its card, by a revision of the construction.
 
-    Of `wanted` configs, with the instances and pools that they need. Noise configs that distinct units do not fill are
-    left out unless `every_budget` is set.
+    Only `wanted` configs are written, if any are named, with the instances and pools of their subsets. Noise configs
+    that distinct units do not fill are left out unless `every_budget` is set. `card` is Markdown with front matter, to
+    which the report of the build is added.
+
+    Raises:
+        UsageError: an unknown config, or one of a subset without instances; nothing is written.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -166,6 +175,11 @@ def _card(dataset: str) -> str:
 
 
 def _subsets(wanted: Sequence[str] | None, present: Sequence[str], revision: int) -> list[str]:
+    """Return those of the present subsets that the wanted configs need, all where None are named.
+
+    Raises:
+        UsageError: an unknown config, or one of a subset that is not present.
+    """
     known = {name: config.subset for name, config in built_configs(revision).items()}
     known |= {f"{kind}_{subset}": subset for subset in SUBSETS for kind in ("instances", "pool")}
     for name in wanted or ():
@@ -224,7 +238,10 @@ def write_report(release: InstanceSet, built: Testbeds) -> str:
 
 
 def content_sha256(tables: Mapping[str, Mapping[str, pa.Table]]) -> str:
-    """Return the SHA-256 of all rows of instances and pools, in order, as JSON: what a version identifies."""
+    """Return the SHA-256 of all rows of instances and pools, in order, as JSON: what a version identifies.
+
+    Published cards state it; testbeds follow from these rows and the construction, and are not part of it.
+    """
     digest = hashlib.sha256()
     for config in sorted(name for name in tables if name.startswith(("instances_", "pool_"))):
         for split, table in sorted(tables[config].items()):

@@ -1,4 +1,8 @@
-"""Rows with a cell emptied, which take the places of rows in rejection twins of tables."""
+"""Rows with a cell emptied, which take the places of rows in rejection twins of tables.
+
+`dataset.build` adds them to `table`, and `table_text` to its own instances. They are a stored group of the pool, last
+among an instance's noise groups, and no context but a twin shows them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +19,7 @@ TOTALS = frozenset({"count", "sum"})
 def add_emptied_rows(release: InstanceSet) -> InstanceSet:
     """Return a release whose `table` instances have, after all other rows, their own rows with a cell emptied.
 
+    An instance whose program is a total, or has no such column, stays as it is. The column is the same in all rows.
     It is the cell of one column: the first without which the program reads the positives and finds nothing. Where the
     words of a comparison do not name its column, another column might still tell, and there is no such row.
     """
@@ -59,11 +64,12 @@ def _without_cells(row: Cells, columns: Sequence[int]) -> Cells:
 
 
 def has_answer(program: Program, rows: Iterable[Cells]) -> bool:
-    """Return whether a program finds anything in these rows but empty cells."""
+    """Return whether a program finds anything in these rows but empty cells; an empty answer is none."""
     return any(answer.strip() for answer in execute(program, rows))
 
 
 def _answer_column(program: Program, positives: Sequence[Cells]) -> int | None:
+    """Return the first column without which the program reads all positives and finds nothing; None without one."""
     for column in range(len(positives[0])):
         without = [_without_cells(row, [column]) for row in positives]
         if all(reads(program, row) for row in without) and not has_answer(program, without):

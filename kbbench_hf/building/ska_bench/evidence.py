@@ -5,6 +5,9 @@ without case, marks and punctuation, and every passage that names both ends of a
 follows is a *derivation*. The evidence is *sufficient* if the positives hold a derivation of every gold answer,
 *necessary* if they no longer do without any one of them, and *unique* if no derivation in the pool leads elsewhere.
 What holds for the pool holds for every context, because a context is a part of it.
+
+The makers of graph instances keep a question only if `Evidence.problems` finds none, and `noise` leaves out every unit
+of a derivation. More or fewer derivations change the built datasets.
 """
 
 import re
@@ -30,7 +33,7 @@ class UnitId(NamedTuple):
 
 
 class Derivation(NamedTuple):
-    """One way in which an answer follows: the answer in normal form, and the units that it follows from."""
+    """One way in which an answer follows: the answer in normal form (`normal_name`), and the units it follows from."""
 
     answer: str
     units: frozenset[UnitId]
@@ -51,7 +54,10 @@ class Evidence:
         self._index = cache(lambda group: FactIndex(pool.sk[group], pool.text))
 
     def problems(self, instance: Instance) -> list[str]:
-        """Return what is wrong with the evidence of an instance on a graph; an empty list if nothing is."""
+        """Return what is wrong with the evidence of an instance on a graph, in words; an empty list if nothing is.
+
+        An instance without a program has no derivation, so that its evidence is not sufficient.
+        """
         gold, found = {normal_name(answer) for answer in instance.answers}, self.derivations(instance)
         positives, others = positive_units(instance), {derivation.answer for derivation in found} - gold
         problems = [f"not unique: {answer!r} answers it too" for answer in sorted(others)]
@@ -64,7 +70,10 @@ class Evidence:
         return problems
 
     def derivations(self, instance: Instance) -> list[Derivation]:
-        """Return every way in which an answer follows from the pool by the instance's program on a graph."""
+        """Return every way in which an answer follows from the pool by the instance's program on a graph.
+
+        They are sorted by answer and units. Of a table, or without a program, there are none.
+        """
         if instance.program is None or instance.is_table:
             return []
         program, index = _normalize(instance.program), self._index(instance.group)
@@ -114,11 +123,11 @@ class FactIndex:
         self.names = NameIndex(passages, {name for head, _, tail in normal for name in (head, tail)})
 
     def look_up(self, program: Program) -> graphs.FactLookup:
-        """Return the look-up by which a program in normal form is executed."""
+        """Return the look-up by which a program in normal form is executed: triples first, then sentences."""
         topics = frozenset(graphs.program_names(program))
 
         def find_facts(head: str | None, relation: str, tail: str | None) -> Iterable[graphs.Fact]:
-            if relation == graphs.SAYS:
+            if relation == graphs.SAYS:  # of the passage itself, whose title its head is
                 titles = ((self.names.titles[n], UnitId(True, n)) for n in sorted(self.names.passages_with(tail or "")))
                 return [graphs.Fact(title, tail or "", unit) for title, unit in titles if head in (None, title)]
             stated = list(self._triples(head, relation, tail))
@@ -196,8 +205,9 @@ class NameIndex:
         return self._about.get(name, ())
 
     def passages_with(self, words: str) -> set[int]:
-        """Return the passages that hold all of these words."""
-        return set.intersection(*(self._passages_with.get(word, set()) for word in words.split()))
+        """Return the passages that hold all of these words, in title or text; none for no words."""
+        found = [self._passages_with.get(word, set()) for word in words.split()]
+        return set.intersection(*found) if found else set()
 
     def _named_with(self, name: str) -> Mapping[str, Collection[int]]:
         found: defaultdict[str, set[int]] = defaultdict(set)
@@ -234,6 +244,8 @@ def answers_from(derivations: Iterable[Derivation], units: Collection[UnitId]) -
 def smallest_cuts(units: Sequence[T], is_cut: Callable[[Collection[T]], bool]) -> list[tuple[T, ...]]:
     """Return the smallest sets of these units without which no answer follows from them, in their order.
 
+    All of them have one size. None where not even all units are a cut.
+
     >>> routes = [{1, 2}, {1, 3}]
     >>> smallest_cuts([1, 2, 3], lambda cut: all(route & set(cut) for route in routes))
     [(1,)]
@@ -243,6 +255,8 @@ def smallest_cuts(units: Sequence[T], is_cut: Callable[[Collection[T]], bool]) -
 
 
 def _normalize(program: Program) -> Program:
+    """Return a program on a graph with its names in normal form; variables and `says` stay."""
+
     def term(text: str) -> str:
         return text if graphs.is_variable(text) else normal_name(text)
 

@@ -5,10 +5,14 @@ term that begins with `?` is a variable, the others are names. No variable takes
 a path never returns to its topic. Two patterns are read from passages: `["?film", "says", "set in Oslo"]` holds where
 the passage about the film has these words. `"read": ["?film", "Silent Tom"]` makes this span (or these, if more follow)
 of the passage about the film the answer, so another film that matches is another answer.
+
+Programs are a stored column of the datasets. `evidence` executes them on a whole pool, `programs.execute` on triples
+alone. `says` and `read` are read from passages, which only `evidence` does.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kbbench_hf.benchmarks.ska_bench.units import Program
@@ -48,7 +52,9 @@ def program_names(program: Program) -> list[str]:
     >>> program_names({"where": [["?film", "directed by", "Ann"], ["?film", "says", "set in Oslo"]]})
     ['Ann']
     """
-    terms = [term for head, relation, tail in program["where"] for term in (head, *([tail] * (relation != SAYS)))]
+    # what a passage says is no name
+    ends = [(head,) if relation == SAYS else (head, tail) for head, relation, tail in program["where"]]
+    terms = chain.from_iterable(ends)
     return [name for name in dict.fromkeys(terms) if not is_variable(name)]
 
 
@@ -64,7 +70,7 @@ def execute_on_triples(program: Program, triples: Iterable[Sequence[str]]) -> li
 
 
 def index_facts(facts: Iterable[tuple[Fact, str]]) -> FactLookup:
-    """Return a look-up of (fact, relation) pairs by head or by tail."""
+    """Return a look-up of (fact, relation) pairs by head or by tail, in their order; nothing where both are open."""
     by_head, by_tail = defaultdict[tuple[str, str], list[Fact]](list), defaultdict[tuple[str, str], list[Fact]](list)
     for fact, relation in facts:
         by_head[fact.head, relation].append(fact)
@@ -79,7 +85,11 @@ def index_facts(facts: Iterable[tuple[Fact, str]]) -> FactLookup:
 
 
 def find_matches(program: Program, facts: FactLookup) -> Iterator[Match]:
-    """Yield the ways in which all patterns hold; the pattern with the fewest facts about its known terms comes next."""
+    """Yield the ways in which all patterns hold; the pattern with the fewest facts about its known terms comes next.
+
+    A pattern is never matched without a known term: patterns that share no term with the others are never reached, and
+    the program has no match.
+    """
     yield from _extend(tuple(program["where"]), facts, Match({}, frozenset()), frozenset(program_names(program)))
 
 

@@ -1,6 +1,10 @@
 """HybridQA's questions on OTT-QA's tables with linked passages, and the numbers that the passages state.
 
 The released text is tokenized ("Tom 's horse , in 1945"); question, answer, cells and passages are detokenized here.
+`hybridqa_graph` (kg_text) and `table_text` share the tables by halves, and compose questions from the stated numbers.
+
+The patterns of repairs, numbers and headers decide which questions there are and how they are worded: a change of one
+alters the built dataset.
 """
 
 import re
@@ -13,7 +17,7 @@ from typing import NamedTuple
 from kbbench_hf.benchmarks.ska_bench.testbeds import NEWEST
 from kbbench_hf.benchmarks.ska_bench.units import Cells, clean
 from kbbench_hf.building.ska_bench.name_matching import mentions_name, normal_name
-from kbbench_hf.building.ska_bench.source_files import DataSource, join_tokens, read_json_lines
+from kbbench_hf.building.ska_bench.source_files import DataSource, JsonKind, join_tokens, read_json_lines
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.errors import DataError
 from kbbench_hf.files.datasets import Row
@@ -23,8 +27,10 @@ SOURCE = DataSource(
 )
 TABLES, QUESTIONS = "hybridqa_tables.jsonl.gz", "hybridqa_questions.jsonl.gz"
 _PERSON = re.compile(r"[A-Z]\S*(?: [A-Z]\S*)+")
+"""Two capitalized words or more: an answer that lists such names has several items."""
 _FULL_DATE = r"(?:\d{1,2} [A-Z][a-z]+ |[A-Z][a-z]+ \d{1,2}, )(\d{4})"
 _NOUN = re.compile(r"[A-Z][A-Za-z' -]*(?:[^s]|ss)$")
+"""A header in the singular: one that names a single entity in each cell."""
 _REPAIRS = (
     (re.compile(r"\b(the|of|in|a|to|is) \1\b"), r"\1"),
     (re.compile(r"\ban (?=[bcdfgjklmnpqrstvwxyz][a-z]*\b)"), "a "),
@@ -32,8 +38,11 @@ _REPAIRS = (
     (re.compile(r"^[Ww]ho (?=(?:is|was) the (?:\w+ )?(?:title|name)\b)"), "What "),
     (re.compile(r"^[Ww]ho (?=many\b)"), "How "),
 )
+"""What is wrong in questions by people -> what they mean; applied in this order."""
 _BUILT = re.compile(r"^(\d{4}) (?:built|opened|founded|established)$")
+"""An answer that is a year with a word of its cell; the year alone is the answer."""
 _LOWER, COMMON = re.compile(r"(?<![\w-])[a-z]{3,}(?![\w-])"), 5
+"""A word in lower case, and in how many passages it is common."""
 _NO_ROLE = re.compile(
     r"(?i)^other|\b(?:from|to|by|at|in|with|on|first|second|third|\d\w*|cast|roles?|affiliation|\w+ed)\b"
 )
@@ -41,10 +50,11 @@ _NO_ROLE = re.compile(
 _NO_NOUN = re.compile(
     r"\b(?:from|to|by|at|in|with|on|via|nationality|country|nation|nominees?|third|second|first)\b", re.IGNORECASE
 )
+"""Words of headers whose cells are no entities with a number of their own."""
 
 
 class LinkedTable(NamedTuple):
-    """A table whose cells link to passages."""
+    """A table whose cells link to passages; every row has as many cells as the header."""
 
     name: str
     title: str
@@ -54,7 +64,7 @@ class LinkedTable(NamedTuple):
     links: tuple[tuple[Cells, ...], ...]
     """For each cell: the links whose passages are there, without repetition."""
     passages: Mapping[str, str]
-    """Link -> text."""
+    """Link -> text, by link; none is empty."""
 
 
 class HybridQuestion(NamedTuple):
@@ -106,13 +116,18 @@ def split_answers(answer: str) -> list[str]:
 def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQuestion], dict[str, LinkedTable]]:
     """Return the questions by id, from revision 2 of the construction on in good form, and the tables by name.
 
+    The links of a question may be absent from its table, where the release has no text of them.
+
     Raises:
         DataError: a file is absent or malformed, or a question names a table or a row that is not there.
     """
-    columns = {"table": str, "title": str, "section": str, "header": list, "rows": list, "passages": dict}
+    columns: dict[str, JsonKind] = {"table": str, "title": str, "section": str, "header": [str], "rows": [list]}
+    columns |= {"passages": dict}
     tables = {row["table"]: _table(row) for row in read_json_lines(folder / TABLES, columns)}
-    fields = {"id": str, "question": str, "answer": str, "table": str, "row": int, "row_cells_quoted": list}
-    fields |= {"answer_passages": list, "bridge_passages": list, "bridge_hits_in_table": int, "answer_in_table": bool}
+    # in the order of the fields of `HybridQuestion`
+    fields: dict[str, JsonKind] = {"id": str, "question": str, "answer": str, "table": str, "row": int}
+    fields |= {"row_cells_quoted": [int], "answer_passages": [str], "bridge_passages": [str]}
+    fields |= {"bridge_hits_in_table": int, "answer_in_table": bool}
     questions = []
     for row in read_json_lines(folder / QUESTIONS, fields):
         table = tables.get(row["table"])
@@ -133,15 +148,18 @@ def assign_subsets(questions: Sequence[HybridQuestion]) -> dict[str, str]:
 
 
 def _table(row: Row) -> LinkedTable:
-    passages = {link: text for link, tokens in sorted(row["passages"].items()) if (text := join_tokens(tokens))}
+    """Return a stored table with its texts detokenized, and without links and passages of no text."""
     try:
+        passages = {link: text for link, tokens in sorted(row["passages"].items()) if (text := join_tokens(tokens))}
         rows = tuple(tuple(join_tokens(text) for text, _ in cells) for cells in row["rows"])
         links = tuple(
             tuple(tuple(dict.fromkeys(link for link in linked if link in passages)) for _, linked in cells)
             for cells in row["rows"]
         )
     except (TypeError, ValueError) as error:
-        raise DataError(f"{row['table']}: a cell is not [text, links] ({error}). Get {TABLES} again.") from error
+        raise DataError(
+            f"{row['table']}: a cell is not [text, links], or a passage no text ({error}). Get {TABLES} again."
+        ) from error
     header = tuple(map(join_tokens, row["header"]))
     if any(len(cells) != len(header) for cells in rows):
         raise DataError(f"{row['table']}: a row has not {len(header)} cells, as the header has. Get {TABLES} again.")
@@ -150,31 +168,37 @@ def _table(row: Row) -> LinkedTable:
 
 
 def repair_wording(text: str) -> str:
-    """Return a question in good form.
+    """Return a question in good form, with a capital; the empty one stays empty.
 
     >>> repair_wording("who many people live in the the town who's tower is red?")
     'How many people live in the town whose tower is red?'
     """
     for pattern, replacement in _REPAIRS:
         text = pattern.sub(replacement, text)
-    return f"{text[0].upper()}{text[1:]}"
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 class NumberKind(NamedTuple):
     """A number that passages state of their entity, and its wordings in questions."""
 
     stated: re.Pattern[str]
+    """Its one group is the number as it is written."""
     noun: str
     """What its entity is called under the header "Name"."""
     says: str
+    """A condition on an entity; `{}` is the number."""
     asks: str
+    """What asks for the number in revision 1; `{}` is what the entity is called."""
     compares: str
+    """What asks which of two has the number that wins."""
     wins: Callable[[float, float], float]
+    """Which of two numbers the comparison asks for: `min` or `max`."""
     least: float
     """The least difference of two that are compared, as a share of the larger number."""
     attribute: str
+    """What the number is called, in questions from revision 2 on."""
     bears: str
-    """How a noun is told by its number: "the club founded in 1901"."""
+    """How a number identifies a noun: "the club founded in 1901"."""
     headers: str
     """A pattern of headers of columns that state the number, so that the passage is not needed."""
 
@@ -233,7 +257,7 @@ class StatedNumber(NamedTuple):
 
     @property
     def number(self) -> float:
-        """The number as one."""
+        """The number as a float, without thousands separators."""
         return float(self.stated.replace(",", ""))
 
 
@@ -262,7 +286,11 @@ def spoken_noun(header: str, kind: NumberKind, words: Collection[str]) -> str:
 
 
 def stated_numbers(table: LinkedTable) -> dict[tuple[NumberKind, int], list[StatedNumber]]:
-    """Return the numbers that the passages of each column state, row by row, by kind and column."""
+    """Return the numbers that the passages of each column state, row by row, by kind and column.
+
+    Only columns whose header is one singular noun count, and of them only cells that link to one page, called like the
+    cell, which no other row links to. A page that states several numbers of a kind states none.
+    """
     linking = Counter(link for row in table.links for link in {link for cell in row for link in cell})
     found: defaultdict[tuple[NumberKind, int], list[StatedNumber]] = defaultdict(list)
     for column, header in enumerate(table.header):
@@ -303,9 +331,10 @@ def number_pairs(table: LinkedTable) -> Iterator[NumberPair]:
         for (kind, known), (target_kind, target) in permutations(of_row, 2):
             others = [*table.rows[n], *(text for link, text in table.passages.items() if link != known.link)]
             shown = [*table.rows[n], table.passages[known.link], table.title, table.section]
-            told = any(mentions_name(text, known.stated) for text in others)
-            told = told or any(mentions_name(text, target.stated) for text in shown)
-            if not told and known.link != target.link and not pages_name_each_other(table, known.link, target.link):
+            is_ambiguous = known.link == target.link or any(mentions_name(text, known.stated) for text in others)
+            if is_ambiguous or any(mentions_name(text, target.stated) for text in shown):
+                continue
+            if not pages_name_each_other(table, known.link, target.link):
                 yield kind, known, target_kind, target
 
 

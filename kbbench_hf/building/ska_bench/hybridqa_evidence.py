@@ -4,6 +4,10 @@ People wrote the questions on a row and a passage that it links to, but which pa
 words of a question settle it if every name and number in it occurs in the evidence, no other row with its passages
 holds its words as well, each part of the evidence holds a word that the others lack, and the answer occurs nowhere
 else. Of two passages neither names the other's page: only the row connects them.
+
+`table_text` takes its questions from `find_evidence`; `hybridqa_graph` uses the checks of answers and wordings alone.
+The patterns below decide which questions the built dataset has, and revision 1 runs none of those that
+`is_of_another_kind` and `states_otherwise` use.
 """
 
 import math
@@ -27,7 +31,7 @@ from kbbench_hf.text.dates import MONTH_NUMBER
 from kbbench_hf.text.words import WORD
 
 MOST_WORDS = 6
-"""The most words of an answer: nobody writes longer ones, or coordinates, in just that way."""
+"""The most words of an answer: a model would not write a longer one in just the same way."""
 MOST_BRIDGE_HITS = 3
 """The most passages of a table that may hold the words of a second passage."""
 LEAST_WORDS = 4
@@ -38,9 +42,11 @@ _THING = re.compile(
     r"\b(?:what(?:'s| is| was| are| were)(?: the)?(?: full)?(?: names? of(?: the)?)?|which|what) ([a-z]+)\b",
     re.IGNORECASE,
 )
+"""What a question asks for by name: the noun after "what is the name of the", "which" or "what"."""
 _DATE_ASKED = re.compile(r"(?i)^when\b|\bwhen (?:was|did|were|is)\b|\b(?:what|which)(?: \w+){0,4} (?:date|year)s?\b")
 _DATED = re.compile(rf"(?i)\b(?:1\d|20)\d\d|\b\d\d?(?:st|nd|rd|th) century|\b(?:{'|'.join(MONTH_NUMBER)})")
 _GUESSED = re.compile(r"\bgood chance\b|\b(?:probably|likely)\b|^What is an? \w+ for an? ")
+"""Questions whose answer is a guess, or one example of several."""
 _THING_ITSELF = re.compile(r"\. It (?:is|was|has|had)\b")
 """What a page says of a thing, and not of a person."""
 _PLACES = re.compile(
@@ -60,15 +66,18 @@ _RIVALS = (
     (r"(?:which|what) (?:school|college)", rf"({_NAME} (?:College|University|School))"),
     (r"nickname", rf"\b(?:nicknamed|dubbed|(?:also known|referred to) as)(?: simply)?(?: the)? \"?({_NAME})"),
 )
-"""What a question may ask for: what a page says of the same kind."""
+"""Pairs of patterns: what a question may ask for, and what a page says of the same kind."""
 _PERIOD, _YEAR = re.compile(r"(?i)^(?:years?|seasons?|dates?)$"), re.compile(r"\b(?:1\d|20)\d\d\b")
 _YOUNGEST = 10
-"""The least age in years of a person in a list: whom a page has as younger is a namesake."""
+"""The least age in years of a person in a list: a page about a younger one is a namesake's."""
 _CODE, _CODE_ASKED = re.compile(r"[A-Z]{1,2}[ -]?\d{2,}"), re.compile(r"(?i)\b(?:codes?|numbers?|designation|model)\b")
+"""Answers that are a letter or two and a number, and what asks for such codes."""
 _CUT_OFF = re.compile(r"(?:[A-Z]\.)+[A-Z]")
+"""Initials whose last period was cut off with the name after them."""
 _ASKED = r"(?i)\b(?:which|what)(?: (?:is|was|are|were))?(?: the)?(?: (?:title|name)s? of(?: the)?)?"
 _HOW_MANY = re.compile(r"(?i)\bhow many (\w{4,})")
 _SETTING = re.compile(r"\bsetting\b"), re.compile(r"\b(?:set|setting|takes? place|follows?|lives?|living)\b")
+"""What asks for the setting of a work, and what a sentence says that states it."""
 _WORK = r"films?|movies?|songs?|albums?|books?|novels?"
 _WORKS = (
     re.compile(rf"{_ASKED} (?:work|{_WORK})\b"),
@@ -78,7 +87,7 @@ _MEMBERS = (
     re.compile(rf"{_ASKED} (?:person|player|student|graduate|alumn\w+)\b"),
     re.compile(r"\balumn\w+ (?:is|are|includ\w+) "),
 )
-"""Each of these pairs: what asks for others of a kind, and what a page says that lists them."""
+"""Pairs of patterns: what asks for others of a kind, and what a page says that lists them."""
 _ONE_OF_CLASS = re.compile(r"\b([a-z]{4,}) (?:[A-Z][\w-]*|\d\S*)(?: \(.*\))?$")
 """A title that is the name of one thing: "Dutch ship Eagle (1900)"."""
 _DANGLES = re.compile(r"\bthis\b", re.IGNORECASE)
@@ -91,7 +100,7 @@ _COMPARES = re.compile(
 
 
 class QuestionEvidence(NamedTuple):
-    """A question with its evidence: rows, and links of passages."""
+    """A question with its evidence: the numbers of its rows, and the links of its passages."""
 
     id: str
     question: str
@@ -101,6 +110,7 @@ class QuestionEvidence(NamedTuple):
     rows: tuple[int, ...]
     links: Cells
     answer_columns: tuple[int, ...]
+    """The columns that rejection twins empty: those with the answer, or with a link to its passage."""
     method: str
     found_by_cells: bool = False
     """Whether a search for the question's cells finds its rows."""
@@ -109,7 +119,7 @@ class QuestionEvidence(NamedTuple):
 
 
 class TableWords:
-    """A table with the stems of its rows and passages."""
+    """A table with the stems of its rows and passages (`content_words`)."""
 
     def __init__(self, table: hybridqa.LinkedTable) -> None:
         self.table = table
@@ -140,9 +150,9 @@ def find_evidence(
     if mentions_name(text, answer) or "°" in answer or len(answer.split()) > MOST_WORDS or _DANGLES.search(text):
         return None
     links = _needed_passages(question, words)
-    passages = [table.passages[link] for link in links]
     if not links or len(links) > 2 or any(words.linking[link] != [row] for link in links):
         return None
+    passages = [table.passages[link] for link in links]
     if not all(any(mentions_name(passage, phrase) for passage in passages) for phrase in comparisons(text)):
         return None
     is_joined = len(links) == 1 or not hybridqa.pages_name_each_other(table, *links)
@@ -166,7 +176,7 @@ def find_evidence(
 
 
 def _answer_columns(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> tuple[int, ...]:
-    """Return the columns whose cell gives the answer, or leads to the passage that does."""
+    """Return the columns whose cell gives the answer, or leads to the passage that does; from left to right."""
     names, pages = [question.answer, *map(hybridqa.name_of, question.answer_passages)], {*question.answer_passages}
     cells = enumerate(zip(table.rows[question.row], table.links[question.row], strict=True))
     return tuple(
@@ -235,31 +245,38 @@ def is_of_another_kind(question: hybridqa.HybridQuestion, table: hybridqa.Linked
 
 
 def states_otherwise(question: hybridqa.HybridQuestion, table: hybridqa.LinkedTable) -> bool:
-    """Return whether a page offers another answer: another number of its column, or holder of its office; a name."""
+    """Return whether a page offers another answer than the gold one.
+
+    Of an answer in a passage that is a rival beside it (`_offers_another`), or another date of its page's entity. Of an
+    answer in the table it is another number of its column, another holder of its office, or a list of others.
+    """
     answer, cells = question.answer, [*zip(table.header, table.rows[question.row], strict=True)]
     own = {link for linked in table.links[question.row] for link in linked}
     if not question.answer_in_table:
         needed = {link: table.passages[link] for link in question.answer_passages if link in table.passages}
         others = [table.passages[link] for link in own - needed.keys()]
-        others = [told for page in others if not hybridqa.BORN.stated.search(page) for told in _sentences(page)]
-        dated = [told for told in others if {*_YEAR.findall(told)} - {*_YEAR.findall(answer)}]
+        # the page of a person dates what the person did, and not the thing that is asked about
+        others = [each for page in others if not hybridqa.BORN.stated.search(page) for each in _sentences(page)]
+        dated = [each for each in others if {*_YEAR.findall(each)} - {*_YEAR.findall(answer)}]
         names = [*map(hybridqa.name_of, needed)] if _DATE_ASKED.search(question.text) else []
         offers = any(_offers_another(page, question.text, answer) for page in needed.values())
-        return offers or any(mentions_name(told, name) for told in dated for name in names)
+        return offers or any(mentions_name(each, name) for each in dated for name in names)
     if any(_lists_others(table.passages[link], question.text) for link in own):
         return True
     headers = [header for header, cell in cells if mentions_name(cell, answer)]
     measured = " ".join(header for header in headers if _MEASURE.search(header) and re.search(r"\d", answer))
-    asked = {word for word in content_words(measured) if not word.isdigit()}
+    measures = {word for word in content_words(measured) if not word.isdigit()}
     roles = {role.lower() for header in headers for role in _ROLE.findall(header)}
     names = [cell for _, cell in cells if cell[:1].isalpha() and not mentions_name(cell, answer)]
-    shown = table.passages.items() if asked or roles else ()
-    told = [(link, each) for link, text in shown for each in _sentences(text)]
-    near = [each for link, each in told if link in own and asked & content_words(each) and re.search(r"\d", each)]
-    for link, each in told:
+    shown = table.passages.items() if measures or roles else ()
+    sentences = [(link, each) for link, text in shown for each in _sentences(text)]
+    rivals = [
+        each for link, each in sentences if link in own and measures & content_words(each) and re.search(r"\d", each)
+    ]
+    for link, each in sentences:
         if any(mentions_name(each, role) for role in roles) and not mentions_name(hybridqa.title_of(link), answer):
-            near += [each] if link in own or any(mentions_name(each, name) for name in names) else []
-    return any(not _gives_answer(sentence, answer) for sentence in near)
+            rivals += [each] if link in own or any(mentions_name(each, name) for name in names) else []
+    return any(not _gives_answer(sentence, answer) for sentence in rivals)
 
 
 def _offers_another(page: str, question: str, answer: str) -> bool:
@@ -277,15 +294,16 @@ def _offers_another(page: str, question: str, answer: str) -> bool:
         number = rf"\b{noun[:5]}\w* (?:\w+ )?\d|\b\d[\d,.]*(?: \w+)? {noun[:5]}"
         if any(re.search(number, each) and not _gives_answer(each, answer) for each in sentences):
             return True
-    is_asked, states_it = _SETTING
-    if is_asked.search(question) and not any(map(states_it.search, (s for s in sentences if mentions_name(s, answer)))):
+    asks_setting, states_setting = _SETTING
+    on_answer = [each for each in sentences if mentions_name(each, answer)]
+    if asks_setting.search(question) and not any(map(states_setting.search, on_answer)):
         return True
     places = [*re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w| [A-Z])", page)] if answer[:1].isupper() else []
-    beside = [
-        re.match(rf"{_JOINS}({_NAME})", page[place.end() :]) or re.search(rf"({_NAME}){_JOINS}$", page[: place.start()])
-        for place in places
-    ]
-    return bool(places) and all(found and not mentions_name(question, found[1]) for found in beside)
+    joined = []
+    for place in places:
+        before, after = page[: place.start()], page[place.end() :]
+        joined.append(re.match(rf"{_JOINS}({_NAME})", after) or re.search(rf"({_NAME}){_JOINS}$", before))
+    return bool(places) and all(found and not mentions_name(question, found[1]) for found in joined)
 
 
 def _lists_others(page: str, question: str) -> bool:
@@ -331,7 +349,10 @@ def comparisons(question: str) -> list[str]:
 
 
 def _best_passage(question: hybridqa.HybridQuestion, words: TableWords) -> Cells:
-    """Return the passage of the row that holds most of the question's words beyond the row's, if it tops the table."""
+    """Return the passage of the row that holds most of the question's words beyond the row's, or none.
+
+    None where a passage that the row does not link to holds nearly as much.
+    """
     links = words.links[question.row]
     wanted = content_words(question.text) - words.rows[question.row] - words.frame
     weights = {link: words.weights.sum(wanted & held) for link, held in words.passages.items()}

@@ -9,6 +9,9 @@ the number of one page to that of another, through what the table says of the tw
 A table with a column that names its rows (no two alike) becomes a graph: (name, header, cell) for each other cell, and
 (name, "listed in", title). Where no column does, two name a row together: "Kocaelispor (2001-02)". A cell that links to
 one page is called by the page's title, so that triples and texts join.
+
+`sources.make_kg_text` joins these instances with those from templates (`tekgen`). Which questions pass depends on every
+weight, limit and list of words here: a change of one alters the built dataset.
 """
 
 import re
@@ -52,8 +55,9 @@ class TableGraph:
     key: int | None
     """The column that names the rows; None where it takes two."""
     names: Cells
-    """The name of each row."""
+    """The name of each row; no two are equal in normal form."""
     nodes: tuple[Cells, ...]
+    """The cells of each row, under the title of their page where they link to one."""
 
     @classmethod
     def from_table(cls, table: hybridqa.LinkedTable) -> "TableGraph | None":
@@ -93,6 +97,7 @@ class TableGraph:
 
 
 def _are_names(cells: Sequence[str]) -> bool:
+    """Return whether a column names things: all cells begin with a letter, none is a date, and most are short."""
     words = sum(len(cell.split()) for cell in cells)
     return all(cell[:1].isalpha() and not _DATE.match(cell) for cell in cells) and words <= 6 * len(cells)
 
@@ -111,7 +116,7 @@ def stems(text: str) -> frozenset[str]:
 
 
 class TableGraphs:
-    """The graphs of some tables as one pool, with its evidence, decoys and word weights."""
+    """The graphs of some tables as one pool, with its evidence and word weights."""
 
     def __init__(self, graphs: Mapping[str, TableGraph]) -> None:
         self.graphs = graphs
@@ -148,7 +153,11 @@ class TableGraphs:
         return fsum(self._idf[word] for word in words)
 
     def add_units(self, instance: Instance) -> Iterator[Instance]:
-        """Yield the instance with the units of its answer's derivation with most triples, and with fewest units."""
+        """Yield the instance with the units of its answer's derivation with most triples, and with fewest units.
+
+        Only with both triples and texts; none where no derivation gives the answer, once where the two are one. Of
+        several answers it is the first in the order of their normal forms.
+        """
         gold = min(normal_name(answer) for answer in instance.answers)
         found = [each for each in self.evidence.derivations(instance) if each.answer == gold]
         for best in dict.fromkeys(max(found, key=order).units for order in (by_triples, by_number) if found):
@@ -158,13 +167,13 @@ class TableGraphs:
 
 
 def by_triples(derivation: Derivation) -> tuple[int, int, list[UnitId]]:
-    """Return a sort key of derivations: most triples first, then fewest units."""
+    """Return a key whose largest value is the derivation with most triples, then with fewest units."""
     units = derivation.units
     return sum(not unit.in_text for unit in units), -len(units), sorted(units)
 
 
 def by_number(derivation: Derivation) -> tuple[int, int, list[UnitId]]:
-    """Return a sort key of derivations: fewest units first, then most triples."""
+    """Return a key whose largest value is the derivation with fewest units, then with most triples."""
     units = derivation.units
     return -len(units), sum(not unit.in_text for unit in units), sorted(units)
 
@@ -216,7 +225,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 
 
 def make_instance(question: hybridqa.HybridQuestion, graphs: TableGraphs, revision: int = NEWEST) -> Instance | None:
-    """Return a question as the instance whose evidence passes every check, or None."""
+    """Return a question as the instance with the first evidence that passes every check, or None."""
     text, answer, graph = normal_name(question.text), normal_name(question.answer), graphs.graphs.get(question.table)
     open_text = text if revision < 2 else _REFERS.sub("", text)
     if graph is None or _ALL_ROWS.search(open_text) or _DANGLES.search(open_text) or mentions(text, answer):
@@ -287,6 +296,7 @@ class _EvidenceSearch:
     def _with_conditions(
         self, bridges: Sequence[str], answer_page: str | None, answer_column: int
     ) -> Iterator[Program]:
+        """Yield programs that find a cell of a column, or, where a page has the answer (column -1), read that page."""
         graph, pages, subject = self._graph, self._pages, self._subject
         terms: dict[int, str] = {column: self._cells[column] for column in self._quoted}
         for link in [*bridges, *([answer_page] if answer_page else [])]:
@@ -298,6 +308,7 @@ class _EvidenceSearch:
         where = [[subject, self._table.header[column], term] for column, term in sorted(terms.items())]
 
         def about(link: str) -> str:
+            """Return the term of what a page is about: the row, or its cell's."""
             return subject if pages[link] == graph.key else terms[pages[link]]
 
         goal: dict[str, object] = {"find": "?row" if answer_column == graph.key else "?answer"}
@@ -305,9 +316,9 @@ class _EvidenceSearch:
             goal = {"read": [about(answer_page), *hybridqa.split_answers(self._question.answer)]}
         known = frozenset[str]().union(*(stems(" ".join(pattern)) for pattern in where))
         linked = [link for link in (*bridges, answer_page) if link in self._table.passages]
-        listing: list[list[str]] = []
-        if (self._words & stems(graph.title)) - known.union(*(stems(self._text(link)) for link in linked if link)):
-            listing = [[subject, LISTED, graph.title]]
+        held = known.union(*(stems(self._text(link)) for link in linked if link))
+        # needed where the question has words that only the title holds
+        listing = [[subject, LISTED, graph.title]] if (self._words & stems(graph.title)) - held else []
         says = [[about(link), SAYS, self._distinct_words(link, known, answer_page)] for link in bridges]
         if not all(words for *_, words in says):
             return
@@ -321,13 +332,13 @@ class _EvidenceSearch:
         return normal_name(f"{hybridqa.title_of(link)} {self._table.passages[link]}")
 
     def _likeliest_page(self) -> list[str]:
-        """Return the page of the row that holds most of the question's words, if any does."""
+        """Return the page of the row that holds most of the question's words, in a list; empty without pages."""
         weights = {link: self._graphs.weight(self._words & stems(self._text(link))) for link in self._pages}
         best = max(weights, key=lambda link: (weights[link], link), default=None)
         return [best] if best else []
 
     def _distinct_words(self, link: str, known: frozenset[str], other: str | None) -> str:
-        """Return the question's words that this page alone holds; none where another page rivals it."""
+        """Return the question's words that this page alone holds, in its order; "" where another page rivals it."""
         known |= stems(self._graph.title) | (stems(self._text(other)) if other else set())
         words = self._words & (stems(self._text(link)) - known)
         weight = self._graphs.weight(words)
@@ -346,7 +357,7 @@ class _EvidenceSearch:
         elif normal_name(table.passages[question.answer_passages[0]]).startswith(f"{normal_name(question.answer)} "):
             # the page begins with the answer, so that its title is another name of it
             aliases = _aliases(question.answer, hybridqa.title_of(question.answer_passages[0]))
-        text = re.sub(r"\b(the|of|in|a) \1\b", r"\1", f"{question.text[0].upper()}{question.text[1:]}")
+        text = re.sub(r"\b(the|of|in|a) \1\b", r"\1", f"{question.text[:1].upper()}{question.text[1:]}")
         fields = {"question": text, "answers": answers, "answer_aliases": aliases, "program": program}
         method = "trace of the answer, quoted cells and pages"
         return _instance(self._graphs, self._graph, question.row, question.id, method=method, **fields)
@@ -385,6 +396,7 @@ def _without_kind(title: str) -> str:
 
 
 def _aliases(answer: str, other: str) -> tuple[Cells, ...]:
+    """Return the aliases of one answer, as `Instance` has them: its other name, and both without a qualifier."""
     names = dict.fromkeys((other, _without_kind(other), _without_kind(answer)))
     others = tuple(name for name in names if name != answer)
     return (others,) if others else ()
@@ -406,7 +418,7 @@ def _instance(graphs: TableGraphs, graph: TableGraph, row: int, source_id: str, 
 
 
 def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -> Iterator[Instance]:
-    """Yield one composed question on each table, in the order of the hashes of their names, then others on other rows.
+    """Yield one composed question on each table, by hashes of tables' names, then up to three more on other rows.
 
     They are worded by `hybridqa.common_words`; where there are none, as in revision 1, with no others.
     """
@@ -427,6 +439,7 @@ def compose_chains(graphs: TableGraphs, common: Collection[str] | None = None) -
 def _chain(
     graph: TableGraph, graphs: TableGraphs, pair: hybridqa.NumberPair, common: Collection[str] | None
 ) -> Instance | None:
+    """Return a composed question; None where no word calls its entities, or no derivation gives the answer."""
     kind, known, target_kind, target = pair
     header, condition = graph.table.header, kind.says.format(known.stated)
     what = hybridqa.header_noun(header[target.column], target_kind.noun)

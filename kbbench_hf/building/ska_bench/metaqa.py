@@ -4,6 +4,9 @@ A question's `path` names the relations that lead from its topic to the answers.
 the gold answers exactly, over every triple read in both directions and names compared without case, and if each of
 their positive triples is needed. Paths through tags, votes and ratings are left out, and paths through a title that
 several films share (it has several release years), since their facts would be mixed up.
+
+`sources` makes the subset with `make_instances`; `public_files` shares the file names and `RELATIONS`. Both revisions
+build the same instances, so that a change of a rule or quota needs a new one.
 """
 
 import re
@@ -19,7 +22,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, 
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
 from kbbench_hf.building.ska_bench.noise import DecoyIndex
-from kbbench_hf.building.ska_bench.source_files import DataSource, read_json_lines, read_triples
+from kbbench_hf.building.ska_bench.source_files import DataSource, JsonKind, read_json_lines, read_triples
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 
 SOURCE = DataSource("MetaQA", "vaijsc/keallm @cf68f91", "CC BY 3.0")
@@ -55,7 +58,7 @@ class PathCandidate(NamedTuple):
 
 
 def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
-    """Return instances in the numbers of `QUOTAS` for each number of units; one question for each topic.
+    """Return instances in the numbers of `QUOTAS` for each number of units, as chosen; one question for each topic.
 
     Of each size the path that was chosen least comes next, and within it the question with the fewest answers, then the
     order of hashes of ids. What a size lacks goes to the next smaller one, and what is still missing at the end to any
@@ -68,12 +71,12 @@ def choose_instances(candidates: Iterable[PathCandidate]) -> list[Instance]:
     taken = Counter[tuple[str, str]]()
 
     def uses(each: PathCandidate) -> dict[tuple[str, str], int]:
-        """Return the topic, wording and answers of a candidate -> how often each may be taken."""
+        """Return what a candidate uses (its topic, wording and answers) -> how often each may be used in all."""
         limits = {("topic", each.instance.split_key): 1, ("wording", each.wording): PER_WORDING}
         return limits | {("answer", normal_name(answer)): PER_ANSWER for answer in each.instance.answers}
 
     def take(candidates: Iterable[PathCandidate], number: int) -> int:
-        """Take this many of the candidates; return how many are missing."""
+        """Take up to this many of the candidates, and return how many are missing."""
         while number > 0:
             candidates = [c for c in candidates if all(taken[use] < most for use, most in uses(c).items())]
             each = min(candidates, key=lambda c: (paths[c.path], seeded_hash(c.path)), default=None)
@@ -98,7 +101,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
         DataError: a file is absent or malformed.
     """
     triples = read_triples(folder / TRIPLES)
-    fields = {"id": str, "path": str, "question": str, "topic": str, "answers": list}
+    fields: dict[str, JsonKind] = {"id": str, "path": str, "question": str, "topic": str, "answers": [str]}
     questions = read_json_lines(folder / QUESTIONS, fields)
     films = _FilmQuestions(UnitPool({GROUP: triples}, origins={GROUP: SOURCE.origin}))
     candidates = [found for question in questions if (found := films.candidate(question))]
@@ -129,7 +132,7 @@ def path_program(path: str, topic: str) -> Program | None:
 
 
 class _FilmQuestions:
-    """The graph of films, and what its questions need."""
+    """The graph of films, with the evidence and the topics of its questions."""
 
     def __init__(self, pool: UnitPool) -> None:
         self.pool, self._evidence = pool, Evidence(pool)
@@ -177,6 +180,7 @@ class _FilmQuestions:
         return any((film, RELATIONS.get(last), topic) in self._of_name[topic] for film in films)
 
     def _is_in_order(self, instance: Instance, topic: str) -> bool:
+        """Return whether an instance needs several triples, has enough others, no shared title, and proven evidence."""
         triples = [self._triples[number] for number in instance.positive_sk]
         others = len(self._of_name[topic]) - sum(topic in triple for triple in triples)
         films = {head for head, _, _ in triples} - set(instance.answers)
@@ -185,7 +189,7 @@ class _FilmQuestions:
 
 
 def _wording(question: str, topic: str, n_answers: int) -> str | None:
-    """Return the question's wording, or None where the topic cannot be told from the rest of it."""
+    """Return the question's wording with `BLANK` for the topic; None where the topic does not occur exactly once."""
     parts = re.split(rf"(?<!\w){re.escape(topic)}(?!\w)", clean(question))
     return repair_wording(BLANK.join(parts), n_answers) if len(parts) == 2 and BLANK not in "".join(parts) else None
 

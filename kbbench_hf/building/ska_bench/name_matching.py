@@ -1,4 +1,9 @@
-"""Matching names and words: normal forms, whole-word mentions, word weights, rows found by a question's cells."""
+"""Matching names and words: normal forms, whole-word mentions, word weights, rows found by a question's cells.
+
+All makers of instances, the noise, the twins and the audit compare texts by these functions. There are two normal
+forms: `normalize_cell` for cells and table programs, `normal_name` for names and words of texts. A change of either
+alters the built datasets.
+"""
 
 import math
 import re
@@ -64,7 +69,7 @@ def mentions_name(text: str, name: str) -> bool:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the stems of a text's words without function words.
+    """Return the stems of a text's words without function words; an empty set for a text without others.
 
     >>> sorted(content_words("Which bridges are red?"))
     ['bridg', 'red']
@@ -96,11 +101,13 @@ class WordWeights:
         self._frequency = Counter(word for words in stems for word in words)
 
     def sum(self, words: Iterable[str]) -> float:
-        """Return the sum of the words' weights: the logarithm of how rare each one is."""
-        return sum(math.log((1 + self._n_passages) / (1 + self._frequency[word])) for word in words)
+        """Return the sum of the words' weights, log((1 + passages) / (1 + passages with the word)); 0 for no words."""
+        # exact, because words come in sets: another order would round otherwise, and decide ties otherwise
+        return math.fsum(math.log((1 + self._n_passages) / (1 + self._frequency[word])) for word in words)
 
 
 def _stem(word: str) -> str:
+    """Return a word without its ending, cruder than `text.porter`, which would merge other words."""
     for ending in ("ing", "ies", "ed", "es", "s", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]

@@ -9,6 +9,9 @@ its column: some meet a part of the question's conditions, some mention a named 
 conditions, in a strict or in a generous reading, so no answer follows from them. From revision 2 on none keeps the key
 of a needed row with other values, which would contradict it: it has the key cells of another row. Nor does one
 contradict itself: where the table's rows have sums ("Total"), so has every made row.
+
+`table` stores the near rows in its pool, `testbeds` draws contexts from `NoiseLibrary`, and `mini-ska`'s script makes
+near rows too. Orders come from hashes of ids and lines, so that any change of one, or of a limit, alters the contexts.
 """
 
 import re
@@ -116,7 +119,7 @@ def contradicts_needed_row(made: Cells, needed: Cells, keys: Sequence[int]) -> b
 
 
 def summed_columns(rows: Sequence[Cells]) -> list[tuple[int, slice]]:
-    """Return the columns that hold sums, each with the neighboring columns whose numbers it sums up.
+    """Return the columns that hold sums, each with the neighboring columns whose numbers it sums up, by the latter.
 
     >>> summed_columns([("A", "1", "2", "3"), ("B", "4", "0", "4"), ("C", "2", "2", "4"), ("D", "5", "1", "6")])
     [(3, slice(1, 3, None))]
@@ -135,7 +138,7 @@ def summed_columns(rows: Sequence[Cells]) -> list[tuple[int, slice]]:
 
 
 def _surplus(cells: Sequence[str], whole: int, parts: slice) -> float:
-    """Return how much the number of one cell exceeds the sum of others; 0 where one is no number."""
+    """Return how much the number of one cell exceeds the sum of others, to 6 decimals; 0 where one is no number."""
     total, *numbers = (programs.parse_number(cell) for cell in (cells[whole], *cells[parts]))
     known = [number for number in numbers if number is not None]
     return 0.0 if total is None or len(known) < len(numbers) else round(total - sum(known), 6)
@@ -194,11 +197,12 @@ class NearRowMaker:
         ]
 
     def make(self, limit: int) -> list[Cells]:
-        """Return up to `limit` near rows, in the order in which contexts take them.
+        """Return up to `limit` different near rows, in the order in which contexts take them.
 
         First come `LEADING_ROWS` in turn of three kinds: rows that gained a named cell, those that hold most of them
         first; positive rows with one condition cell changed; other rows given one condition's value. Then follow the
-        rest of the swaps, `SWAPS` for each positive row, and rows with any cell replaced.
+        rest of the swaps, `SWAPS` for each positive row, and rows with any cell replaced. There are fewer where all
+        values have had their turn.
         """
         front = [row for row in chain(*zip_longest(self.mentioning(), self.swapped(1), self.given())) if row]
         made: dict[Cells, None] = {}
@@ -212,6 +216,7 @@ class NearRowMaker:
         return int.from_bytes(seeded_hash(f"near|{self._name}|{text}")[:8], "big")
 
     def _in_order(self, rows: Iterable[Cells]) -> list[Cells]:
+        """Return rows in the order of their hashes for this instance."""
         return sorted(rows, key=lambda row: self._hash(write_row(row)))
 
     def _replaced(self, changes: Iterable[tuple[Cells, int, str]]) -> Iterator[Cells]:
@@ -224,7 +229,7 @@ class NearRowMaker:
                 yield made
 
     def _balanced(self, made: Cells, kept: int) -> Cells:
-        """Return a row whose sums are right: with another sum, or another number in it where the sum is kept."""
+        """Return a row whose sums are right: with another sum, or another number in it where `kept` is the sum."""
         cells = [*made]
         for whole, parts in self._sums:
             if surplus := _surplus(cells, whole, parts):
@@ -237,10 +242,11 @@ class NearRowMaker:
         return tuple(cells)
 
     def _is_contradiction(self, made: Cells) -> bool:
+        """Return whether a row contradicts a positive one; never where contradictions are allowed (revision 1)."""
         return self._keys is not None and any(contradicts_needed_row(made, row, self._keys) for row in self._positives)
 
     def _with_another_key(self, made: Cells, kept: int) -> Cells:
-        """Return a row that contradicts a positive one with the key cells of another row, but for the column kept."""
+        """Return a row with the key cells of another row, except in column `kept`, if it contradicts a positive one."""
         if not self._others or not self._is_contradiction(made):
             return made
         other = self._others[self._hash(f"key|{write_row(made)}") % len(self._others)]
@@ -295,9 +301,10 @@ class NearRowMaker:
 
 @dataclass(frozen=True)
 class ContextUnits:
-    """The units from which the contexts of one instance are made."""
+    """The units from which the contexts of one instance are made, numbered as `UnitPool` numbers them."""
 
     header_tokens: int
+    """Of a table's header; 0 for a graph."""
     positives: Units
     noise: Units
     """In the order in which budgets take it."""
@@ -320,7 +327,7 @@ class NoiseLibrary:
         self._mentioning = cache(self._find_mentions)
 
     def context_units(self, instance: Instance) -> ContextUnits:
-        """Return an instance's positives and noise."""
+        """Return an instance's positives and its noise, in the order in which budgets take it."""
         return self._of_table(instance) if instance.is_table else self._of_graph(instance)
 
     def _find_mentions(self, literal: str) -> NDArray[np.bool_]:

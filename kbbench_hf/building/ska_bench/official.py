@@ -6,6 +6,7 @@ beside the files, maps them:
     {"KG.json": {"subset": "kg", "fields": {"<their name>": "question", "<another>": null}}}
 
 A field mapped to null is left out on purpose; a field that is not mapped is refused by name, never guessed.
+`dataset.build_official` builds `ska-bench` from what `read_official` returns.
 """
 
 import json
@@ -67,8 +68,12 @@ def _declarations(source: Path) -> Iterator[tuple[str, str, dict[str, str | None
             f"{source} holds no {DECLARATION}; expected one that says for each file its subset ({', '.join(SUBSETS)}) "
             f"and for each of its fields one of {', '.join(ROLES)}, or null. Write it after looking at the files."
         )
-    seen = set()
-    for name, entry in _parse(file).items():
+    seen, declared = set(), _parse(file)
+    entries = [*declared.values()] if isinstance(declared, dict) else [declared]
+    if not all(isinstance(each, dict) and isinstance(each.get("fields", {}), dict) for each in (declared, *entries)):
+        example = '{"KG.json": {"subset": "kg", "fields": {"<their name>": "question"}}}'
+        raise DataError(f"{file} does not map files to a subset and fields; expected {example}, say. Correct it.")
+    for name, entry in declared.items():
         subset, fields = entry.get("subset"), entry.get("fields", {})
         if subset not in SUBSETS:
             raise DataError(f"{file}: {name} has the unknown subset {subset!r}; expected one of {', '.join(SUBSETS)}.")
@@ -81,29 +86,44 @@ def _declarations(source: Path) -> Iterator[tuple[str, str, dict[str, str | None
 
 
 def _parse(file: Path) -> Any:
+    """Return the JSON value of a file; whatever keeps it from being read is a DataError that names it."""
     try:
         return json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise DataError(
             f"{file} does not exist, but {DECLARATION} names it. Put it there or remove its entry."
         ) from error
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file} is not JSON ({error}); expected the authors' file. Get it again.") from error
 
 
 def _by_role(place: str, record: Row, roles: Mapping[str, str | None]) -> Row:
+    """Return a record's values by their role, without fields that are left out; units and texts are lists.
+
+    Raises:
+        DataError: a field is not declared, two have one role, a required role has none, or a list is none.
+    """
     if unknown := sorted(set(record) - set(roles)):
         raise DataError(
             f"{place}: unknown fields {', '.join(map(repr, unknown))}; expected only those in {DECLARATION}. "
             f"Declare each as one of {', '.join(ROLES)}, or null to leave it out."
         )
-    values = {role: value for field, value in record.items() if (role := roles[field]) is not None}
+    values: Row = {}
+    for field, value in record.items():
+        if (role := roles[field]) is None:
+            continue
+        if role in values:
+            raise DataError(f"{place}: two fields are declared as {role!r}; expected one. Declare one of them as null.")
+        if role in (*UNIT_ROLES, *TEXT_ROLES) and not isinstance(value, list):
+            raise DataError(f"{place}: {role} is {value!r:.60}; expected a list. Convert the file first.")
+        values[role] = value
     if missing := sorted(_REQUIRED - set(values)):
         raise DataError(f"{place}: nothing is declared as {', '.join(map(repr, missing))}; complete {DECLARATION}.")
     return values
 
 
 def _convert(name: str, subset: str, records: Sequence[Row]) -> tuple[list[Instance], UnitPool]:
+    """Return the records of a file as instances, and their pool: a group of units for each, and all passages."""
     texts = [
         [[_passage(f"{name}, record {n}", text) for text in record.get(role, ())] for role in TEXT_ROLES]
         for n, record in enumerate(records)
@@ -153,6 +173,7 @@ def _strings(place: str, role: str, value: object, kind: type = list) -> Cells:
 
 
 def _unit(place: str, role: str, value: object, width: int) -> Cells:
+    """Return a triple or row, of as many cells as its table has columns."""
     cells = _strings(place, role, value)
     if len(cells) != width:
         raise DataError(f"{place}: a unit of {role} has {len(cells)} cells; expected {width}. Repair the record.")
@@ -160,6 +181,7 @@ def _unit(place: str, role: str, value: object, width: int) -> Cells:
 
 
 def _passage(place: str, value: object) -> Cells:
+    """Return a passage as (title, text); a string alone has no title."""
     cells = ("", clean(value)) if isinstance(value, str) else _unit(place, "positive_texts", value, 2)
     if not cells[1]:
         raise DataError(f"{place}: an empty passage; expected text. Remove it.")

@@ -9,6 +9,9 @@ in which not everything can be renamed; they have no private split.
 Of a graph all names of films and people are renamed. Of tables words are names by their frequency in a vocabulary. In a
 column most of whose cells hold names, a cell of ordinary words alone, such as `Crystal Palace`, is a name too and is
 renamed as a whole. A four-digit number is a year, except in a column of other plain numbers.
+
+`dataset.build_private` calls `rename_instances`. The same seed must make the same split again: invented words depend on
+the seed and on the words to avoid, and what is renamed on the vocabulary of `token_counts`.
 """
 
 import hmac
@@ -35,6 +38,7 @@ _CODAS = "lmnrs"
 NAMED = frozenset({"directed by", "written by", "starred actors"})
 """The relations whose tails are people; the heads of all relations are films."""
 DATED = "release year"
+"""The relation whose tails are years."""
 KEPT = frozenset("a an and as at by for from in of on or the to vs with ii iii iv vi vii viii ix xi xii".split())
 """Words that stay in a name, unless it has no others."""
 LONGEST = 12
@@ -62,7 +66,7 @@ def word_keys(*texts: str) -> set[str]:
 
 
 def invent_words(words: Iterable[str], seed: str, avoid: Collection[str]) -> dict[str, str]:
-    """Return a distinct invented word for each of these keys, in lower case, in any order of the words.
+    """Return key -> a distinct invented word in lower case, the same in whatever order the keys come.
 
     None begins with the letter of the word that it replaces, none is among `avoid`; of a word, only its length is kept,
     roughly. Without the seed nobody can say which word replaces which.
@@ -86,7 +90,7 @@ def years_later(seed: str) -> int:
 
 
 def _pronounceable(digest: bytes, length: int) -> str:
-    """Return syllables that a digest chooses: two for a short word, three for a long one."""
+    """Return syllables that a digest chooses: two for a word of under seven letters, three for a longer one."""
     draws = iter(digest)
     parts = [_ONSETS[next(draws) % len(_ONSETS)] + _VOWELS[next(draws) % 5] for _ in range(2 if length < 7 else 3)]
     return "".join(parts) + ("" if (coda := next(draws) % 8) >= len(_CODAS) else _CODAS[coda])
@@ -110,11 +114,11 @@ def replace_words(text: str, words: Mapping[str, str], only: Collection[str]) ->
     "Velon's goals"
     """
 
-    def one(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         key = word_key(found[0])
         return match_case(found[0], words[key]) if key in words and key in only else found[0]
 
-    return WORD.sub(one, text)
+    return WORD.sub(replaced, text)
 
 
 class GraphNames:
@@ -142,11 +146,13 @@ class GraphNames:
         self._inside = {_core(folded): _core(new) for folded, new in self._new.items()}
 
     def cell(self, cell: str, *, year: bool | None = None) -> str:
-        """Return the new form of a cell; without `year`, its own form decides whether it is a year."""
+        """Return the new form of a cell; without `year`, it is a year if it is one in the graph and names nothing."""
         if cell in self._years and (year or (year is None and cell.casefold() not in self._new)):
             return str(int(cell) + self._later)
         new = self._new.get(cell.casefold())
-        return self.text(cell) if new is None else new.casefold() if cell == cell.casefold() else new
+        if new is None:
+            return self.text(cell)
+        return new.casefold() if cell == cell.casefold() else new
 
     def triple(self, triple: Cells) -> Cells:
         """Return the new form of a triple."""
@@ -154,7 +160,10 @@ class GraphNames:
         return (self.cell(head), relation, self.cell(tail, year=relation == DATED))
 
     def text(self, text: str, only: Sequence[str] | None = None) -> str:
-        """Return a text with all names of several words renamed, the longest first, or only these, of one word too."""
+        """Return a text with all names of several words renamed, or only the names `only`, also those of one word.
+
+        Of names that begin at one place the longest is renamed.
+        """
         also = {_core(name.casefold()) for name in only or ()}
         tokens = list(_TOKEN.finditer(text))
         parts, place, n = [], 0, 0
@@ -192,7 +201,10 @@ class GraphNames:
 
 
 def rename_graph(instances: Sequence[Instance], pool: UnitPool, seed: str) -> RenamedSubset:
-    """Return the instances on triples with invented names; those are left out whose gold no longer follows."""
+    """Return the instances on triples with invented names; those are left out whose gold no longer follows.
+
+    Every program is executed on all new triples.
+    """
     triples = [triple for group in pool.sk.values() for triple in group]
     names = GraphNames(triples, [instance.question for instance in instances], seed)
     new = replace(pool, sk={group: [names.triple(triple) for triple in units] for group, units in pool.sk.items()})
@@ -216,15 +228,19 @@ def _core(name: str) -> str:
 COMPUTED = frozenset({"count", "sum", "diff", "arithmetic"})
 """Programs whose answer is no cell; moved years may change it."""
 SMALL = frozenset("a an and as at by de del der di du el et for from in la le of on or the to v van vom von vs".split())
+"""Words that stay in a table's name of ordinary words."""
 MIN_COLUMN_SHARE = 0.5
 """A column holds names (or years) if at least this share of its distinct cells does."""
 CALENDAR = frozenset((*MONTHS, *MONTH_NUMBER, "sept", *WEEKDAYS, *(day[:3] for day in WEEKDAYS)))
+"""Months and weekdays with their short forms: no names."""
 CODES = frozenset("am bc ad dnf dnq dns dsq dq fc kg km ko na nc ot pm pts tba tbd tko u v vs wd".split())
 """Abbreviations of tables that name nobody."""
 RATIO = 2
 """In a name, the form with a capital is this many times more frequent."""
 _ENDINGS = ("s", "es", "ed", "ing", "er", "ers", "ly")
+"""An ordinary word with one of these endings is no name: "bombers"."""
 _ABSENT = 1 << 30
+"""The rank of a form that the vocabulary lacks."""
 _EXACT_TESTS = ("=", "contains")
 _YEAR = re.compile(r"(?<![\d.,$€£])(1[5-9]\d\d|20\d\d)(?:([-–/])(\d\d)(?![\d-]))?(?![\d%]|[.,]\d)")
 _VAGUE = re.compile(r"\b\d{3}0'?s\b|['’]\d\d\b|\bcentury\b", re.I)
@@ -267,6 +283,7 @@ class _TableNames:
         """Return the keys of the words of a cell that are renamed: of its names, or of all where it is a name."""
 
     def _find_keys(self, cell: str, column: int) -> frozenset[str]:
+        """Return the keys of a cell's words that are renamed; `__init__` calls it before whole names are known."""
         words = WORD.findall(cell)
         keys = frozenset(map(word_key, words))
         found = frozenset(word_key(word) for word in words if _is_name_word(word, cell)) | (keys & self._unknown)
@@ -280,6 +297,7 @@ class _TableNames:
 
 
 def _share(column: Sequence[str], holds: Callable[[str], object]) -> float:
+    """Return the share of a column's distinct cells for which a test holds; 0 for an empty column."""
     distinct = set(column)
     return sum(bool(holds(cell)) for cell in distinct) / len(distinct) if distinct else 0.0
 
@@ -291,7 +309,8 @@ def _has_name(cell: str) -> bool:
 def _is_name_word(word: str, cell: str) -> bool:
     """Return whether a word of a cell belongs to a name.
 
-    An unknown word with a capital does, unless it may be the unit of a number or the first word of a sentence.
+    The vocabulary decides. A word that it lacks does if it has a capital, unless it may be the unit of a number or the
+    first word of a sentence.
     """
     known = is_name(word)
     if known is None and word[:1].isupper():
@@ -301,7 +320,7 @@ def _is_name_word(word: str, cell: str) -> bool:
 
 
 class _TableRenamer:
-    """The new form of every word of every table."""
+    """The new forms of all tables; a word is renamed alike in all of them."""
 
     def __init__(self, instances: Sequence[Instance], pool: UnitPool, seed: str) -> None:
         self._years, self._pool = years_later(seed), pool
@@ -337,7 +356,10 @@ class _TableRenamer:
         return replace_words(text, self._words, extra_keys | {key for key in word_keys(text) if is_name(key)})
 
     def instance(self, instance: Instance) -> Instance | str:
-        """Return the new form of an instance, its gold by its program; or why there is none."""
+        """Return the new form of an instance, its gold by its program; or a sentence on why there is none.
+
+        The program must read the same rows of all its tables, whether they are evidence or noise.
+        """
         if _VAGUE.search(instance.question):
             return "its question names a decade, a century or a cut-off year"
         old, rows = instance.program or {}, self._pool.structured(instance)
@@ -469,6 +491,7 @@ def is_name(word: str) -> bool | None:
 
 @lru_cache(maxsize=1 << 18)
 def _is_capitalized(folded: str) -> bool | None:
+    """Return whether a word is `RATIO` times more frequent with a capital, by ranks of tokens; None if it has none."""
     lower, *others = (
         _ranks().get(f" {form}".encode(), _ABSENT) for form in (folded, folded.capitalize(), folded.upper())
     )
@@ -477,6 +500,7 @@ def _is_capitalized(folded: str) -> bool | None:
 
 @cache
 def _ranks() -> dict[bytes, int]:
+    """Return token -> rank: the smaller, the more frequent; tokens of whole words begin with a blank."""
     return {token: rank for rank, token in enumerate(vocabulary())}
 
 

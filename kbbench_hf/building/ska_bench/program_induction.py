@@ -4,6 +4,10 @@ A question is settled if some programs give the gold answer and all that do read
 that the question names. Questions about the order of rows, about the best row, or about rows by what they are not, are
 never settled: their evidence is the whole table. A question speaks of a column by words of its header, by a dimension
 ("larger": area), or by units in its cells.
+
+`wikitablequestions` induces its programs here, and `emptied_rows` uses `columns_in_question`. Programs are tried in a
+fixed order, and the first of those that read the same rows is stored: a change of the order, or of a list of words,
+alters the built dataset.
 """
 
 import re
@@ -51,6 +55,7 @@ _UNIT = re.compile(r"[\d.,]+ ([^\W\d_]+)")
 
 @lru_cache(maxsize=1 << 16)
 def _stems(text: str) -> frozenset[str]:
+    """Return the Porter stems of a text's words, without soft hyphens and words that say nothing of a column."""
     words = WORD.findall(normal_name(text.replace("\xad", "")))
     return frozenset(
         _FORMS.get(word, stem(word) if len(word) > 3 else word) for word in words if word not in _NO_EVIDENCE
@@ -60,15 +65,16 @@ def _stems(text: str) -> frozenset[str]:
 _REFERRED = [[_stems(words) for words in each.split(": ")] for each in _DIMENSIONS.split("; ")]
 
 
-def _share(header: str, asked: str) -> bool:
+def _is_one_word(header: str, asked: str) -> bool:
     """Return whether two stems are of one word: "attend" and "attende", or "pop" and "popul"."""
     if asked.startswith(header) and len(header) > 2:
         return len(header) == len(asked) or len(header) > 3 or len(asked) > 4
-    return header == asked or (len(header) > 3 < len(asked) and (header.startswith(asked) or header[:5] == asked[:5]))
+    is_long = min(len(header), len(asked)) > 3
+    return header == asked or (is_long and (header.startswith(asked) or header[:5] == asked[:5]))
 
 
 def mentioned_columns(question: str, header: Row, rows: Sequence[Row], among: Sequence[int]) -> list[int]:
-    """Return the columns that a question speaks of most, of those given; none where it speaks of none.
+    """Return those of some columns that a question speaks of most, in their order; none where it speaks of none.
 
     Words of the header count twice. A dimension, a unit in the cells ("3 acts"), and years that are asked for count
     once. Of equal columns those with fewest other words in the header are returned. A name that several columns have
@@ -85,7 +91,7 @@ def mentioned_columns(question: str, header: Row, rows: Sequence[Row], among: Se
     for column in among:
         name = header[column] if header.count(header[column]) < 2 else " ".join(header[max(0, column - 1) : column + 1])
         named, bare = _stems(name), _stems(re.sub(r"\([^)]*\)", "", name))
-        score = 2 * sum(any(_share(word, other) for other in asked) for word in named) or len(named & whole)
+        score = 2 * sum(any(_is_one_word(word, other) for other in asked) for word in named) or len(named & whole)
         score += sum(bool(asked & words and named & headers) for words, headers in _REFERRED)
         cells = [normalize_cell(row[column]) for row in rows]
         score += bool(_stems(" ".join(unit for cell in cells for unit in _UNIT.findall(cell))) & asked)
@@ -93,7 +99,9 @@ def mentioned_columns(question: str, header: Row, rows: Sequence[Row], among: Se
         are_years = bool(numbers) and all(1000 <= number < 2100 and number % 1 == 0 for number in numbers)
         score += are_years and are_asked
         if score:
-            others = [sum(not any(_share(word, other) for other in asked) for word in words) for words in (bare, named)]
+            others = [
+                sum(not any(_is_one_word(word, other) for other in asked) for word in words) for words in (bare, named)
+            ]
             others[1] += len({"for", "against"} & set(name.casefold().split()))
             found[column] = (score, are_asked or not are_years, -others[0], -others[1])
     return [column for column, value in found.items() if value == max(found.values())]
@@ -131,7 +139,7 @@ def uses_mentioned_columns(program: Program, question: str, header: Row, rows: S
 
 
 def is_tallied(program: Program, rows: Sequence[Row], positive: Sequence[int]) -> bool:
-    """Return whether one of the counted rows states how many there are: "Denver Broncos (7)".
+    """Return whether one of the rows that a `count` counts states how many there are: "Denver Broncos (7)".
 
     >>> rows = [("1990", "Ann (1)"), ("1991", "Bo (1)"), ("1992", "Ann (2)")]
     >>> is_tallied({"type": "count", "where": [[1, "contains", "ann"]]}, rows, [0, 2])
@@ -145,7 +153,8 @@ def is_tallied(program: Program, rows: Sequence[Row], positive: Sequence[int]) -
 def is_met_otherwise(program: Program, rows: Sequence[Row], positive: Sequence[int]) -> bool:
     """Return whether more rows than a lookup, count or sum reads meet one of its conditions in another reading.
 
-    The California of some notes is the state of more trees; a playoff is a margin below 1 stroke.
+    `positive` are the numbers of the rows that it reads. The California of some notes is the state of more trees; a
+    playoff is a margin below 1 stroke.
 
     >>> rows = [("1995", "California", ""), ("2011", "California", "from California"), ("2012", "Ohio", "")]
     >>> is_met_otherwise({"type": "count", "where": [[2, "contains", "california"]]}, rows, [1])
@@ -166,6 +175,7 @@ MOST_ROWS = 12
 MOST_NAMED = 4
 """The most cells that a question may name; with more, too many programs would fit."""
 MOST_ANSWERS = 3
+"""The most answers of a question."""
 WHOLE_TABLE = re.compile(
     r"\b(first|last|next|previous|previously|consecutive|following|prior|preceding|top|bottom|listed|average|all|every"
     r"|different|each|not|other|others|besides|except|excluding|without|same|both|only|never|until|ever|another|row"
@@ -203,12 +213,13 @@ HEADER_WORDS = _word_map(
     "medal medals: total; taller tall: height; earlier later sooner: date year; deeper: depth; farther: distance"
     "; heavier: weight; longer: length duration; wider: width"
 )
-"""Words of questions that refer to a column of another name."""
+"""Words of questions that refer to a column of another name, as `columns_in_question` reads them."""
 HOW_MANY = re.compile(r"\b(?:how many|number of|amount of)(?: total| the)? (\w+)")
 TOTAL = re.compile(r"\b(total|altogether|in all|sum)\b")
 ORDERED = re.compile(r"\b(before|after|since|above|below|over|under|between|more|less|fewer|greater|higher|lower)\b")
 _N = r"(-?\$?\d[\d,]*(?:\.\d+)?)"
 _YEAR = r"(?: the year)? (1[5-9]\d\d|20\d\d)\b"
+# Longer wordings come before the shorter ones that they contain: "no more than 5" before "more than 5".
 BOUNDS = tuple(
     (re.compile(pattern), tests)
     for pattern, tests in (
@@ -235,6 +246,7 @@ STOP_WORDS = frozenset(
 )
 
 Bound = list[tuple[str, str]]
+"""What a bound allows, as (test, number) pairs that all hold."""
 
 
 def columns_in_question(question: str, header: Sequence[str]) -> list[int]:
@@ -250,11 +262,12 @@ def columns_in_question(question: str, header: Sequence[str]) -> list[int]:
 
 
 def _split_words(text: str) -> list[str]:
+    """Return the words of a text at blanks, without the marks around them."""
     return [word.strip(",.;:'\"") for word in text.split()]
 
 
 class InducedProgram(NamedTuple):
-    """A program that answers a question, and the rows that it reads."""
+    """A program that answers a question, and the numbers of the rows that it reads, in ascending order."""
 
     program: Program
     positive_sk: tuple[int, ...]
@@ -311,7 +324,7 @@ def induce_program(
 
 
 def _find_bounds(text: str) -> tuple[list[Bound], str]:
-    """Return the bounds that a question sets, each as (test, number) pairs, and the question without them."""
+    """Return the bounds that a question sets, and the question with " ; " in the place of each."""
     bounds: list[Bound] = []
     if found := re.search(r"\b((?:1[5-9]|20)\d)0'?s\b", text):
         bounds.append([(">=", f"{found[1]}0"), ("<=", f"{found[1]}9")])
@@ -339,7 +352,7 @@ class _ProgramSearch:
         self.named = [*self.whole, *self._parts]
 
     def _whole_cells(self, bounded: set[str]) -> list[NamedCells]:
-        """Return the longest whole cells that the question names."""
+        """Return the longest whole cells that the question names, sorted; none within another one of them."""
         options: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
         for column, cell in self._cells:
             if len(cell) > 1 and cell not in bounded and cell not in STOP_WORDS and mentions(self._question, cell):

@@ -8,6 +8,9 @@ holds the value as whole words, or its number compares with it.
 - `compare`, `diff`: the rows whose `key` is one of two `values` (or holds it, by `test`) and that meet `where`, if
   given: which key has the larger (`op` `argmax2`) or smaller number in column `by`, or the difference of the numbers.
 - `cells`: one cell for each of `reads`, pairs of conditions and a column; `arithmetic`: a `formula` over their numbers.
+
+Programs are a stored column of the datasets, and everything that makes or checks table instances executes them. What
+`parse_number`, the tests and `execute` return is therefore part of the built datasets.
 """
 
 import ast
@@ -28,7 +31,7 @@ from kbbench_hf.text.dates import MONTH_NUMBER
 Row = Sequence[str]
 Condition = Sequence[Any]
 DASHES = frozenset({"-", "--", "---"})
-"""How accounts write 0."""
+"""How accounts write 0, in normal form."""
 TABLE_TYPES = frozenset({"lookup", "count", "sum", "compare", "diff", "cells", "arithmetic"})
 
 _NUMBER = re.compile(r"(\(?)([-+]?)([$€£]?)(\d[\d,]*(?:\.\d+)?|\.\d+)(\)?)(%?)( [a-z .%/²]+)?")
@@ -53,21 +56,26 @@ def parse_number(cell: str) -> float | None:
     if found := _NUMBER.fullmatch(text):
         opened, sign, _, digits, closed, *_ = found.groups()
         value = float(digits.replace(",", ""))
-        return None if bool(opened) != bool(closed) else -value if opened or sign == "-" else value
+        if bool(opened) != bool(closed):
+            return None
+        return -value if opened or sign == "-" else value
     return float(dated[1]) if (dated := _DATE.search(text)) else None
 
 
 def _comparison(test: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
+    """Return a test of a cell's number; a cell without one meets no bound."""
     return lambda cell, value: (stated := parse_number(cell)) is not None and test(stated, float(value))
 
 
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 COMPARISONS = {name: _comparison(test) for name, test in _ORDERS.items()}
+"""Tests of bounds: functions of a cell and a number as text."""
 TESTS: dict[str, Callable[[str, str], bool]] = {
     "=": lambda cell, value: normalize_cell(cell) == value,
     "contains": lambda cell, value: mentions(normalize_cell(cell), value),
     **COMPARISONS,
 }
+"""Name of a test -> whether a cell meets a condition's value, which is in normal form."""
 
 
 def _lenient(test: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
@@ -148,8 +156,10 @@ def leaves_answer(program: Program) -> Callable[[Row], bool]:
 def execute(program: Program, units: Iterable[Row]) -> list[str]:
     """Return the answers of a program on table rows or triples; an empty list where it has none.
 
-    Where a program reads one row for each alternative (`compare`, `diff`, `cells`, `arithmetic`), it has no answer if
-    an alternative has no row or several, or lacks the number that is needed.
+    A `lookup` returns different cells in the order of their rows, as they are written. Of no rows a `count` is "0", and
+    a `sum` has no answer; nor has a `sum` over a cell without a number. Where a program reads one row for each
+    alternative (`compare`, `diff`, `cells`, `arithmetic`), it has no answer if an alternative has no row or several, or
+    lacks the number that is needed.
 
     >>> rows = [["Stade Toulousain", "19"], ["CA Brive", "10"]]
     >>> execute({"type": "diff", "key": 0, "by": 1, "values": ["stade toulousain", "ca brive"]}, rows)
@@ -200,6 +210,7 @@ def _numbers(cells: Sequence[str]) -> list[float]:
 
 
 def _calculated(formula: str, cells: Sequence[str]) -> list[str]:
+    """Return the value of a formula on cells, rounded to two decimals; an empty list without numbers or a value."""
     numbers = _numbers(["0" if normalize_cell(cell).strip("$€£ ") in DASHES else cell for cell in cells])
     try:
         return [format_number(round(calculate(formula, numbers), 2))] if numbers else []
@@ -208,7 +219,7 @@ def _calculated(formula: str, cells: Sequence[str]) -> list[str]:
 
 
 def format_number(value: float) -> str:
-    """Return a number as an answer is written: without a needless fraction or exponent.
+    """Return a number as an answer is written: with ten decimals at most, without a needless fraction or exponent.
 
     >>> format_number(9.0), format_number(0.1 + 0.2)
     ('9', '0.3')

@@ -7,6 +7,9 @@ what its reader takes. Two things are derived:
   the answers of most of them;
 - of HybridQA, whose dev questions with traces of their answers are kept where these lie in one row of OTT-QA's tables,
   the cells that a question quotes, and the second passage that some of them need, by its words.
+
+The folder is cached under the commits of the repositories, because the same commits give the same bytes: another
+conversion of a source needs another name of the folder, and another revision of ska-open.
 """
 
 import csv
@@ -45,6 +48,7 @@ class PinnedRepository(NamedTuple):
 
 
 def _repository(stated: str, *patterns: str) -> PinnedRepository:
+    """Return a repository stated as `owner/name @commit`."""
     name, _, commit = stated.partition(" @")
     return PinnedRepository(name, commit, patterns)
 
@@ -154,6 +158,7 @@ def _write_wtq(checkout: Path, folder: Path) -> None:
 
 
 def _wtq_questions(file: Path) -> Iterator[Row]:
+    """Yield the rows of a TSV file of questions, without its header."""
     for line in islice(lines_of(file), 1, None):
         name, text, table, answers = line.split("\t")
         row = {"id": name, "question": unescape_cell(text), "table": table}
@@ -179,7 +184,7 @@ _COMMON = frozenset(
 
 
 def write_hybridqa(questions: Path, tables: Path, folder: Path) -> None:
-    """Write the questions, and the tables that they are asked on with the passages of their links."""
+    """Write the questions whose answer is in one row, and their tables with the passages of their links."""
     traced = _read_json(questions / "released_data" / "dev.traced.json")
     settled = [question for question in traced if len({node[1][0] for node in question["answer-node"]}) == 1]
     stored = {name: _table(tables / "data", name) for name in sorted({each["table_id"] for each in settled})}
@@ -194,6 +199,7 @@ def _read_json(file: Path) -> Any:
 
 
 def _table(source: Path, name: str) -> Row:
+    """Return a table of OTT-QA with its passages, as `hybridqa` reads it."""
     table, passages = (_read_json(source / f"traindev_{part}_tok" / f"{name}.json") for part in ("tables", "request"))
     return {
         "table": name,
@@ -206,6 +212,7 @@ def _table(source: Path, name: str) -> Row:
 
 
 def _question(question: Row, table: Row, words: "PassageWords") -> Row:
+    """Return a traced question as `hybridqa` reads it."""
     nodes, row = question["answer-node"], question["answer-node"][0][1][0]
     passages = list(dict.fromkeys(link for _, _, link, where in nodes if where == "passage"))
     bridges, hits = words.find_bridges(question["question"], table, row, passages)
@@ -242,7 +249,7 @@ class PassageWords:
         self._idf = {word: math.log(len(texts) / (1 + n)) for word, n in frequencies.items() if word not in _COMMON}
 
     def find_bridges(self, question: str, table: Row, row: int, answering: Sequence[str]) -> tuple[list[str], int]:
-        """Return the other passages of a row that a question refers to, and how many of its table's fit as well.
+        """Return the links of other passages of a row that a question refers to, sorted, and how many of the table fit.
 
         They hold words of the question that neither the row, title and header nor the passages of the answer have, and
         that weigh `LEAST_WEIGHT` together. None where no passage has the answer.
@@ -263,6 +270,7 @@ class PassageWords:
 
 
 def _words(text: str) -> list[str]:
+    """Return the words of a tokenized text in lower case, in their order."""
     return re.findall(r"\w+", text.lower())
 
 
@@ -285,7 +293,7 @@ class PathQuestion(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """The entity that the question asks about."""
+        """The entity that the question is about, without its brackets."""
         return self.text.partition("[")[2].partition("]")[0]
 
 
@@ -303,6 +311,7 @@ def write_metaqa(checkout: Path, folder: Path) -> None:
 
 
 def _read_triples(source: Path) -> Iterator[Cells]:
+    """Yield the triples of all files of the graph, repeated ones too, without those of entities that have no name."""
     names, relations = (
         dict(line.split("\t") for line in lines_of(source / f"{of}2text.txt")) for of in ("entity", "relation")
     )
@@ -348,7 +357,7 @@ class FilmGraph:
                 self._ends[_start(kind), "movie", tail].add(head)
 
     def find_path(self, hops: int, questions: Sequence[PathQuestion]) -> Cells:
-        """Return the path that answers most of these questions; empty where two do, or none."""
+        """Return the path that answers most of these questions exactly; empty where two answer as many, or none any."""
         tried = sorted(questions, key=lambda each: seeded_hash(each.id))[:_TRIED]
         fits = Counter({path: sum(self.is_answered(each, path) for each in tried) for path in _paths(hops)})
         (best, most), (_, second) = fits.most_common(2)
@@ -380,6 +389,7 @@ def _start(kind: str) -> str:
 
 
 def _paths(hops: int) -> Sequence[Cells]:
+    """Return the paths of so many steps that MetaQA's questions follow; every second node is a film."""
     kinds = list(_KINDS.values())
     through = [kind for kind in kinds if kind not in ("tags", "genre", "language", "year")]
     if hops == 1:

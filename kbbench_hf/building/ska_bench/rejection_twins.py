@@ -14,6 +14,9 @@ from others (`cell_inference`). Questions for which this is not possible have no
 Neither twin shows noise from which a reader learns what one of them lost. A reader finds an emptied cell in a copy of
 its row, and in any row that names its value beside another rare cell of it. A title or a tag says what a removed triple
 says.
+
+`testbeds.RowMaker` makes the twins of each instance. Of equal cuts, and of equally similar units of noise, the first is
+taken: the order of every list here is part of the built testbeds.
 """
 
 import math
@@ -53,8 +56,11 @@ SHORT = 2
 """Cells of so few characters are looked for in their own column alone."""
 _WORD = re.compile(r"\w+")
 _TITLE_END = re.compile(r" \(|, ")
+"""Where the qualifier of a title begins: "Up (film)", "Oslo, Norway"."""
 _RATIO = re.compile(r"percent|proportion|densit|\bper capita\b|\b(?:rate|ratio) of\b", re.IGNORECASE)
+"""Questions for a number that a reader can calculate from others."""
 _BORN = re.compile(r"^.{0,200}\bborn\b")
+"""What the first words of a person's page say."""
 _NUMBER = re.compile(r"\d\d")
 _ARTICLES = frozenset({"the", "a", "an"})
 _WHO = re.compile(r"(?:^|, )who(?:se)?\b", re.IGNORECASE)
@@ -69,7 +75,7 @@ Removed = dict[Place, Place | None]
 
 
 class EmptiedRow:
-    """A row of a table with some columns emptied."""
+    """A row of a table with some columns emptied, and what another row must not tell of it."""
 
     def __init__(self, row: Cells, columns: Collection[int], table: Sequence[Cells]) -> None:
         cells = [*map(normalize_cell, row)]
@@ -134,7 +140,7 @@ class Twin:
     removed: Removed
 
     def apply(self, section: Units, emptied: Units) -> Units:
-        """Return a section of the standard context as this twin has it; stand-ins are among the emptied rows."""
+        """Return a section of the standard context as this twin has it: units removed, or replaced by emptied rows."""
         whole = section + emptied
         number_of = {place: n for n, place in enumerate(_places(whole))}
         shown = (self.removed.get(place, place) for place in _places(section))
@@ -165,7 +171,11 @@ class TwinMaker:
         """Own row -> the row with cells emptied that can take its place, and is not shown yet."""
 
     def make_twins(self) -> tuple[Twin, Twin] | None:
-        """Return the twins; None where no cut is possible or no unit of noise is similar."""
+        """Return the unanswerable and the answerable twin, or None.
+
+        None where there is no cut, no unit of noise of the same section that could go instead, too little noise about
+        the topics, no row with an emptied cell to take a place, or where two of these would be equal.
+        """
         instance, cut = self._instance, self.find_cut()
         if not cut or (len(self._units.emptied) and any(not unit[0] and unit not in self._stand_ins for unit in cut)):
             return None
@@ -259,6 +269,7 @@ class TwinMaker:
         return sorted(min(cuts, key=self._cost, default=()))
 
     def _cuts_of_rows(self, program: Program) -> list[tuple[Place, ...]]:
+        """Return the smallest sets of positive rows whose emptied cells leave a program without an answer."""
         emptied = self._units.emptied.numbers.tolist()
 
         def is_cut(cut: Collection[Place]) -> bool:
@@ -281,7 +292,10 @@ class TwinMaker:
         )
 
     def stating_units(self) -> list[Place]:
-        """Return the units that have all words of a name of an answer; none of a subset without texts."""
+        """Return the units, of evidence and noise, that have all words of a name of an answer, sorted.
+
+        None of a subset without texts.
+        """
         if not self._instance.subset.endswith("_text"):
             return []
         names = [words for words in map(content_words, self._answer_names()) if words]
@@ -336,6 +350,7 @@ class TwinMaker:
 
     @cache  # noqa: B019 - a maker lives for one context
     def _emptied_columns(self, row: Place) -> list[int]:
+        """Return the columns that a row's stand-in lacks; none where it has no stand-in."""
         emptied = self._unit(self._stand_ins.get(row, row))
         return [n for n, cell in enumerate(self._unit(row)) if cell != emptied[n]]
 
@@ -399,7 +414,7 @@ def _beginnings(texts: Iterable[str]) -> set[str]:
 
 
 def _quantities(text: str) -> set[tuple[float, str]]:
-    """Return the numbers of a text, but for years, with the word after each.
+    """Return the numbers of a text, except years, with the word in lower case after each.
 
     >>> _quantities("worth $3.0 billion in 1997 to him")
     {(3.0, 'billion')}

@@ -1,4 +1,8 @@
-"""Raw source files of ska-open: reading and writing JSON Lines and triples, detokenizing, and table sources."""
+"""Raw source files of ska-open: reading and writing JSON Lines and triples, detokenizing, and table sources.
+
+The readers of each source use it, and `public_files` writes the same files. The fields of a `DataSource` are stored
+columns of the datasets, and `join_tokens` decides every text of HybridQA and TekGen.
+"""
 
 import gzip
 import json
@@ -48,7 +52,7 @@ class SourceTable(NamedTuple):
 
 
 class TableSource(NamedTuple):
-    """The tables of a source by name, and the questions on them with programs, and the rows that these read."""
+    """The tables of a source by name, and those questions on them that one program answers, with the rows it reads."""
 
     source: DataSource
     tables: Mapping[str, SourceTable]
@@ -57,8 +61,14 @@ class TableSource(NamedTuple):
     """How many questions the source has, with a program or not."""
 
 
-def read_json_lines(file: Path, wanted: Mapping[str, type | tuple[type, ...]]) -> list[dict[str, Any]]:
-    """Return the objects of a JSON Lines file, `.gz` or not, each with the `wanted` fields of the given types.
+JsonKind = type | list[Any]
+"""A type of JSON value; `[str]` is a list of strings, `[[str]]` one of lists of strings."""
+
+
+def read_json_lines(file: Path, wanted: Mapping[str, JsonKind]) -> list[dict[str, Any]]:
+    """Return the objects of a JSON Lines file, `.gz` or not, each with the `wanted` fields of the given kinds.
+
+    They are in the order of the file, and may have further fields. Blank lines are skipped.
 
     Raises:
         DataError: the file is absent or cannot be read, or a line lacks a field or has another type in it.
@@ -67,33 +77,40 @@ def read_json_lines(file: Path, wanted: Mapping[str, type | tuple[type, ...]]) -
     for number, line in enumerate(lines_of(file), 1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{file}:{number} is not JSON ({error}); get the file again.") from error
         for field, kind in wanted.items():
             value = row.get(field) if isinstance(row, dict) else row
-            if not isinstance(row, dict) or not isinstance(value, kind):
+            if not isinstance(row, dict) or not _is_of_kind(value, kind):
                 raise DataError(f"{file}:{number}: {field!r} is {value!r:.80}; expected {kind}. Get the file again.")
         rows.append(row)
     return rows
 
 
+def _is_of_kind(value: object, kind: JsonKind) -> bool:
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_is_of_kind(each, kind[0]) for each in value)
+    return isinstance(value, kind)
+
+
 def read_triples(file: Path) -> list[Cells]:
-    """Return the triples of a tab-separated file, one of each, in order.
+    """Return the triples of a tab-separated file, one of each, sorted.
 
     Raises:
-        DataError: the file is absent or cannot be read, or a line has not three cells.
+        DataError: the file is absent or cannot be read, or a line has not three cells, or an empty one.
     """
     triples = set()
     for number, line in enumerate(lines_of(file), 1):
         cells = tuple(clean(cell) for cell in line.split("\t"))
         if len(cells) != 3 or not all(cells):
-            raise DataError(f"{file}:{number} has {len(cells)} cells; expected head, relation, tail. Repair the line.")
+            what = "an empty cell" if len(cells) == 3 else f"{len(cells)} cells"
+            raise DataError(f"{file}:{number} has {what}; expected head, relation, tail. Repair the line.")
         triples.add(cells)
     return sorted(triples)
 
 
 def join_tokens(text: str) -> str:
-    """Return tokenized text as people write it.
+    """Return tokenized text as people write it, on one line, without editorial marks ("[ citation needed ]").
 
     >>> join_tokens("Tom 's horse ( born May 8 , 1945 ) did n't win $ 1.2 million .")
     "Tom's horse (born May 8, 1945) didn't win $1.2 million."
@@ -101,7 +118,7 @@ def join_tokens(text: str) -> str:
     if "[" in text:
         text = _EDITORIAL.sub("", text)
     text = _JOINED.sub(r"\1\2\3\4", " ".join(clean(text).split()))
-    text = _JOINED.sub(r"\1\2\3\4", text)
+    text = _JOINED.sub(r"\1\2\3\4", text)  # of two marks in a row, the first match took the blank between them
     return text.replace("`` ", '"').replace(" ''", '"')
 
 

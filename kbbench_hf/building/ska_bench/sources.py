@@ -1,4 +1,8 @@
-"""Instances and pools of ska-open: the subsets from their sources, aliases, the split `demo`, units in hash order."""
+"""Instances and pools of ska-open: the subsets from their sources, aliases, the split `demo`, units in hash order.
+
+`dataset` builds ska-open and the private split from `make_instances`, and sorts the units of every release. Ids of
+`removed.csv` are never used again. Numbers of units, and which instances are `demo`, follow from hashes.
+"""
 
 import csv
 import hashlib
@@ -25,17 +29,22 @@ DEMO = 20
 _NAME = r"(?:[A-Z]\.|[A-Z][\w'’-]*)"
 _NAMES = rf"{_NAME}(?: {_NAME})*"
 _NAME_ASKED = re.compile(r"(?i)\b(?:stage|nick|first|middle|last|birth|real|full|pen|former|original|official) ?name")
+"""Questions for one particular name, of which another name is no alias."""
 _FULL_NAME = re.compile(rf"({_NAMES}) \(")
+"""The name before the first bracket of a page: "Anna Maria Lee (born 1950) is a singer."."""
 _KNOWN_AS = re.compile(
     r"(?: [a-z]+)?(?: \([^()]*\))?,?(?: (?:also|once|at one time|better|[a-z]+ly))*"
     rf" (?:known|referred to)(?: \w+ly)? as (?:the )?({_NAMES}(?:,? or (?:the )?{_NAMES})*)"
 )
+"""What follows a name that is introduced by another one: its group holds all further names."""
 TEMPLATE_SHARE = 0.3
 """The largest share of `kg_text` that instances from templates have."""
 
 
 def make_instances(source: Path, subsets: Sequence[str] = SUBSETS, revision: int = NEWEST) -> InstanceSet:
     """Return the instances of these subsets, by subset and id, and their pools, by a revision of the construction.
+
+    They have aliases and the splits `test`, `demo` and `unreviewed`; `counts` says what each step left.
 
     Raises:
         DataError: a file that a maker needs is absent or malformed.
@@ -75,6 +84,7 @@ def make_kg_text(folder: Path, revision: int = NEWEST) -> InstanceSet:
             people.append(instance)
         elif not evidence.rival_passages(instance):
             templates.append(instance)
+    # in the order of `tekgen`: those that need most units first
     chosen = templates[: int(len(people) * TEMPLATE_SHARE / (1 - TEMPLATE_SHARE))]
     steps = {"templates whose evidence is in order": len(templates), "chosen": len(chosen)}
     counted = counts("kg_text", tekgen.SOURCE.name, steps) if templates else ()
@@ -105,6 +115,7 @@ def merge_sets(subset: str, parts: Sequence[InstanceSet]) -> InstanceSet:
 
 
 def _join(one: Any, other: Any) -> Any:
+    """Return two mappings, or two sequences, as one."""
     return {**one, **other} if isinstance(one, dict) else [*one, *other]
 
 
@@ -129,7 +140,7 @@ def _with_further_names(instance: Instance, pool: UnitPool) -> Instance:
 
 
 def _with_aliases(instance: Instance, further: Callable[[str, Cells], Iterable[str]]) -> Instance:
-    """Return an instance with other aliases: a function of each answer and its aliases."""
+    """Return an instance with other aliases, which a function makes of each answer and its aliases."""
     given = instance.answer_aliases or ((),) * len(instance.answers)
     aliases = tuple(tuple(further(*each)) for each in zip(instance.answers, given, strict=True))
     return replace(instance, answer_aliases=aliases if any(aliases) else ())
@@ -137,6 +148,8 @@ def _with_aliases(instance: Instance, further: Callable[[str, Cells], Iterable[s
 
 def further_names(answer: str, title: str, text: str) -> list[str]:
     """Return the names that a passage gives beside an answer: its full name on its own page, and what it is known as.
+
+    Each comes once, in the order of the passage; there are none of an answer in lower case but its full name.
 
     >>> further_names("Dene", "", "It is named after a Dene tribe also known as the Red Knives or Copper People.")
     ['Red Knives', 'Copper People']
@@ -224,14 +237,16 @@ def sort_units(release: InstanceSet) -> InstanceSet:
 
 
 def _new_numbers(units: Sequence[Cells]) -> dict[int, int]:
-    """Return old -> new number."""
+    """Return old -> new number, by the SHA-256 of the cells; equal units keep their order."""
     keys = [hashlib.sha256("\0".join(cells).encode()).digest() for cells in units]
     return {old: new for new, old in enumerate(sorted(range(len(units)), key=lambda n: keys[n]))}
 
 
 def _renumber(new: Mapping[int, int], numbers: Iterable[int]) -> tuple[int, ...]:
+    """Return the new numbers, sorted."""
     return tuple(sorted(new[number] for number in numbers))
 
 
 def _reorder(values: Sequence[_T], new: Mapping[int, int]) -> list[_T]:
+    """Return values by their new numbers; an empty sequence stays empty."""
     return [values[old] for old in sorted(range(len(values)), key=lambda n: new[n])]

@@ -1,6 +1,10 @@
 """Subset `table`: questions of WikiTableQuestions and TAT-QA within quotas, with near rows around them.
 
-As many questions are taken as keep every quota, so that no surface feature gives answers away.
+As many questions are taken as keep every quota, so that no surface feature gives answers away. `sources` makes the
+subset with `make_instances`.
+
+The selection is greedy, so that one question more or less changes which others are chosen: each revision keeps its own
+quotas and order.
 """
 
 from collections import Counter, defaultdict
@@ -110,7 +114,7 @@ class TableCandidate:
 
 
 def near_row_maker(question: Instance, source: TableSource, others: Sequence[Cells], revision: int) -> NearRowMaker:
-    """Return the maker of a question's near rows from its positive ones and others."""
+    """Return the maker of a question's near rows, from its positive rows and others."""
     rows = source.tables[question.group].rows
     keys, positive = key_columns(rows) if revision > 1 else None, [rows[n] for n in question.positive_sk]
     return NearRowMaker(question.id, question.question, question.program or {}, positive, others, keys)
@@ -169,7 +173,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 def _count_steps(
     sources: Sequence[TableSource], candidates: Candidates, chosen: Candidates, revision: int
 ) -> Iterator[StepCount]:
-    """Yield how many questions each step left, and the shares that the quotas limit, before and after the choice."""
+    """Yield how many questions each step left, by source, then the shares that the quotas limit, before and after."""
     for each in sources:
         steps = {
             "asked": each.n_asked,
@@ -183,7 +187,11 @@ def _count_steps(
 
 
 def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[TableCandidate]:
-    """Yield the questions of a source with the rows that they can be asked on."""
+    """Yield the questions of a source with the rows that they can be asked on, in the order of the source.
+
+    These are the rows of tables with the same header that leave the answer as it is. From revision 2 on a question for
+    a total is left out if no needed row is called one.
+    """
     alike: defaultdict[Cells, list[str]] = defaultdict(list)
     for name in sorted(source.tables):
         alike[source.tables[name].kind].append(name)
@@ -210,7 +218,7 @@ def make_candidates(source: TableSource, revision: int = NEWEST) -> Iterator[Tab
 
 
 def select_candidates(candidates: Iterable[TableCandidate], revision: int = NEWEST) -> list[TableCandidate]:
-    """Return as many candidates as keep every quota and the length cue, in the order of their ids.
+    """Return as many candidates as keep every quota and the length cue, in the order of their ids; maybe none.
 
     The candidate that breaks most is removed until nothing is broken: a quota weighs by how many must go for it, and
     while lengths tell, so do long positive rows and short noise. From revision 2 of the construction on those removed
@@ -270,7 +278,10 @@ def count_tokens(rows: Iterable[Cells]) -> int:
 
 
 def _limit_repeats(candidates: Iterable[TableCandidate]) -> list[TableCandidate]:
-    """Return the candidates without those too many on one table, of one wording, or with one answer."""
+    """Return the candidates without those too many on one table, of one wording, or with one answer.
+
+    Those that a search for words does not find come first, then those that fill more of the budget.
+    """
     tables, answers, wordings, kept = Counter[str](), Counter[Cells](), set[tuple[str, str]](), list[TableCandidate]()
     for each in sorted(candidates, key=lambda each: (each.found_by_cells, -round(each.fill, 1), each.key)):
         question, wording = each.question, (each.question.group, normalize_cell(each.question.question))
@@ -283,10 +294,12 @@ def _limit_repeats(candidates: Iterable[TableCandidate]) -> list[TableCandidate]
 
 
 def _histogram(rows: Sequence[Cells]) -> NDArray[np.float64]:
+    """Return how many rows have each length in tokens, from 0 to `_LONGEST` - 1; longer ones count as the last."""
     lengths = [min(_LONGEST - 1, _row_tokens(row)) for row in rows]
     return np.bincount(np.array(lengths, dtype=np.int64), minlength=_LONGEST).astype(np.float64)
 
 
 @lru_cache(maxsize=1 << 18)
 def _row_tokens(row: Cells) -> int:
+    """Return the tokens of a row's line with its end."""
     return tokenizer().count(f"{write_row(row)}\n")

@@ -8,6 +8,9 @@ populations. A *comparison* needs four units: two rows and the passage of each o
 that no other row has in its column, or by two cells that it alone combines; a search for the question's cells does not
 find just the two rows. A *chain* needs three: the passage of one entity of a row, by its number, the row, and the
 passage of another entity of it, which is asked for.
+
+`sources` makes the subset with `make_instances`. One question more or less changes which others are chosen, and the
+composed ones: any change needs a new revision.
 """
 
 import re
@@ -37,7 +40,7 @@ COMPARED, CHAINED, NEWER_CHAINED = 0.17, 0.05, 0.1
 From revision 2 of the construction on more are chains, because fewer questions by people are clear.
 """
 MOST_PAIRS, MOST_NAMES = 20, 4
-"""How many pairs of rows of a column are tried, and how many ways of naming a row."""
+"""How many pairs of rows of a column are tried (ten times as many from revision 2 on), and ways of naming a row."""
 _REMARKS = re.compile(r"note|comment|remark|reason|description|ref|result", re.IGNORECASE)
 _UNSPOKEN = re.compile(r"[(&/;+]|, .*,| (?:and|or) |^(?:Unknown|None|No|Yes|TB[AC]|N/A)\b|[.,]$")
 """Cells that are lists or remarks, or say nothing."""
@@ -84,7 +87,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 
 
 def _limit_repeats(found: Sequence[QuestionEvidence]) -> list[QuestionEvidence]:
-    """Return the questions without those too many of a table or an answer, larger ones first."""
+    """Return the questions without those too many of a table or an answer; those that need most units come first."""
     tables, answers, kept = Counter[str](), Counter[str](), list[QuestionEvidence]()
     hashed = sorted(found, key=lambda each: seeded_hash(f"table_text|{each.id}"))
     for each in sorted(hashed, key=lambda each: (-len(each.rows) - len(each.links), each.found_by_cells)):
@@ -206,13 +209,8 @@ def comparisons(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]
                 question = f'In the table "{table.title}", {question}'
                 if common is not None:
                     question = f"{kind.compares.capitalize()}, the {what} {first} or the one {second}?"
-                made = _compose(
-                    table,
-                    question,
-                    answer,
-                    (one, other),
-                    (hybridqa.title_of(winner.link), hybridqa.name_of(winner.link)),
-                )
+                names = (hybridqa.title_of(winner.link), hybridqa.name_of(winner.link))
+                made = _compose(table, question, answer, (one, other), names)
                 if not mentions_name(made.question, answer) and not is_found_by_cells(made.question, both, rest):
                     columns = (n for n, cell in enumerate(table.rows[winner.row]) if mentions_name(cell, answer))
                     yield made._replace(answer_columns=tuple(columns))
@@ -227,8 +225,8 @@ def chains(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
             is_clear = what and given and (kind is not target_kind or kind is BORN)
             if not is_clear or not _fits(table, (known, target), (kind, target_kind)):
                 continue
-            told = kind.bears.format(known.stated)
-            question = f"What is the {target_kind.attribute} of the {what} listed with the {given} {told}?"
+            bearer = f"{given} {kind.bears.format(known.stated)}"
+            question = f"What is the {target_kind.attribute} of the {what} listed with the {bearer}?"
         else:
             wanted = target_kind.asks.format(hybridqa.header_noun(header, target_kind.noun))
             condition = f"the {hybridqa.header_noun(known_header, kind.noun)} {kind.says.format(known.stated)}"
@@ -240,13 +238,14 @@ def chains(table: LinkedTable, common: Words) -> Iterator[QuestionEvidence]:
 def _compose(
     table: LinkedTable, question: str, answer: str, numbers: Sequence[StatedNumber], aliases: Cells
 ) -> QuestionEvidence:
+    """Return a composed question on the rows and pages of some numbers, without `answer_columns`."""
     rows, links = tuple(dict.fromkeys(each.row for each in numbers)), tuple(each.link for each in numbers)
     name = "-".join(map(str, ["hybridqa", table.name, *rows]))
     return QuestionEvidence(name, question, answer, aliases, table.name, rows, links, (), "composed")
 
 
 def _row_names(table: LinkedTable, number: StatedNumber, common: Words, kind: NumberKind) -> list[str]:
-    """Return conditions that identify a row: "School is Tampa", or two that other rows meet as well, but not both.
+    """Return a few conditions that identify a row: "School is Tampa", or two that only this row combines.
 
     Cells that the passage of its entity mentions identify nothing: the row would not be needed.
     """
@@ -265,7 +264,7 @@ def _row_names(table: LinkedTable, number: StatedNumber, common: Words, kind: Nu
     names += [
         f"{conditions[one]} and {conditions[other]}"
         for one, other in combinations(conditions, 2)
-        if len(holding[one]) > 1 < len(holding[other]) and len(holding[one] & holding[other]) == 1
+        if min(len(holding[one]), len(holding[other])) > 1 and len(holding[one] & holding[other]) == 1
     ]
     return sorted(names, key=lambda name: seeded_hash(f"composed|{name}"))[:MOST_NAMES]
 
@@ -280,7 +279,7 @@ def _spoken_names(
 ) -> list[str]:
     """Return conditions that identify a row, as `_row_names` does, worded as people say them.
 
-    Lists, remarks and days are not said, nor are headers that are not of common words.
+    Up to twice as many. Cells that are lists, remarks or days are not used, nor headers that are not of common words.
     """
     nouns = {n: hybridqa.spoken_header(table.header[n], common) for n, _ in fit}
     fit = [(n, cell) for n, cell in fit if nouns[n].islower() and not _UNSPOKEN.search(cell)]

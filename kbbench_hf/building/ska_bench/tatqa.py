@@ -3,7 +3,7 @@
 The columns of years of a table are kept if no two are of one year, so that tables of the same years lend each other
 rows. A question is kept if all its cells have a label that no other row has, and its calculation, executed on them,
 gives the gold answer. Paragraphs are not shown, so answers are in the table's unit; with the unit's name they are right
-too.
+too. `table` reads it with `read_tables`, the same in all revisions.
 """
 
 import re
@@ -27,10 +27,14 @@ _SUPERLATIVE = re.compile(r"\b(top|largest|smallest|highest|lowest|most|least|bi
 """Its evidence would be the whole table, which other tables' rows change."""
 _CHANGE = re.compile(r"[( ]*-? ?\(?-?c(\d+)\)?[ )]*- [-( ]*c(\d+)")
 _RATIO = re.compile(r"\(? ?\(?-?c(\d+)\)? / \(?-?c(\d+)\)? ?\)?(?: \* 100)?")
+"""Formulas that begin with a difference of two cells, and those that are one ratio, maybe in percent."""
 
 
 def read_tables(folder: Path) -> TableSource:
-    """Return the tables by years, and the questions on them.
+    """Return the tables by years, and the questions on them that are their calculation, by document.
+
+    Of a table with more years than others, its columns of the others' years are tables too, to lend rows:
+    `tatqa/<uid>@2019+2018`.
 
     Raises:
         DataError: the file is absent or malformed.
@@ -38,7 +42,7 @@ def read_tables(folder: Path) -> TableSource:
     documents = read_json_lines(folder / FILE, {"table": dict, "questions": list})
     try:
         return _convert(sorted(documents, key=lambda document: str(document["table"]["uid"])))
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError(f"{FILE}: a document is malformed ({error!r}); get the file again.") from error
 
 
@@ -79,6 +83,7 @@ def _by_year(grid: Sequence[Sequence[str]]) -> tuple[SourceTable, dict[int, int]
 
 
 def _is_amount(cell: str) -> bool:
+    """Return whether a cell states an amount, or a dash for 0, and not a year: where it does, the header has ended."""
     bare = normalize_cell(f"|{cell}|").strip("|$€£% ")
     return bare in DASHES or (parse_number(cell) is not None and not _YEAR.search(cell))
 
@@ -125,7 +130,8 @@ def _is_clear(question: str, table: SourceTable, cells: Sequence[tuple[int, int]
     for n, label in enumerate(labels):
         stems, is_bare = content_words(label), normal.count(normal[n]) > 1 or normal[n] in _BARE_LABELS
         is_named = 2 * len(stems & words) >= len(stems) and not is_bare
-        if not is_named if n in positive else mentions(text, normal[n]) or (stems and stems <= words):
+        is_named_whole = mentions(text, normal[n]) or (stems and stems <= words)
+        if (n in positive and not is_named) or (n not in positive and is_named_whole):
             return False
     if _SUPERLATIVE.search(text):
         return False
@@ -178,7 +184,7 @@ def _formula(derivation: str, cells: Sequence[str]) -> str | None:
             place = next((n for n in fitting if n not in used), fitting[0])
             used.add(place)
             parts.append(f"c{place}" if (stated[place] or 0) >= 0 else f"(-c{place})")
-        elif value in {*range(13), 100}:
+        elif value in {*range(13), 100}:  # 1 + growth, averages of a few, months; percent
             parts.append(token)
         else:
             return None
@@ -186,12 +192,16 @@ def _formula(derivation: str, cells: Sequence[str]) -> str | None:
 
 
 def _tokens(derivation: str) -> Iterator[str]:
+    """Yield the numbers and signs of a derivation, brackets and dashes in ASCII, without % and $."""
     ascii_signs = derivation.translate(str.maketrans("[]−–×", "()--*")).replace("%", "").replace("$", "")
     return (found[0] for found in re.finditer(r"\d[\d,]*(?:\.\d+)?|[-+*/()]|\S", ascii_signs))
 
 
 def _aliases(formula: str, cells: Sequence[str], scale: str) -> Cells:
-    """Return the answer rounded to other digits, where within half a percent, and with its unit's name."""
+    """Return the answer rounded to other digits, where within half a percent, and each with its unit's name.
+
+    The answer itself (two digits) is the first, if it is close enough.
+    """
     exact = calculate(formula, [parse_number(cell) or 0.0 for cell in cells])
     rounded = [format_number(round(exact, digits)) for digits in (2, 0, 1, 3, 4)]
     near = [text for text in rounded if abs(float(text) - exact) <= 0.005 * abs(exact)]

@@ -3,11 +3,13 @@
 A question asks for the one entity that meets two to five conditions, or for every entity that meets one. Some of the
 facts are triples; the others have to be read from sentences, each of which names the entity and the condition's object,
 has a word of the relation ("directed"), and names no object of another condition, or other answer; their triples are
-never shown.
+never shown. `sources.make_kg_text` joins some of these instances with those by people (`hybridqa_graph`).
+
+A question's id is a hash of its facts. The patterns, wordings and the order in which questions take topics are parts of
+the built dataset.
 """
 
 import hashlib
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +22,7 @@ from kbbench_hf.benchmarks.ska_bench.units import Cells, Instance, InstanceSet, 
 from kbbench_hf.building.ska_bench.evidence import Evidence
 from kbbench_hf.building.ska_bench.name_matching import mentions, normal_name
 from kbbench_hf.building.ska_bench.noise import DecoyIndex
-from kbbench_hf.building.ska_bench.source_files import DataSource, join_tokens
+from kbbench_hf.building.ska_bench.source_files import DataSource, join_tokens, read_json_lines
 from kbbench_hf.building.ska_bench.unit_orders import seeded_hash
 from kbbench_hf.errors import DataError
 
@@ -53,6 +55,7 @@ MADE_FROM = (
 )
 """In "an expansion of Ada, developed by Bo" both may be Bo's; where a word of the relation goes is left open."""
 MOSTLY = 0.8
+"""The share of a relation's entities with one fact from which on a second fact of an entity is doubted."""
 NEAR = 80
 """How many characters there may be between the word of a relation and its object."""
 PHRASES = {
@@ -92,7 +95,9 @@ PHRASES = {
 
 
 def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
-    """Return the instances of a Text2KGBench release, and its facts and sentences as their pool.
+    """Return the instances of a Text2KGBench release, those that need most units first, with its facts and sentences.
+
+    No two share a topic, and each one's evidence is in order.
 
     Args:
         folder: the folder `wikidata_tekgen` of the release, with `train`, `validation` and `ground_truth`.
@@ -123,7 +128,7 @@ def make_instances(folder: Path, revision: int = NEWEST) -> InstanceSet:
 
 
 def join_passive(phrases: Sequence[str]) -> list[str]:
-    """Return conditions as a person puts them: those with "was" at the end, and it once.
+    """Return conditions as a person puts them: those with "was" at the end, and "was" once.
 
     >>> join_passive(["was shot by Bo", "has Ann in its cast", "was nominated for the Gold"])
     ['has Ann in its cast', 'was shot by Bo', 'nominated for the Gold']
@@ -195,6 +200,7 @@ class _StatedFacts:
                 yield self._instance(question, shown, in_text, tuple(sorted(fact[0] for fact in facts)))
 
     def _noun(self, noun: str) -> str:
+        """Return what a question calls a thing: a game is no program, from revision 2 on."""
         return "software title" if self._revision > 1 and noun == "program" else noun
 
     def _is_doubted(self, fact: Cells) -> bool:
@@ -263,19 +269,25 @@ class _StatedFacts:
 
 
 def _read_sentences(source: Path) -> dict[str, set[Cells]]:
-    """Return sentence -> the facts it states, with the encoding and the labels repaired."""
+    """Return sentence -> the facts that it states, with the encoding and the labels repaired; none without facts.
+
+    Raises:
+        DataError: there is no file, or one is malformed.
+    """
     found: defaultdict[str, set[Cells]] = defaultdict(set)
     splits = (source / name for name in ("train", "validation", "ground_truth"))
     files = [file for split in splits for file in sorted(split.glob("*.jsonl"))]
     if not files:
         raise DataError(f"{source} has no train, validation or ground_truth; expected Text2KGBench's wikidata_tekgen.")
     for file in files:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            stated = [[each[part] for part in ("sub", "rel", "obj")] for each in row.get("triples", ())]
-            if "sub_label" in row:
-                stated = [[row[f"{part}_label"] for part in ("sub", "rel", "obj")]]
-            found[_repair(row["sent"])] |= {tuple(map(_repair, fact)) for fact in stated}
+        for row in read_json_lines(file, {"sent": str}):
+            try:
+                stated = [[each[part] for part in ("sub", "rel", "obj")] for each in row.get("triples", ())]
+                if "sub_label" in row:
+                    stated = [[row[f"{part}_label"] for part in ("sub", "rel", "obj")]]
+                found[_repair(row["sent"])] |= {tuple(map(_repair, fact)) for fact in stated}
+            except (AttributeError, KeyError, TypeError) as error:
+                raise DataError(f"{file}: the facts of {row['sent']!r:.60} are malformed ({error!r}).") from error
     return {text: stated for text, stated in found.items() if text and stated}
 
 

@@ -1,4 +1,8 @@
-"""Testbeds: which units each context shows, and in which order, at any token budget."""
+"""Testbeds: which units each context shows, and in which order, at any token budget.
+
+`dataset.build` makes them of every release, ska-bench and the private split too. `ROW_SCHEMA` is a stored format. Which
+units a row shows, their order and `context_sha256` stay the same: scores refer to these contexts.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -79,7 +83,7 @@ class UnitOrder:
     """The number of the first row that is not of the instance's own table."""
 
     def sections(self, positives: Units, noise: Units, config: Config) -> tuple[Units, Units]:
-        """Return the structured and the text section of a context, each in its final order.
+        """Return the structured and the text section of a context, each in its final order, positives among the noise.
 
         A depth puts the positives of each section together after that share of its noise.
         """
@@ -116,7 +120,7 @@ class UnitOrder:
 
 
 def draw_ranks(draws: Sequence[int], n_noise: int) -> NDArray[np.int64]:
-    """Return distinct ranks among so many others, each uniform for draws of 64 bits; a taken one yields to the next.
+    """Return a distinct rank for each draw of 64 bits, among so many others: uniform, a taken one yields to the next.
 
     >>> draw_ranks([0, 2**63, 2**63], n_noise=1).tolist()
     [0, 2, 3]
@@ -170,7 +174,7 @@ def sample(instances: Iterable[Instance], size: int) -> list[Instance]:
 
 
 class RowMaker:
-    """Makes the testbed rows of one instance from the units of its subset."""
+    """Makes the testbed rows of one instance from the units of its subset; rows have the columns of `ROW_SCHEMA`."""
 
     def __init__(self, instance: Instance, library: NoiseLibrary) -> None:
         self.instance, self.pool, self.revision = instance, library.pool, library.revision
@@ -183,7 +187,7 @@ class RowMaker:
         return self.units.header_tokens + self.units.positives.n_tokens
 
     def noise(self, budget: int, source: Units | None = None) -> tuple[Units, str]:
-        """Return the noise that fits beside the fixed units, and `ok`, or `short` where there is no more."""
+        """Return the noise that fits beside the fixed units, and `ok`; or all of it, and `short`, where it all fits."""
         source = self.units.noise if source is None else source
         noise = source.fitting(budget - self.fixed)
         return noise, "ok" if len(noise) < len(source) else "short"
@@ -204,7 +208,10 @@ class RowMaker:
             source = source[~telling]
 
     def rows(self, config: Config) -> list[Row]:
-        """Return the rows of a config: both twins for a control, one row or none otherwise."""
+        """Return the rows of a config: both twins for a control, one row or none otherwise.
+
+        There is none where an instance has no twins, or too little noise of a level of hardness.
+        """
         if config.testbed == "hardness":
             return self._hardness(config)
         if config.testbed == "rejection_noise":

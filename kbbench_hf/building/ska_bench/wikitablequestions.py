@@ -1,4 +1,7 @@
-"""WikiTableQuestions (CC BY-SA 4.0): questions and answers by people; their programs are induced."""
+"""WikiTableQuestions (CC BY-SA 4.0): questions and answers by people; their programs are induced.
+
+`table` reads it with `read_tables`. From revision 2 on questions with words that only a title could say are left out.
+"""
 
 import re
 from collections import defaultdict
@@ -25,18 +28,20 @@ _EVENT = re.compile(
     r"\b(?:in|at|of|for|during) the ((?:\w+ )+)"
     r"(?:games|cup|olympics|championships?|tournament|league|season|series|elections?|festival|awards)\b"
 )
+"""What follows an event's name, which is the group: "at the asian games"."""
 _SUMMARIES = frozenset({"total", "totals", "overall total", "grand total", "career total", "sum", "average"})
+"""Labels of rows that sum up others."""
 
 
 def read_tables(folder: Path, revision: int = NEWEST) -> source_files.TableSource:
-    """Return the tables, without rows that sum up other rows, and the questions that one program answers.
+    """Return the tables, without rows that sum up other rows, and the questions that one program answers, by id.
 
     Raises:
         DataError: a file is absent or malformed.
     """
-    stored = source_files.read_json_lines(folder / TABLES, {"table": str, "header": list, "rows": list})
+    stored = source_files.read_json_lines(folder / TABLES, {"table": str, "header": [str], "rows": [[str]]})
     tables = {row["table"]: _table(row["header"], row["rows"]) for row in sorted(stored, key=lambda row: row["table"])}
-    fields = {"id": str, "question": str, "table": str, "answers": list}
+    fields: dict[str, source_files.JsonKind] = {"id": str, "question": str, "table": str, "answers": [str]}
     records = sorted(source_files.read_json_lines(folder / QUESTIONS, fields), key=lambda row: row["id"])
     known = usual_words(tables.values(), records) if revision > 1 else frozenset()
     questions = []
@@ -124,6 +129,7 @@ def option_names(question: str, program: Program, header: Cells, answers: Cells)
         return ()
     text, [answer] = normalize_cell(question), answers
     options = [value for value in program["values"] if mentions(normalize_cell(answer), value)]
-    names = [f"{value} {normalize_cell(header[program['key']])}" for value in options]
-    names = [value for value in options if value != normalize_cell(answer)] + [n for n in names if mentions(text, n)]
-    return (tuple(names),) if names else ()
+    with_key = [f"{value} {normalize_cell(header[program['key']])}" for value in options]
+    aliases = [value for value in options if value != normalize_cell(answer)]
+    aliases += [name for name in with_key if mentions(text, name)]
+    return (tuple(aliases),) if aliases else ()

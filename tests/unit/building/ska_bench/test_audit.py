@@ -89,6 +89,16 @@ def test_options_are_the_quoted_cells_on_both_sides_of_or() -> None:
     assert isnan(guesses.option_guess([on_table("who was it?", ("Dag",), {0})])[0])
 
 
+def test_units_that_share_equally_rare_words_with_the_question_are_equally_like_it() -> None:
+    # sets have another order after each start of Python, and floats that are added in another order another last digit
+    units, words = [], [[f"w{row}x{n}" for n in range(6)] for row in range(30)]
+    for each in words:
+        units += [ContextUnit((" ".join(each[n:]),), False, n == 0, 8) for n in range(6)]
+    asked = Instance("q", "table", " ".join(word for each in words for word in each), ("a",), "t")
+    context = AuditContext(asked, ("X",), units)
+    assert len({context.overlap_idf(unit) for unit in units[::6]}) == 1
+
+
 def test_length_is_looked_at_within_contexts_too() -> None:
     def context(positive: int, *noise: int) -> AuditContext:
         units = [ContextUnit(("x",), False, n == 0, tokens) for n, tokens in enumerate((positive, *noise))]

@@ -72,6 +72,13 @@ def test_the_span_of_another_passage_is_another_answer() -> None:
     ]
 
 
+def test_an_answer_without_words_is_in_no_passage() -> None:
+    program = {"type": "match", "where": [["?film", "year", "1999"]], "read": ["?film", "★", "Oslo"]}
+    asked = Instance("q", "kg_text", "?", ("★", "Oslo"), "g", positive_sk=(0,), positive_text=(0,), program=program)
+    evidence = Evidence(UnitPool({"g": [("Ada", "year", "1999")]}, [("Ada", "It is set in Oslo.")]))
+    assert "not unique: 'what is said of ada' answers it too" in evidence.problems(asked)
+
+
 def test_the_smallest_cuts_break_every_way_to_an_answer() -> None:
     routes = [{"a", "b"}, {"c", "b"}, {"a", "d"}]
     cuts = smallest_cuts("abcd", lambda cut: all(route & {*cut} for route in routes))

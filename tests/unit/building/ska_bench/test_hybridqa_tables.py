@@ -67,11 +67,31 @@ def test_tokens_are_joined(tokens: str, text: str) -> None:
         ({"row": 7}, "needs row 7 of 'Horses_0'"),
         ({"table": "Cows_0"}, "needs row 0 of 'Cows_0'"),
         ({"row_cells_quoted": None}, "'row_cells_quoted' is None"),
+        ({"answer_passages": [7]}, r"'answer_passages' is \[7\]"),
     ],
 )
 def test_a_question_without_its_row_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         read_questions(write(tmp_path, TABLE, ASKED | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"header": ["Year", 2]}, r"'header' is \['Year', 2\]"),
+        ({"rows": [["1945", "Star"]]}, r"a cell is not \[text, links\]"),
+        ({"passages": {"/wiki/Star": 1945}}, "or a passage no text"),
+        ({"rows": [[["1945", []]]]}, "a row has not 2 cells"),
+    ],
+)
+def test_a_malformed_table_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        read_questions(write(tmp_path, TABLE | change, ASKED))
+
+
+def test_a_question_without_words_stays_one(tmp_path: Path) -> None:
+    [question], _ = read_questions(write(tmp_path, TABLE, ASKED | {"question": " "}))
+    assert question.text == ""
 
 
 def test_a_table_belongs_to_one_subset_whatever_else_is_there() -> None:

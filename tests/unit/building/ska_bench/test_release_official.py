@@ -75,12 +75,16 @@ def test_passages_are_pooled_once_and_found_again(tmp_path: Path) -> None:
         ([record(gold="Sweden")], "answers is 'Sweden'"),
         ([record(need=[["Lund"]])], "a unit of positive_units has 1 cells; expected 2"),
         ([record(cols=None)], "header is None"),
+        ([record(need=None)], "positive_units is None; expected a list"),
+        ([record(p="Lund lies in Skåne.")], "positive_texts is 'Lund lies in Skåne.'; expected a list"),
+        ([record(question="Where is Oslo?")], "two fields are declared as 'question'"),
         ({"data": []}, "not a list of JSON objects"),
     ],
 )
 def test_what_was_not_expected_is_refused_by_name(tmp_path: Path, records: Any, words: str) -> None:
+    fields = FIELDS | {"p": "positive_texts", "question": "question"}
     with pytest.raises(DataError) as caught:
-        build_official(write(tmp_path, records), tmp_path / "out")
+        build_official(write(tmp_path, records, fields), tmp_path / "out")
     assert words in str(caught.value) and not (tmp_path / "out").exists()
 
 
@@ -101,3 +105,7 @@ def test_a_declaration_with_unknown_subsets_or_roles_is_refused(tmp_path: Path) 
         read_official(write(tmp_path, [], subset="tables"))
     with pytest.raises(DataError, match=r"unknown roles \['query'\]"):
         read_official(write(tmp_path, [], {"q": "query"}))
+    for declared in ([], {"Table.json": "table"}, {"Table.json": {"subset": "table", "fields": ["q"]}}):
+        (tmp_path / "fields.json").write_text(json.dumps(declared))
+        with pytest.raises(DataError, match="does not map files to a subset and fields"):
+            read_official(tmp_path)

@@ -212,10 +212,19 @@ def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
     write(tmp_path / wikitablequestions.QUESTIONS, [{"id": "nt-1", "question": "?", "table": "no", "answers": ["1"]}])
     with pytest.raises(DataError, match="nt-1 needs 'no'"):
         table.make_instances(tmp_path)
-    source(tmp_path)
-    write(tmp_path / tatqa.FILE, [{"table": {"uid": "x"}, "questions": []}])
-    with pytest.raises(DataError, match="a document is malformed"):
+    write(tmp_path / wikitablequestions.TABLES, [{"table": "no", "header": ["A"], "rows": [[1]]}])
+    with pytest.raises(DataError, match=r"'rows' is \[\[1\]\]"):
         table.make_instances(tmp_path)
+    asked = {"question": "?", "answer_type": "arithmetic", "derivation": None, "mappings": [{"table": [1, 1]}]}
+    grid = [["", "2019", "2018"], ["Sales", "3", "4"]]
+    for document in (
+        {"table": {"uid": "x"}, "questions": []},
+        {"table": {"uid": "x", "table": grid}, "questions": [asked | {"question": "What are sales in 2019?"}]},
+    ):
+        source(tmp_path)
+        write(tmp_path / tatqa.FILE, [document])
+        with pytest.raises(DataError, match="a document is malformed"):
+            table.make_instances(tmp_path)
 
 
 SAMPLE = [

@@ -14,7 +14,7 @@ from kbbench_hf.building.ska_bench.hybridqa import (
     LinkedTable,
     read_questions,
 )
-from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells, mentions_name
+from kbbench_hf.building.ska_bench.name_matching import WordWeights, is_found_by_cells, mentions_name
 from kbbench_hf.building.ska_bench.table_text import chains, comparisons, compose
 from kbbench_hf.errors import DataError
 
@@ -388,6 +388,12 @@ def test_an_answer_in_many_words_nobody_writes_in_just_that_way(tmp_path: Path) 
 def test_an_absent_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=TABLES):
         table_text.make_instances(tmp_path)
+
+
+def test_the_weight_of_words_does_not_depend_on_their_order() -> None:
+    weights = WordWeights([" ".join(f"word{n}x" for n in range(start, 7)) for start in range(7)])
+    words = [f"word{n}x" for n in range(7)]
+    assert len({weights.sum(words[n:] + words[:n]) for n in range(7)}) == 1
 
 
 def test_only_people_have_a_club_of_their_own() -> None:

@@ -188,6 +188,22 @@ def test_shuffled_lines_give_the_same_release(tmp_path: Path) -> None:
     assert make_instances(write(tmp_path / "a", STATED)) == make_instances(write(tmp_path / "b", shuffled))
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"sent": ', r"films.jsonl:1 is not JSON"),
+        ("{}", r"films.jsonl:1: 'sent' is None"),
+        ('{"sent": "Ada.", "triples": [{"sub": "Ada"}]}', r"the facts of 'Ada.' are malformed \(KeyError\('rel'\)\)"),
+        ('{"sent": "Ada.", "triples": [["Ada"]]}', "the facts of 'Ada.' are malformed"),
+        ('{"sent": "Ada.", "sub_label": 1, "rel_label": "a", "obj_label": "b"}', "are malformed"),
+    ],
+)
+def test_a_malformed_line_is_named(line: str, message: str, tmp_path: Path) -> None:
+    (write(tmp_path, []) / "train" / "films.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        make_instances(tmp_path)
+
+
 def test_a_folder_without_the_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no train, validation or ground_truth"):
         make_instances(tmp_path)
