@@ -130,11 +130,11 @@ def _place(boards: Boards, task_key: TaskKey) -> PlainRow:
 
 def _row(row: Row) -> PlainRow:
     """Return a row as JSON has it: full precision, null where nothing is known."""
-    left_out = ("slices", "warnings", "flags", "above", "gap_digits")
+    left_out = ("scores", "slices", "warnings", "flags", "above", "gap_digits")
     values = {key: value for key, value in asdict(row).items() if key not in left_out}
     values["figures"] = {
         metric: {"value": finite(each.value), "ci95": [finite(each.low), finite(each.high)]}
-        for metric, each in row.figures.items()
+        for metric, each in row.scores.items()
     }
     values["warnings"] = [{"code": each.code, "text": str(each)} for each in row.warnings]
     values["flags"] = [each._asdict() for each in row.flags]

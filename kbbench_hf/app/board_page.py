@@ -51,7 +51,7 @@ def line_of(boards: Boards, places: list[TaskKey]) -> dict[str, Any]:
     board = by_place[task_key]
     gold = board.benchmark.showing.gold  # the gold itself is no system
     here = replace(board, rows=[row for row in board.rows if row.badge != "published" or row.system != gold])
-    leaders = [(row, score) for row in here.rows[:N_LEADERS] if (score := row.figures.get(here.headline))]
+    leaders = [(row, score) for row in here.rows[:N_LEADERS] if (score := row.scores.get(here.headline))]
     axis = html.axis_of(score for _, score in leaders)
     others = len(places) - 1
     more = f" · {others} other {'split or subset' if others == 1 else 'splits or subsets'}" if others else ""
@@ -399,14 +399,14 @@ def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
         return ""
     sign = 1 if board.lower_is_better else -1
     means = {
-        key: sum(row.figures[board.headline].value for row in rows.values()) / len(rows) for key, rows in scores.items()
+        key: sum(row.scores[board.headline].value for row in rows.values()) / len(rows) for key, rows in scores.items()
     }
     to_row, to_board = Markup('<a href="{}">{}</a>'), Markup('<a href="?place={}">{}</a>')
     ranked = sorted(scores, key=lambda key: (-len(scores[key]), sign * means[key], key))[:N_SUMMARY]
     lines = [
         [
             to_row.format(row_address(*next(iter(scores[key].items()))), key[0]),
-            *(scores[key][each].figures[board.headline].text() if each in scores[key] else "" for each in alike),
+            *(scores[key][each].scores[board.headline].text() if each in scores[key] else "" for each in alike),
             f"{means[key]:.4f}" if len(scores[key]) == len(alike) else "",
         ]
         for key in ranked
@@ -460,7 +460,7 @@ def plot_html(board: Board, task_key: TaskKey, x: str, y: str) -> str:
     points = [(-values[row.id] if across.descending else values[row.id], scores[row.id]) for row in rows]
     front = set(html.pareto_front(points, not up.descending))
     plotted = [row for n, row in enumerate(rows) if n < N_DOTS or n in front]
-    dots = [html.Dot(values[row.id], row.figures[up.metric], row.system, row_address(task_key, row)) for row in plotted]
+    dots = [html.Dot(values[row.id], row.scores[up.metric], row.system, row_address(task_key, row)) for row in plotted]
     x_axis, y_axis = (COSTS.get(x, x), not across.descending), (y, not up.descending)
     drawn = html.scatter(dots, x_axis, y_axis, logarithmic=x in COSTS) if len(dots) > 1 else None
     axes = {"y": ("y axis", y, y_choices), "x": ("x axis", x, x_choices)}

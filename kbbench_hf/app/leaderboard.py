@@ -324,7 +324,7 @@ def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
         return NO_PREVIEW
     board, where = boards.board(task_key), task_label(task_key)
     if tab == "row" and (row := boards.row(task_key, query.get("row", ""))):
-        score = row.figures.get(board.headline)
+        score = row.scores.get(board.headline)
         interval = f", 95 % interval {score.interval()}" if score and score.interval() else ""
         return f"{row.system} on {where}", f"{board.label} {score.text()}{interval}." if score else LEAD
     if tab != "row" and board.rows:

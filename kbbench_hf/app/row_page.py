@@ -198,8 +198,8 @@ def neighbours(board: Board, task_key: TaskKey, row: Row) -> list[tuple[str, str
 
 def score_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
     """Return the scores of a row, with intervals where it was scored here."""
-    names = {**of.metrics, **{name: name.replace("_", " ") for name in row.figures if name not in of.metrics}}
-    there = {name: row.figures[name] for name in names if name in row.figures}
+    names = {**of.metrics, **{name: name.replace("_", " ") for name in row.scores if name not in of.metrics}}
+    there = {name: row.scores[name] for name in names if name in row.scores}
     labels = [directed_label(of, name) if name in of.metrics else names[name] for name in there]
     whole, unbounded = axis_of([BoardScore(0.0), BoardScore(1.0)]), of.scoring.unbounded
     bars = [whole.bar(each) if whole and name not in unbounded else None for name, each in there.items()]
@@ -244,9 +244,9 @@ def same_system(boards: Boards, task_key: TaskKey, row: Row) -> dict[TaskKey, Ro
 def other_places_table(board: Board, others: Mapping[TaskKey, Row]) -> str:
     """Return the headline scores of a system in this and in other places, on one axis."""
     scores = {
-        task_keys_apart(task_key, others): (row.figures[board.headline], row_address(task_key, row))
+        task_keys_apart(task_key, others): (row.scores[board.headline], row_address(task_key, row))
         for task_key, row in others.items()
-        if board.headline in row.figures
+        if board.headline in row.scores
     }
     return multiples({"Other results of this system": scores}, board.label) if len(scores) > 1 else ""
 
@@ -356,9 +356,9 @@ def scores_side_by_side(board: Board, rows: Sequence[Row]) -> str:
         [directed_label(board.benchmark, metric)]
         + [f"{(score := row.score(metric)).text()} {score.interval()}".strip() for row in rows]
         for metric in board.benchmark.metrics
-        if any(metric in row.figures for row in rows)
+        if any(metric in row.scores for row in rows)
     ]
-    drawn = {row.system: (row.figures[board.headline], "") for row in rows if board.headline in row.figures}
+    drawn = {row.system: (row.scores[board.headline], "") for row in rows if board.headline in row.scores}
     return multiples({directed_label(board.benchmark, board.headline): drawn}, board.label) + table(
         ["metric", *(row.system for row in rows)], lines, "Scores"
     )
@@ -390,7 +390,7 @@ def test_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
 def difference_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
     """Return the difference of two rows in every metric with its test: the headline's alone, the others adjusted."""
     a, b = rows
-    metrics = [each for each in board.benchmark.metrics if each in a.figures and each in b.figures]
+    metrics = [each for each in board.benchmark.metrics if each in a.scores and each in b.scores]
     metrics = [each for each in metrics if math.isfinite(_paired(store, board, each, a, b).difference)]
     headline = [each for each in metrics if each == board.headline]
     shown: dict[str, ShownTest] = {}

@@ -14,8 +14,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.repository import check_name, connection
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.outbox import Outbox, Restored
+from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store, System
-from kbbench_hf.leaderboard.submissions import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.reports.terminal import echo
 from kbbench_hf.scoring.options import ReadOptions
 
@@ -88,7 +88,7 @@ def seed(
         system = System(name, link, licence or "none stated", notes=notes)
         seeds = [Seed(where, sources[0], system, "released", not licence, read_options)]
     for each, receipt in sow(Store(store), seeds, SEEDED_BY):
-        state = "  (already stored)" if receipt.existed else "  (scores only)" if each.figures_only else ""
+        state = "  (already stored)" if receipt.existed else "  (scores only)" if each.scores_only else ""
         echo(f"{receipt.id}  {each.task_key}: {each.system.name}{state}")
 
 
@@ -130,7 +130,7 @@ def rescore_(store: Path, results: str | None, everything: bool, submissions: tu
     outcomes = [rescore(opened, each) for each in (opened.visible() if everything else submissions)]
     for each in outcomes:
         echo(f"{each.submission}  {each.outcome}{f': {each.detail}' if each.detail else ''}")
-    scored = [each for each in outcomes if each.outcome != "figures only"]
+    scored = [each for each in outcomes if each.outcome != "scores only"]
     same = sum(each.outcome == "identical" for each in scored)
     echo(f"{same:,} of {len(scored):,} identical")
     sys.exit(0 if same == len(scored) else 1)

@@ -1,9 +1,9 @@
 """Checks of uploads in processes with bounded memory and time.
 
-One process has everything imported and does nothing but fork: a check is a child of it, which lives for one upload.
-What is small is checked beside what is large and soon ends, so that who comes next waits less than a second; what takes
-longer starts again among the large. Of each, who has none under way goes before who has many. Where a system cannot
-fork, uploads are checked in threads, unbounded.
+The Submit tab uses them. One process imports everything, and forks a child for each upload. Small and large uploads
+have separate queues, so that a small one waits less than a second; an upload that exceeds the limits of small ones is
+checked again as a large one. In a queue, a visitor with fewer uploads comes first. On systems without fork, uploads are
+checked in threads, without limits.
 """
 
 import asyncio
@@ -38,57 +38,60 @@ _SERVE = "import sys; from kbbench_hf.leaderboard.checking import serve; serve(i
 
 
 class UploadLimits(NamedTuple):
-    """What one check may use."""
+    """Limits of a check, and of the number of checks at once."""
 
     at_once: int
+    """Number of checks that run at the same time."""
     upload_bytes: int
     expanded_bytes: int | None
-    """None for as many as `preview` reads."""
+    """Maximum size of the predictions after unpacking; None for that of `submissions`."""
     memory_bytes: int
+    """Memory in addition to what the forked process has at its start."""
     seconds: float
-    """Of processor time, for reading and scoring; loading the examples is not counted."""
+    """Processor time for reading and scoring; loading the examples is not counted."""
     niceness: int
 
 
 SMALL = UploadLimits(2, 1_000_000, 4_000_000, 120_000_000, 0.4, 0)
-"""Of checks that anybody may have."""
+"""Limits of checks without login."""
 LARGE = UploadLimits(2, 4 * MAX_UPLOAD_BYTES, None, 350_000_000, 60.0, 10)
-"""Of checks for which one must be logged in."""
+"""Limits of checks with login."""
 STUCK_S = 600.0
-"""A check that has not ended after so long by the clock is stopped. On a busy machine a check waits for the processor,
-so the clock limits nothing else."""
+"""Maximum duration of a check. It is long because on a busy machine a check waits for the processor."""
 _STARTED = b"."
-"""What a check sends first: its examples are loaded, and its limits count from now."""
+"""The first byte that a check sends: its examples are loaded, and its limits count from now."""
 
 
 class Upload(NamedTuple):
-    """A file of predictions and what it answers, with the annotations made of it."""
+    """An uploaded predictions file, the benchmark that it is for, and its annotation files."""
 
     file: str
     task_key: TaskKey
     annotations: Sequence[str] = ()
 
     def size(self) -> int:
-        """Return how many bytes were uploaded."""
+        """Return the size of all files in bytes."""
         return sum(Path(each).stat().st_size for each in (self.file, *self.annotations))
 
 
 class TooLargeError(Exception):
-    """An upload that needs more than it was given."""
+    """A check needs more memory or time than its limits allow."""
 
 
 @dataclass
 class _Lane:
-    """Whose turn it is: so many at once, first who has the fewest under way, then the smallest upload."""
+    """A queue of checks with the same limits: fewest uploads of the visitor first, then smallest upload."""
 
     limits: UploadLimits
     n_running: int = 0
     waiting: list[tuple[int, int, int, asyncio.Future[None]]] = field(default_factory=list)
+    """A heap: the visitor's uploads in the queue or running, bytes, number of arrival, and what starts the check."""
     under_way: Counter[str] = field(default_factory=Counter)
     n_arrived: int = 0
 
     @asynccontextmanager
     async def turn(self, who: str, size: int) -> AsyncIterator[None]:
+        """Wait until a check of this visitor may run, and let the next one start at the end of the block."""
         if len(self.waiting) >= MAX_WAITING:
             raise BusyError(f"{MAX_WAITING} uploads wait already; expected fewer. Try again in some minutes.")
         self.under_way[who] += 1
@@ -100,24 +103,24 @@ class _Lane:
             try:
                 yield
             finally:
-                self._next()
+                self._start_next()
         finally:
             self.under_way[who] -= 1
-            self.under_way += Counter()  # forgets those without any
+            self.under_way += Counter()  # removes visitors without uploads
 
     async def _wait(self, who: str, size: int) -> None:
-        mine = asyncio.get_running_loop().create_future()
+        started = asyncio.get_running_loop().create_future()
         self.n_arrived += 1
-        heappush(self.waiting, (self.under_way[who], size, self.n_arrived, mine))
+        heappush(self.waiting, (self.under_way[who], size, self.n_arrived, started))
         try:
-            await mine
+            await started
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
-                self._next()
+            if started.done() and not started.cancelled():
+                self._start_next()  # it was started and cancelled in the same moment
             raise
 
-    def _next(self) -> None:
-        """Give the turn to who is next, or to nobody."""
+    def _start_next(self) -> None:
+        """Start the next check in place of one that ended; without one, fewer run."""
         while self.waiting:
             if not (chosen := heappop(self.waiting)[-1]).done():
                 chosen.set_result(None)
@@ -126,30 +129,30 @@ class _Lane:
 
 
 class Checks:
-    """Checks uploads, some at once; for handlers that run in one event loop."""
+    """Checks of uploads, some at the same time, for handlers that run in one event loop."""
 
     def __init__(self) -> None:
-        self._here: set[TaskKey] = set()
+        self._fetched: set[TaskKey] = set()
         self._lanes = {limits: _Lane(limits) for limits in (SMALL, LARGE)}
         self._forker = _Forker() if CAN_FORK else None
 
     async def check(self, upload: Upload, who: str, logged_in: bool, remedy: str = SIGN_IN) -> Preview:
-        """Return an upload as it was read and scored.
+        """Return an upload, read and scored.
 
         Args:
             upload: the files.
-            who: whose turn it is; who sends many waits for who sends one.
+            who: the visitor, a user name or a session.
             logged_in: whether a large upload may be checked.
-            remedy: what to do where it may not.
+            remedy: the last sentence of the error if it may not.
 
         Raises:
-            KBBenchError: what `preview` raises; the check needs more memory or time than it may have; too many wait.
-            UsageError: a large upload of somebody who is not logged in.
+            KBBenchError: `preview_of` raises it, the limits are exceeded, or too many uploads wait.
+            UsageError: the upload is large, and the visitor is not logged in.
         """
-        await self._fetch(upload.task_key)
+        await self._fetch_examples(upload.task_key)
         size = upload.size()
         if size <= SMALL.upload_bytes:
-            with suppress(TooLargeError):
+            with suppress(TooLargeError):  # it is checked again as a large one
                 return await self._turn(SMALL, upload, who, size)
         if not logged_in:
             raise UsageError(
@@ -166,11 +169,11 @@ class Checks:
                 "answers."
             ) from None
 
-    async def _fetch(self, task_key: TaskKey) -> None:
-        """Have the examples here: a check has no time to fetch them."""
-        if task_key not in self._here and not at_hand(task_key.benchmark):
+    async def _fetch_examples(self, task_key: TaskKey) -> None:
+        """Download the examples if they are not here: the time limit of a check does not include this."""
+        if task_key not in self._fetched and not at_hand(task_key.benchmark):
             await asyncio.to_thread(load_examples, *task_key)
-        self._here.add(task_key)
+        self._fetched.add(task_key)
 
     async def _turn(self, limits: UploadLimits, upload: Upload, who: str, size: int) -> Preview:
         async with self._lanes[limits].turn(who, size):
@@ -179,18 +182,18 @@ class Checks:
             return await self._forker.ask(limits, upload)
 
     def start(self) -> None:
-        """Start the process that forks now, and not with the first upload: its imports take some seconds."""
+        """Start the forking process now, and not with the first upload: its imports take some seconds."""
         if self._forker:
             self._forker.start()
 
     def close(self) -> None:
-        """End the process that forks."""
+        """End the forking process."""
         if self._forker:
             self._forker.close()
 
 
 class _Forker:
-    """The process that forks, started again when it is gone."""
+    """The forking process, which is started again if it ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -198,7 +201,7 @@ class _Forker:
         self._control: socket.socket | None = None
 
     def start(self) -> socket.socket:
-        """Return the socket of the process, started where there is none."""
+        """Return the socket of the process, which is started if none runs."""
         with self._lock:
             if self._control is None or self._process is None or self._process.poll() is not None:
                 if self._control:
@@ -212,6 +215,7 @@ class _Forker:
             return self._control
 
     async def ask(self, limits: UploadLimits, upload: Upload) -> Preview:
+        """Return the preview of an upload from a forked process; raise TooLargeError if its limits ended it."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -220,7 +224,7 @@ class _Forker:
                 message = json.dumps([limits, upload]).encode()
                 try:
                     socket.send_fds(self.start(), [message], [theirs.fileno()])
-                except OSError:  # it ended since it was looked at
+                except OSError:  # it ended after `start` checked it
                     socket.send_fds(self.start(), [message], [theirs.fileno()])
             data = bytearray()
             with suppress(ConnectionError, TimeoutError):
@@ -229,8 +233,8 @@ class _Forker:
                         data += chunk
         try:
             found = pickle.loads(data.removeprefix(_STARTED))  # noqa: S301 - of our own process
-        except (EOFError, pickle.UnpicklingError):  # it was ended, or nothing came
-            if not data:  # the file was not read yet, so it says nothing about the file
+        except (EOFError, pickle.UnpicklingError):  # a limit ended the process, or nothing was received
+            if not data:  # the file was not read yet, so it is not the cause
                 raise BusyError("The check did not start: this machine is out of memory, or busy. Try again.") from None
             raise TooLargeError from None
         if isinstance(found, Preview):
@@ -246,23 +250,24 @@ class _Forker:
 
 
 def _preview(upload: Upload, started: Callable[[], None] = lambda: None) -> Preview:
+    """Return the preview of an upload; `started` is called when its examples are loaded."""
     task = load_examples(*upload.task_key)
     started()
     return preview_of(task, Path(upload.file), [Path(each) for each in upload.annotations])
 
 
-def _answer(limits: UploadLimits, upload: Upload, started: Callable[[], None] = lambda: None) -> object:
-    """Return the preview of an upload within limits, or the error that says why there is none."""
+def _bounded_preview(limits: UploadLimits, upload: Upload, started: Callable[[], None] = lambda: None) -> object:
+    """Limit this process, and return the preview of an upload, or the exception that explains why there is none."""
 
-    def count() -> None:
+    def start_timer() -> None:
         started()
-        signal.setitimer(signal.ITIMER_PROF, limits.seconds)  # nobody handles this signal: it ends the process
+        signal.setitimer(signal.ITIMER_PROF, limits.seconds)  # its signal has no handler and ends the process
 
     try:
-        _bound(limits)
+        _limit_process(limits)
         if limits.expanded_bytes and _expands_beyond(Path(upload.file), limits.expanded_bytes):
             return TooLargeError()
-        return _preview(upload, count)
+        return _preview(upload, start_timer)
     except MemoryError:
         return TooLargeError()
     except KBBenchError as error:
@@ -273,27 +278,28 @@ def _answer(limits: UploadLimits, upload: Upload, started: Callable[[], None] = 
         )
 
 
-def _bound(limits: UploadLimits) -> None:
-    """Bound this process: memory beyond what it has now, time by the clock, and no core file."""
+def _limit_process(limits: UploadLimits) -> None:
+    """Limit this process: memory in addition to what it has now, duration, and no core file."""
     import resource
 
     has = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (has + limits.memory_bytes,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.setitimer(signal.ITIMER_REAL, STUCK_S)  # nobody handles this signal: it ends the process
+    signal.setitimer(signal.ITIMER_REAL, STUCK_S)  # its signal has no handler and ends the process
     os.nice(limits.niceness)
 
 
 def _expands_beyond(file: Path, most: int) -> bool:
+    """Whether a file has more than about `most` bytes after unpacking; False for a damaged gzip file."""
     if not file.name.endswith(".gz"):
         return file.stat().st_size > most
     with suppress(OSError, EOFError, ValueError), gzip.open(file) as unpacked:
         return all(unpacked.read(_CHUNK) for _ in range(most // _CHUNK + 1))
-    return False  # it is no gzip file: whoever reads it says so
+    return False  # no gzip file; reading it raises an error with a remedy
 
 
 def _import_everything() -> None:
-    """Check what is shipped, so that no check has to import anything: half a second each."""
+    """Check the shipped predictions, so that the forked processes need not import anything: half a second each."""
     for name in importable_names():
         for file in shipped_answers(name):
             with suppress(KBBenchError):
@@ -301,7 +307,7 @@ def _import_everything() -> None:
 
 
 def serve(fd: int) -> None:
-    """Fork for each message on a socket: limits and an upload, with the socket on which the answer is awaited."""
+    """Fork for each message on a socket: limits and an upload, with the socket for the response."""
     control = socket.socket(fileno=fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_everything()
@@ -315,7 +321,7 @@ def serve(fd: int) -> None:
             limits, (file, place, annotations) = json.loads(message)
             with socket.socket(fileno=fds[0]) as asking, suppress(OSError):
                 upload = Upload(file, TaskKey(*place), annotations)
-                answer = _answer(UploadLimits(*limits), upload, partial(asking.sendall, _STARTED))
+                answer = _bounded_preview(UploadLimits(*limits), upload, partial(asking.sendall, _STARTED))
                 asking.sendall(pickle.dumps(answer))
             os._exit(0)
         for fd in fds:

@@ -2,7 +2,8 @@
 
     events/<writer>/<thousands>/<number>.json
 
-Whoever reads takes every event that is intact, wherever the chain is broken; `problems` says where it is.
+The store appends to it; the index and the outbox read it. Every intact event counts, even where the chain is broken;
+`problems` lists the breaks. The bytes of events are a stored format: each has its own hash and that of the one before.
 """
 
 import hashlib
@@ -21,54 +22,59 @@ from typing import Any, Literal
 from kbbench_hf.files.writing import write_bytes, write_new
 
 Action = Literal["stored", "hidden", "shown", "withdrawn", "returned", "edited"]
-"""Moderators hide and show; the owner withdraws, returns and edits. What a moderator hid, its owner cannot show."""
+"""Moderators hide and show; owners withdraw, return and edit. An owner cannot show what a moderator hid."""
 UNREADABLE = ValueError, TypeError, KeyError, AttributeError
-"""What reading a damaged record or event raises."""
+"""The exceptions that parsing a damaged record or event raises."""
 START = "0" * 64
+"""The hash that the first event of a writer names as that of the one before."""
 PER_FOLDER = 1000
+"""Events per folder: a folder that is full does not change any more, so the index need not read it again."""
 _PATH = re.compile(r"events/[0-9a-f]+/\d{4}/\d{7,}\.json")
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the history: who did what to which submission, when and why."""
+    """An event of the history: who did what to which submission, when and why."""
 
     writer: str
-    """The copy of the store in which it happened; each has a history of its own."""
+    """The copy of the store in which it happened; each copy has its own history."""
     number: int
     action: Action
     submission: str
     content: str
-    """The sha256 of the submission's record, so that nothing can be exchanged afterwards."""
+    """The sha256 of the submission's record, so that the record cannot be exchanged afterwards."""
     actor: str
     reason: str
     time: str
+    """In UTC, ISO 8601 with microseconds, so that times sort as texts."""
     previous: str
+    """The sha256 of the file of the event before it; `START` for the first one."""
     said: Mapping[str, Any] | None = None
-    """What the owner says of the system from now on; None but where it was edited."""
+    """The new description of the system, for `edited`; else None."""
 
     @property
     def order(self) -> str:
-        """What events of several writers are sorted by: time first."""
+        """The key that sorts the events of all writers: by time, then writer, then number."""
         return f"{self.time} {self.writer} {self.number:07}"
 
     @property
     def path(self) -> str:
-        """Where it stands in a store."""
+        """The path of its file, relative to the store."""
         return f"events/{self.writer}/{self.number // PER_FOLDER:04}/{self.number:07}.json"
 
     def to_bytes(self) -> bytes:
-        """Return the event's file: the event and its own hash."""
+        """Return the content of the event's file: the event and its own hash."""
+        # without `said` where it is None, as events were before there were edits
         values = {name: value for name, value in vars(self).items() if (name, value) != ("said", None)}
         text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return f'{{"event": {text}, "sha256": "{hashlib.sha256(text.encode()).hexdigest()}"}}\n'.encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Event":
-        """Return the event of a file.
+        """Return the event in a file's content.
 
         Raises:
-            ValueError: the file is not what `to_bytes` wrote.
+            ValueError: it is not what `to_bytes` returned.
         """
         try:
             event = cls(**json.loads(data)["event"])
@@ -82,12 +88,11 @@ class Event:
 
 
 class EventLog:
-    """A store's folder `events` with one history per writer; any number of processes may append at once.
+    """The folder `events` of a store, with a history for each writer; any number of processes may append at once.
 
-    A writer is a machine's copy of the store: copies that send their events to one place never take the same name. An
-    event's number is taken by linking its finished file to that name: the link either succeeds whole or finds the
-    number taken, and then the next one is tried. An event's time is after that of every event known here, so that
-    what was done later, on whatever machine, comes later, however its clock goes.
+    A writer is a copy of the store. Copies have different names, so that their events can be collected in one dataset.
+    An event takes its number by a hard link from its complete file: if the number is taken, the next one is tried. The
+    time of an event is after that of each event that is known here, so that wrong clocks do not change the order.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -102,8 +107,8 @@ class EventLog:
         reason: str = "",
         said: Mapping[str, object] | None = None,
     ) -> Event:
-        """Add an event to this machine's history and return it, on disk."""
-        writer = self._own()
+        """Append an event to the history of this copy, and return it when it is on disk."""
+        writer = self._own_writer()
         number, last = self._newest(writer)
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         while True:
@@ -117,17 +122,17 @@ class EventLog:
                     return event
             except OSError:
                 if file.exists() and file.read_bytes() == event.to_bytes():
-                    return event  # it has its number, and was seen: only its name could not be flushed
+                    return event  # it has its number, and other processes may have read it; only the flush failed
                 raise
             last = file.read_bytes()
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield all intact events, oldest first."""
+        """Yield all intact events, sorted by `Event.order`, oldest first."""
         events = (self.read(file) for folder in self.folders() for file in folder.glob("[0-9]*.json"))
         yield from sorted((event for event in events if event), key=lambda event: event.order)
 
     def read(self, file: Path) -> Event | None:
-        """Return the event of a file; None where the file is damaged, or is that of another place."""
+        """Return the event in a file; None where the file is damaged, or the event has another path."""
         try:
             event = Event.from_bytes(file.read_bytes())
         except (ValueError, OSError):
@@ -135,7 +140,7 @@ class EventLog:
         return event if self._file(event.path) == file else None
 
     def receive(self, path: str, data: bytes) -> bool:
-        """Take an event of another copy of the store, instead of a damaged one; False where it is damaged itself."""
+        """Store an event of another copy if none, or a damaged one, is here; return whether it is intact itself."""
         with suppress(ValueError):
             if Event.from_bytes(data).path == path:
                 if self.lacks(path):
@@ -145,22 +150,22 @@ class EventLog:
         return False
 
     def lacks(self, path: str) -> bool:
-        """Say whether a path, of another copy of the store, is an event's, and no intact one stands there here."""
+        """Return whether a path, relative to a store, is one of an event, and there is no intact event here."""
         return bool(_PATH.fullmatch(path)) and self.read(self._file(path)) is None
 
     def writers(self) -> list[str]:
-        """Return the names of the histories."""
+        """Return the names of the writers, sorted."""
         return sorted(folder.name for folder in self.folder.glob("[0-9a-f]*") if folder.is_dir())
 
     def folders(self) -> list[Path]:
-        """Return the folders that hold the files of the events."""
+        """Return the folders with the files of the events, sorted by writer and number."""
         return [folder for writer in self.writers() for folder in sorted((self.folder / writer).glob("[0-9]*"))]
 
     def problems(self) -> list[str]:
-        """Return everything wrong with the histories, in words: what is damaged, missing or was altered."""
-        return [problem for writer in self.writers() for problem in self._problems(writer)]
+        """Return a sentence for each damaged, missing or altered event; empty where all histories are intact."""
+        return [problem for writer in self.writers() for problem in self._problems_of_writer(writer)]
 
-    def _problems(self, writer: str) -> Iterator[str]:
+    def _problems_of_writer(self, writer: str) -> Iterator[str]:
         files = sorted((self.folder / writer).glob("[0-9]*/[0-9]*.json"))
         for (before, last), (number, file) in pairwise([(0, None), *((int(file.stem), file) for file in files)]):
             event = self.read(file) if file else None
@@ -173,16 +178,16 @@ class EventLog:
                 yield f"{file} is damaged: not the event that was written"
 
     def _newest(self, writer: str) -> tuple[int, bytes]:
-        """Return the number and the file's content of a writer's newest event; 0 and nothing where there is none."""
+        """Return the number of a writer's newest event and the content of its file; 0 and b"" without events."""
         for folder in sorted((self.folder / writer).glob("[0-9]*"), reverse=True):
             if files := sorted(folder.glob("[0-9]*.json")):
                 return int(files[-1].stem), files[-1].read_bytes()
         return 0, b""
 
-    def _own(self) -> str:
-        """Return this machine's writer, named once and for all processes.
+    def _own_writer(self) -> str:
+        """Return the name of this copy's writer, which the first process draws and writes to the file `writer`.
 
-        Beside the name stands the number that the file itself has on this disk: a copied store takes another name.
+        The file also has its own inode number. In a copy of the folder that is another one, and a new name is drawn.
         """
         file = self.folder.with_name("writer")
         while True:
@@ -206,12 +211,12 @@ class EventLog:
 
 
 def _sha256(data: bytes) -> str:
-    """Return the hash that the next event names: of a file, or where there is none, zeros."""
+    """Return the hash of an event's file, as the next event names it; `START` for b"", where there is none."""
     return hashlib.sha256(data).hexdigest() if data else START
 
 
 def _after(data: bytes) -> str:
-    """Return the moment after an event, or nothing where its file is damaged or there is none."""
+    """Return the time one microsecond after an event; an empty string where its file is damaged or b""."""
     try:
         time = datetime.fromisoformat(Event.from_bytes(data).time)
         return (time + timedelta(microseconds=1)).isoformat(timespec="microseconds")

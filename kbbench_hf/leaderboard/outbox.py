@@ -1,4 +1,8 @@
-"""Copy of the local store on the Hub: each submission and its event in one commit; restoring from that copy."""
+"""Copy of the local store in a dataset on the Hub: sending submissions and events, and restoring from the copy.
+
+The Space and `kbbench leaderboard --results` use it. A submission and its event are sent in one commit, so that the Hub
+never has an event without its files. Only a damaged file on the Hub is written a second time.
+"""
 
 import logging
 import random
@@ -26,38 +30,41 @@ if TYPE_CHECKING:
 FILES_PER_COMMIT = 96
 """The Hub advises fewer than 100 files in a commit."""
 SECONDS_BETWEEN_COMMITS = 60.0
-"""On average; the Hub refuses more than 128 commits in an hour."""
+"""Mean interval; the Hub refuses more than 128 commits in an hour."""
 COMMITS_AT_ONCE = 30
-"""So many commits may follow each other at once where none were made for as many minutes: a backlog goes quickly."""
+"""Maximum number of commits without an interval, after as many minutes without commits: a backlog is sent quickly."""
 MAX_ATTEMPTS = 8
 LONGEST_PAUSE_S = 600.0
 REFUSED = 400, 413, 422
-"""What the Hub answers to a commit that it will not take later either."""
+"""Status of a commit that the Hub will not accept later either."""
 CROWDED = 409, 412, 429
-"""What it answers when others were faster, or when it is asked too often."""
+"""Status of a commit if another one came first, or if there were too many requests."""
 AT_ONCE = 8
+"""Number of concurrent downloads."""
 MAX_LOST = 20
-"""After so many files that did not come, the Hub is taken to be down."""
+"""Number of failed downloads after which `fetch` gives up: the Hub is down."""
 _RECORD = re.compile(rf"submissions/(..?)/(\1[^/]*)/{RECORD}")
 LOG = logging.getLogger("kbbench")
 
 
 @dataclass
 class Restored:
-    """What came of a look at the Hub's copy."""
+    """The outcome of `Outbox.fetch`."""
 
     n_events: int = 0
+    """Number of downloaded events."""
     n_submissions: int = 0
+    """Number of downloaded submissions."""
     recovered: list[str] = field(default_factory=list)
-    """Whole submissions whose event was lost: they have a new one."""
+    """Ids of complete submissions whose event was lost, and that have a new one."""
     problems: list[str] = field(default_factory=list)
-    """In words, what the Hub's copy lacks, or has damaged."""
+    """A sentence for each file that is missing or damaged on the Hub."""
     lost: list[str] = field(default_factory=list)
-    """In words, what did not come though it is there: to be tried again."""
+    """A line for each failed download; the next `fetch` tries again."""
 
 
 class _NotWholeError(DataError):
-    """A submission on the Hub that lacks a file, or has one that is not what its record says."""
+    """A submission on the Hub lacks a file, or has one with another hash than its record states."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(f"{path} on the Hub {what}")
@@ -65,11 +72,11 @@ class _NotWholeError(DataError):
 
 
 class Outbox:
-    """Keeps the store and a dataset repository with the same layout alike; several machines may share one dataset.
+    """Synchronizes a store with a dataset repository of the same layout, which several machines may share.
 
-    A commit names the one that it was made on, so that nothing is sent unseen over what another machine sent. Every
-    path is written once; it is written again only where the Hub's file is damaged and the one here is whole. After an
-    error the Hub is asked what it holds: a commit may have happened though its answer was lost.
+    A commit names its parent, so that it fails where another machine committed first. Each path is written once, or
+    again where the file on the Hub is damaged and the local one is intact. After an error, the file list is requested
+    again: the commit may have succeeded although its response was lost.
     """
 
     def __init__(
@@ -84,22 +91,22 @@ class Outbox:
         self.repository = DatasetRepository(repo_id, api)
         self._clock = clock
         self._sleep = sleep
-        self._allowed, self._allowed_at = float(COMMITS_AT_ONCE), clock()
-        self._most = FILES_PER_COMMIT
-        self._answers = False
-        self._restored: str | None = None
-        self._agreed: set[str] = set()
-        self._refused: set[str] = set()
-        self._events: dict[str, Event] = {}
-        self._sizes: dict[str, int] = {}
-        self._files: dict[str, dict[str, StoredFile]] = {}
+        self._allowed, self._allowed_at = float(COMMITS_AT_ONCE), clock()  # commits that may be made now; see `_wait`
+        self._most = FILES_PER_COMMIT  # halved after errors
+        self._answers = False  # whether the Hub responded to the last request
+        self._restored: str | None = None  # the commit of the last complete `fetch`
+        self._agreed: set[str] = set()  # submissions that are the same here and on the Hub, or new there
+        self._refused: set[str] = set()  # events that the Hub refuses
+        self._events: dict[str, Event] = {}  # path -> local event
+        self._sizes: dict[str, int] = {}  # path of a local event -> bytes of its file
+        self._files: dict[str, dict[str, StoredFile]] = {}  # submission -> path -> local file
         self._durable: set[str] = set()
-        self._lock = threading.RLock()
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.RLock()  # guards what other threads read
+        self._one_at_a_time = threading.Lock()  # guards requests to the Hub
 
     @classmethod
     def of_hub(cls, store: Store, repo_id: str) -> "Outbox":
-        """Return the outbox of a store on the Hub, with the login of this machine."""
+        """Return the outbox of a store, with the Hub token of this machine."""
         from huggingface_hub import HfApi
         from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
@@ -107,24 +114,24 @@ class Outbox:
         return cls(store, repo_id, HfApi())
 
     def durable(self) -> set[str]:
-        """Return the ids that are wholly on the Hub, with an event, when it was last looked at; asks nobody.
+        """Return the ids of submissions that were complete on the Hub, with an event, at the last request.
 
-        Empty until the Hub has answered for the first time. May be called from any thread.
+        Sends no request; empty before the first one. May be called from any thread.
         """
         with self._lock:
             return set(self._durable)
 
     def pending(self) -> list[str]:
-        """Return the paths that the Hub does not hold, as far as is known: each event after its submission's files."""
+        """Return the paths that the Hub lacked at the last request, oldest event first, each after its files."""
         with self._lock:
             return [path for event in self._pending() for path in (*self._to_send(event), event.path)]
 
     def backlog(self) -> list[str]:
-        """Return the submissions that wait, they or something that was done to them; the oldest first."""
+        """Return the ids of submissions with files or events that the Hub lacks, the oldest event first."""
         return list(dict.fromkeys(event.submission for event in self._pending()))
 
     def minutes(self) -> int | None:
-        """Return within how many minutes what waits is expected on the Hub; None while the Hub does not answer."""
+        """Return the expected minutes until the backlog is sent, at least 1; None if the Hub did not respond."""
         with self._lock:
             if not self._answers:
                 return None
@@ -132,33 +139,36 @@ class Outbox:
             return 1 + max(0, commits - int(self._allowed))
 
     def state(self, submission: str) -> str:
-        """Return in words how safe a stored submission is: on the Hub, or when it is expected there."""
+        """Return a sentence on a stored submission: that it is on the Hub, or when it will be."""
         with self._lock:
             if submission in self._durable:
                 return "Saved, on the Hub."
         minutes = self.minutes()
         if minutes is None:
-            return "Saved here; the Hub does not answer now, and gets it when it does."
+            return "Saved here; the Hub does not respond now, and will get it later."
         return f"Saved here, on the Hub within {minutes} minute{'' if minutes == 1 else 's'}."
 
     def fetch(self, only: Collection[str] | None = None, create: bool = False, check: bool = False) -> Restored:
-        """Take from the Hub the events, and the submissions that are not whole here, all or some.
+        """Download the events, and the submissions that are not complete here, and return what was done.
 
-        A submission is whole whose files are there; where `check` is set, whose files are those that were stored.
+        The events come first, so that a hidden submission is never shown. The files of a submission are checked against
+        its record, and stored together. A damaged file on the Hub no longer counts as being there, so that `flush`
+        sends an intact one. An error of the connection is raised; what was downloaded before stays.
 
-        First the events, that a row which was hidden is never seen; then every submission by itself, its files checked
-        against its record. What is damaged on the Hub no longer counts as held there, so that an intact copy is sent
-        again. An error of the connection is raised; what came until then stays.
+        Args:
+            only: the ids of the submissions to download; None for all.
+            create: whether to create the dataset if it does not exist.
+            check: whether local submissions with damaged files are downloaded, too, and not only incomplete ones.
         """
         done = Restored()
-        with self._asking():
+        with self._connected():
             self.repository.refresh(create)
             head = self.repository.head
             with self._staging() as staging, ThreadPoolExecutor(AT_ONCE) as pool:
 
                 def take(fetch: Callable[[Path, str], None], names: Iterable[str]) -> int:
                     errors = pool.map(lambda name: _error_of(fetch, staging, name), names)
-                    return sum(self._noted(done, error) for error in errors)
+                    return sum(self._record_outcome(done, error) for error in errors)
 
                 events = sorted(path for path in self.repository.files if self.store.events.lacks(path))
                 done.n_events = take(self._fetch_event, events)
@@ -173,39 +183,42 @@ class Outbox:
         return done
 
     def lacking(self, check: bool = False) -> list[str]:
-        """Return the submissions that the refreshed repository holds, and that are not whole here; see `fetch`."""
-        held = sorted({found[2] for path in self.repository.files if (found := _RECORD.fullmatch(path))})
-        return [each for each in held if (self.store.damage(each) if check else not self.store.whole(each))]
+        """Return the ids of submissions that are on the Hub and not complete here, sorted; for `check` see `fetch`.
+
+        It uses the file list of the last request.
+        """
+        there = sorted({found[2] for path in self.repository.files if (found := _RECORD.fullmatch(path))})
+        return [each for each in there if (self.store.damage(each) if check else not self.store.whole(each))]
 
     def verify(self) -> list[str]:
-        """Compare every file on the Hub with the one here; return in words what is not the same.
+        """Compare each file on the Hub with the local one, and return a sentence for each difference.
 
-        What the Hub says of a file is believed where it says its sha256; the others are downloaded. What is whole here
-        and other there no longer counts as held there: `flush` sends it again.
+        If the Hub states the sha256 of a file, it is compared; other files are downloaded. A file that differs no
+        longer counts as being on the Hub, so that `flush` sends the local one if it is intact.
         """
         problems = []
-        with self._asking():
+        with self._connected():
             self.repository.refresh()
-            held = sorted(path for path in self.repository.files if path.startswith(("submissions/", "events/")))
+            there = sorted(path for path in self.repository.files if path.startswith(("submissions/", "events/")))
             with self._staging() as staging, ThreadPoolExecutor(AT_ONCE) as pool:
-                for path, same in zip(held, pool.map(lambda path: self._same(staging, path), held), strict=True):
+                for path, same in zip(there, pool.map(lambda path: self._is_same(staging, path), there), strict=True):
                     if same is None:
-                        problems.append(f"{path} on the Hub belongs to nothing whole")
+                        problems.append(f"{path} on the Hub belongs to no complete submission or event")
                     elif not same:
                         problems.append(f"{path} on the Hub is not the file here")
                         del self.repository.files[path]
         return problems
 
-    def _same(self, staging: Path, path: str) -> bool | None:
-        """Say whether a file is the same on the Hub as here; None where there is none here."""
+    def _is_same(self, staging: Path, path: str) -> bool | None:
+        """Whether a file on the Hub is the same as the local one; None if there is no local one."""
         if not (here := self.store.root / path).is_file():
             return None
         there = self.repository.files[path].sha256 or file_sha256(self.repository.fetch(path, staging))
         return there == file_sha256(here)
 
     def catch_up(self) -> None:
-        """Take from the Hub what others sent since the last time; make the dataset where there is none."""
-        with self._asking():
+        """Download what other machines sent since the last time; create the dataset if it does not exist."""
+        with self._connected():
             self.repository.refresh(create=True)
         if self._restored is None or self._restored != self.repository.head:
             done = self.fetch(create=True)
@@ -213,18 +226,18 @@ class Outbox:
                 LOG.warning("%s", line)
 
     def flush(self) -> int:
-        """Send everything that is pending; return how many files were sent.
+        """Send all pending files, and return their number.
 
-        An error that stays after several attempts is raised; what was sent until then is remembered. What the Hub
-        refuses by itself is left out and logged.
+        An error is raised after `MAX_ATTEMPTS` attempts; what was sent before stays. An event that the Hub refuses is
+        logged and left out.
         """
         sent = attempt = 0
         while True:
             events: list[Event] = []
             try:
-                with self._asking():
+                with self._connected():
                     self.repository.refresh(create=True)
-                    files, events = self._next()
+                    files, events = self._next_commit()
                     if not events:
                         return sent
                     self._wait()
@@ -236,7 +249,7 @@ class Outbox:
                 attempt += 1
                 answer = getattr(error, "response", None)
                 status = answer.status_code if answer is not None else None
-                if status in REFUSED and len(events) == 1:
+                if status in REFUSED and len(events) == 1:  # of several, the commit is halved until one is left
                     LOG.warning("the Hub refuses %s, which stays here: %s", events[0].path, error)
                     self._refused.add(events[0].path)
                 elif attempt == MAX_ATTEMPTS:
@@ -245,12 +258,12 @@ class Outbox:
                     self._most = max(1, self._most // 2)
                 self._sleep(_pause(answer, attempt))
 
-    def _next(self) -> tuple[dict[str, Path], list[Event]]:
-        """Return the files of the next commit and the events that they are there for, oldest first."""
+    def _next_commit(self) -> tuple[dict[str, Path], list[Event]]:
+        """Return the files of the next commit, path -> local file, and its events, oldest first; both may be empty."""
         files: dict[str, Path] = {}
         events: list[Event] = []
         for event in self._pending():
-            if event.path in self._refused or not self._agree(event.submission):
+            if event.path in self._refused or not self._reconcile(event.submission):
                 continue
             with self._lock:
                 paths = [*self._to_send(event), event.path]
@@ -262,8 +275,8 @@ class Outbox:
             events.append(event)
         return files, events
 
-    def _agree(self, submission: str) -> bool:
-        """Have a submission be the same here as on the Hub, where it is there too; False where none is whole here."""
+    def _reconcile(self, submission: str) -> bool:
+        """Make a submission the same here and on the Hub, if it is there; False if the local one is damaged."""
         if submission in self._agreed:
             return True
         if self.store.damage(submission):
@@ -278,10 +291,10 @@ class Outbox:
         return True
 
     def _take_theirs(self, submission: str) -> bool:
-        """Make a submission here what it is on the Hub, where another copy of the store sent it before this one did.
+        """Replace a local submission by that on the Hub, if another machine stored it, too, and sent it first.
 
         Returns:
-            Whether it is whole on the Hub; where it is not, nothing is changed here.
+            Whether it is complete on the Hub; if not, nothing is changed here.
         """
         path = f"{self.store.path(submission)}/{RECORD}"
         with self._staging() as staging:
@@ -296,10 +309,10 @@ class Outbox:
         return True
 
     def _fetch_submission(self, staging: Path, submission: str) -> None:
-        """Fetch one submission, whole or not at all, instead of what is here of it.
+        """Download a submission, and replace the local one once it is complete.
 
         Raises:
-            DataError: on the Hub it is not whole.
+            DataError: it is not complete on the Hub.
         """
         folder = self.store.path(submission)
         path = f"{folder}/{RECORD}"
@@ -322,13 +335,13 @@ class Outbox:
         if not self.store.events.receive(path, self.repository.fetch(path, staging).read_bytes()):
             raise _NotWholeError(path, "is damaged: not the event that was written")
 
-    def _noted(self, done: Restored, error: Exception | None) -> bool:
-        """Note what went wrong with one piece, and say whether nothing did; after too much of it, give up."""
+    def _record_outcome(self, done: Restored, error: Exception | None) -> bool:
+        """Return whether a download succeeded, and add its error to the outcome; raise it if there are too many."""
         if isinstance(error, _NotWholeError):
             self.repository.files.pop(error.path, None)
             done.problems.append(str(error))
         elif isinstance(error, OSError) and error.errno is not None:
-            raise error  # a full disk here, say: the next piece would fare no better
+            raise error  # of this machine, such as a full disk: the next download would fail, too
         elif error is not None:
             done.lost.append(f"{type(error).__name__}: {error}".splitlines()[0])
             if len(done.lost) >= MAX_LOST:
@@ -337,7 +350,7 @@ class Outbox:
 
     @contextmanager
     def _staging(self) -> Iterator[Path]:
-        """Yield a folder for what is downloaded; `Store.recover` removes what a killed process leaves of it."""
+        """Yield a folder for downloads; `Store.recover` removes that of a killed process."""
         parent = self.store.root / "partial"
         parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as folder:
@@ -351,7 +364,7 @@ class Outbox:
             self._restored = self.repository.head
 
     def _pending(self) -> list[Event]:
-        """Return the events that the Hub does not hold, or not whole with their submission, oldest first."""
+        """Return the local events that the Hub lacks, or whose submission is not complete there, oldest first."""
         with self._lock:
             for folder in self.store.events.folders():
                 for file in folder.glob("[0-9]*.json"):
@@ -359,20 +372,21 @@ class Outbox:
                     if path not in self._events and (event := self.store.events.read(file)):
                         self._events[path] = event
                         self._sizes[path] = file.stat().st_size
-            there = [event for event in self._events.values() if not self._holds(event) or self._to_send(event)]
-            return sorted((event for event in there if self._files_of(event)), key=lambda event: event.order)
+            lacking = [event for event in self._events.values() if not self._has_event(event) or self._to_send(event)]
+            return sorted((event for event in lacking if self._files_of(event)), key=lambda event: event.order)
 
-    def _holds(self, event: Event) -> bool:
-        held = self.repository.files.get(event.path)
-        return held is not None and held.size == self._sizes[event.path]
+    def _has_event(self, event: Event) -> bool:
+        """Whether the Hub has an event; for these small files it states the size, but no sha256."""
+        there = self.repository.files.get(event.path)
+        return there is not None and there.size == self._sizes[event.path]
 
     def _to_send(self, event: Event) -> list[str]:
-        """Return the files of an event's submission that the Hub lacks."""
-        held = self.repository.files
-        return [path for path, here in self._files_of(event).items() if not (path in held and held[path].same(here))]
+        """Return the paths of an event's submission that the Hub lacks."""
+        there = self.repository.files
+        return [path for path, here in self._files_of(event).items() if not (path in there and there[path].same(here))]
 
     def _files_of(self, event: Event) -> dict[str, StoredFile]:
-        """Return the files of an event's submission; none where it is not whole here."""
+        """Return path -> local file of an event's submission; empty where it is not complete here."""
         if event.submission not in self._files:
             if not self.store.whole(event.submission):
                 return {}
@@ -383,18 +397,18 @@ class Outbox:
             }
         return self._files[event.submission]
 
-    def _look(self) -> None:
-        """Note which submissions are wholly on the Hub."""
+    def _update_durable(self) -> None:
+        """Update the set of submissions that are complete on the Hub."""
         with self._lock:
-            self._pending()
-            named = {event.submission: event for event in self._events.values() if self._holds(event)}
+            self._pending()  # reads new events
+            there = {event.submission: event for event in self._events.values() if self._has_event(event)}
             self._durable = {
-                each for each, event in named.items() if self._files_of(event) and not self._to_send(event)
+                each for each, event in there.items() if self._files_of(event) and not self._to_send(event)
             }
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Talk to the Hub, one thread at a time, and note how it went and what it holds."""
+    def _connected(self) -> Iterator[None]:
+        """Guard requests to the Hub: one thread at a time; then update whether it responds, and what it has."""
         with self._one_at_a_time:
             try:
                 yield
@@ -402,10 +416,10 @@ class Outbox:
                 self._answers = False
                 raise
             self._answers = True
-            self._look()
+            self._update_durable()
 
     def _wait(self) -> None:
-        """Wait until a commit is allowed: one a minute, and some at once after a rest."""
+        """Wait until a commit is allowed: one a minute, or several at once after some minutes without commits."""
         while True:
             now = self._clock()
             gained = (now - self._allowed_at) / SECONDS_BETWEEN_COMMITS
@@ -425,7 +439,7 @@ def _error_of(fetch: Callable[[Path, str], None], staging: Path, name: str) -> E
 
 
 def _pause(answer: Any, attempt: int) -> float:
-    """Return for how long to leave the Hub alone: as it says, or longer every time; never two machines alike."""
+    """Return the pause in seconds after an error: the Hub's `Retry-After`, or else exponential with random jitter."""
     retry_after = str(answer.headers.get("Retry-After")) if answer is not None else ""
     longer = min(LONGEST_PAUSE_S, 2.0**attempt) * random.uniform(0.5, 1.5)
     return max(longer, min(LONGEST_PAUSE_S, float(retry_after))) if retry_after.isdecimal() else longer

@@ -1,4 +1,8 @@
-"""Owners of system names: the first submitter, or the account that the name belongs to."""
+"""Owners of system names, and flags of names that look alike, are disguised, or claim to be of another account.
+
+The index computes the flags for the board. Nothing is refused: a flag is a note for readers, so an honest name must not
+get one. The tables below were chosen on names of real models; `tests/unit/leaderboard` has honest and dishonest ones.
+"""
 
 import re
 import unicodedata
@@ -9,14 +13,15 @@ from typing import Literal, NamedTuple
 from kbbench_hf.leaderboard.store import Record
 
 VOWEL_SIGNS = (0, 7, 8, 9)
-"""The classes of marks that make another letter: vowel signs, and the marks of Indic and Japanese letters. The others,
-accents among them, are easily overlooked."""
+"""Unicode combining classes of marks that make another letter: vowel signs, and marks of Indic and Japanese letters.
+
+Other marks, such as accents, are easily overlooked and are removed."""
 PAIRS = {"vv": "w", "\u093e\u0947": "\u094b", "\u093e\u0948": "\u094c"}
-"""Two letters, or two vowel signs, that look like one, beside those of Unicode's table."""
+"""Two letters, or two vowel signs, that look like one, in addition to those of Unicode's table."""
 MATHEMATICAL = re.compile(
     r"GREEK SMALL LETTER (?!OMICRON)|GREEK CAPITAL LETTER (GAMMA|DELTA|THETA|LA|XI|PI|SIGMA|PHI|PS|OM)"
 )
-"""Greek letters that names of systems have; none of them is taken for a Latin one by whoever reads formulas."""
+"""Names of Greek letters that are usual in names of systems (βVAE), and that readers do not take for Latin ones."""
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
 _SMALL_CAPITAL = re.compile("LATIN LETTER SMALL CAPITAL [A-Z]")
 _OFFICIAL = re.compile(
@@ -30,34 +35,38 @@ _ACCOUNT = re.compile(
 
 
 class Flag(NamedTuple):
-    """One thing that a reader should know of a row's identity, as a sentence and a word for programs."""
+    """A note on the name or the answers of a row."""
 
     code: Literal["name", "look_alike", "claim", "copy", "gold"]
+    """The kind of the note, for programs."""
     reason: str
-    """A whole sentence, with the names of both rows where there are two."""
+    """A sentence for readers, with the name of the other row if there is one."""
     other: str = ""
-    """The id of the row that it is about; empty where it is about none."""
+    """The id of the other row; empty if there is none."""
 
 
 def vouched_by(name: str, submitter: str, organisations: Iterable[str] = ()) -> str:
-    """Return the account under which a name stands if it is the submitter's, or an organisation's that has them.
+    """Return the account in a name (`ada` in `ada/KOTO`) if it is the submitter's or one of their organizations'.
 
-    The organisations are those of whom the login provider says that the submitter is a member; empty where the name
-    stands under no account, or under somebody else's.
+    `organisations` are the accounts of which the login provider lists the submitter as a member. Returns an empty
+    string if the name has no account, or that of another user.
 
     >>> vouched_by("ada/KOTO", "ada"), vouched_by("acme/KOTO", "ada", ["Acme"]), vouched_by("acme/KOTO", "eve")
     ('ada', 'Acme', '')
     """
     account, slash, rest = name.partition("/")
-    return next((each for each in (submitter, *organisations) if slash and rest and _same(each, account)), "")
+    if not (slash and rest):
+        return ""
+    return next((each for each in (submitter, *organisations) if _is_same_account(each, account)), "")
 
 
 @lru_cache(maxsize=1 << 16)
 def readings(name: str) -> frozenset[str]:
-    """Return what a name may be read as: names with one reading in common are taken for each other.
+    """Return the forms in which a name may be read; readers may confuse two names that have a form in common.
 
-    Letters that look alike are one, by Unicode's table of confusable characters, as the name is written, in small and
-    in capital letters; accents, spaces and punctuation do not count, save between digits and for a plus.
+    The forms are of the name as written, in lower and in upper case. In each, letters that look alike are the same, by
+    Unicode's table of confusable characters. Accents, spaces and punctuation are ignored, except a plus and what is
+    between digits (v1.1 is not v11).
 
     >>> readings("K\N{CYRILLIC CAPITAL LETTER O}TO") & readings("koto") != set()
     True
@@ -72,7 +81,7 @@ def readings(name: str) -> frozenset[str]:
 
 
 def same_name(a: str, b: str) -> bool:
-    """Say whether two names are one, but for case, spaces and punctuation.
+    """Return whether two names are the same except for case, spaces and punctuation.
 
     >>> same_name("Ko-to 2", "koto2"), same_name("v1.1", "v11")
     (True, False)
@@ -82,7 +91,7 @@ def same_name(a: str, b: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def disguised(name: str) -> tuple[str, str] | None:
-    """Return a letter that stands for a Latin one in a Latin word, and what the name reads as; None for honest names.
+    """Return a letter of another script that looks Latin in a Latin word, and the name as it is read; else None.
 
     >>> disguised("GPT-4 c\N{CYRILLIC SMALL LETTER O}re")
     ('о', 'GPT-4 core')
@@ -98,30 +107,37 @@ def disguised(name: str) -> tuple[str, str] | None:
 
 
 def doubts(rows: Sequence[Record]) -> dict[str, list[Flag]]:
-    """Return what is doubtful about the names of rows, given in the order in which they were stored; most have none.
+    """Return id -> flags of the names of rows, which are given in the order in which they were stored.
 
-    A name is its first owner's, but one under an account, `acme/KOTO`, is that account's. A name with letters in
-    disguise is nobody's. Nothing is said of rows of whoever runs the board.
+    Only rows with flags are in the result. A name belongs to its first owner, but `acme/KOTO` to the account `acme`,
+    and a name in disguise to no one. Seeded `own` rows get no flags.
     """
     order = {row.id: n for n, row in enumerate(rows)}
-    accounts = {account.casefold(): account for row in rows for account in (row.submitter, row.vouched_by) if account}
+    accounts = {account.casefold() for row in rows for account in (row.submitter, row.vouched_by) if account}
     owners: dict[str, Record] = {}
-    by_row: dict[str, list[Flag]] = {}
+    flags_by_row: dict[str, list[Flag]] = {}
+    # vouched names first, disguised ones last: they are registered before and after all others
     for row in sorted(rows, key=lambda row: (not row.vouched_by, disguised(row.system.name) is not None)):
-        of_row = [] if row.origin == "own" else [*_disguise(row), *_claims(row, accounts.keys())]
-        taken = [owners[each] for each in readings(row.system.name) if each in owners]
+        flags = [] if row.origin == "own" else [*_disguise_flags(row), *_claim_flags(row, accounts)]
+        same_readings = [owners[each] for each in readings(row.system.name) if each in owners]
+        # a name with an account, or in disguise, is flagged also where the other row came later
         contested = "/" in row.system.name or disguised(row.system.name)
-        others = [each for each in taken if not _are_one(each, row) and (order[each.id] < order[row.id] or contested)]
+        others = [
+            each
+            for each in same_readings
+            if not _have_one_owner(each, row) and (order[each.id] < order[row.id] or contested)
+        ]
         if others and row.origin != "own":
-            of_row.append(_taken(row, others[0]))
+            flags.append(_name_flag(row, others[0]))
         for each in readings(row.system.name):
             owners.setdefault(each, row)
-        if of_row:
-            by_row[row.id] = of_row
-    return by_row
+        if flags:
+            flags_by_row[row.id] = flags
+    return flags_by_row
 
 
-def _taken(row: Record, owner: Record) -> Flag:
+def _name_flag(row: Record, owner: Record) -> Flag:
+    """Return the flag of a row whose name belongs to another owner, or looks like the name of one."""
     whose = owner.vouched_by or owner.submitter
     if same_name(row.system.name, owner.system.name):
         how = "which vouches for it" if owner.vouched_by else "who used it first"
@@ -129,12 +145,13 @@ def _taken(row: Record, owner: Record) -> Flag:
     return Flag("look_alike", f"Its name can be taken for {owner.system.name!r}, that of {whose}.", owner.id)
 
 
-def _are_one(a: Record, b: Record) -> bool:
-    """Say whether two rows are one owner's: a user's, or those of members of one organisation."""
-    return _same(a.submitter, b.submitter) or (bool(a.vouched_by) and _same(a.vouched_by, b.vouched_by))
+def _have_one_owner(a: Record, b: Record) -> bool:
+    """Whether two rows are of one user, or their names are vouched for by one account."""
+    same_account = bool(a.vouched_by) and _is_same_account(a.vouched_by, b.vouched_by)
+    return _is_same_account(a.submitter, b.submitter) or same_account
 
 
-def _disguise(row: Record) -> list[Flag]:
+def _disguise_flags(row: Record) -> list[Flag]:
     if (disguise := disguised(row.system.name)) is None:
         return []
     letter, read_as = disguise
@@ -142,30 +159,32 @@ def _disguise(row: Record) -> list[Flag]:
     return [Flag("look_alike", f"Its name reads as {read_as!r}, but its {letter!r} is {is_what}.")]
 
 
-def _claims(row: Record, accounts: Collection[str]) -> list[Flag]:
-    """Return what a name says of its sender that nobody vouches for: to be official, or somebody else's."""
+def _claim_flags(row: Record, accounts: Collection[str]) -> list[Flag]:
+    """Return the flag of a name that claims to be official or of an account, where no account vouches for it.
+
+    `accounts` are the known ones, in lower case. "by ada" and "ada/KOTO" are claims if `ada` is one; "@ada" always is.
+    """
     if row.vouched_by:
         return []
     plain = row.system.name.casefold()
     forms = (plain, _skeleton(plain).casefold(), _skeleton(row.system.name).casefold())
     if claim := next(filter(None, map(_OFFICIAL.search, forms)), None):
         official = claim.group().strip(" ()")
-        return [Flag("claim", f"Its name says {official!r}; no account of whoever it speaks for sent it.")]
-    for spoken_for, known, under in (each for form in forms for each in _ACCOUNT.findall(form)):
-        account = spoken_for or (known if known in accounts else "") or (under if under in accounts else "")
-        if account and not _same(account, row.submitter):
-            return [
-                Flag("claim", f"Its name speaks for {account!r}; {row.submitter} sent it, for whom nobody vouches.")
-            ]
+        return [Flag("claim", f"Its name contains {official!r}, and no account vouches for this claim.")]
+    for mentioned, author, owner in (each for form in forms for each in _ACCOUNT.findall(form)):
+        account = mentioned or (author if author in accounts else "") or (owner if owner in accounts else "")
+        if account and not _is_same_account(account, row.submitter):
+            fact = f"{row.submitter} submitted it, and no account vouches for this"
+            return [Flag("claim", f"Its name claims to be of {account!r}; {fact}.")]
     return []
 
 
-def _same(a: str, b: str) -> bool:
+def _is_same_account(a: str, b: str) -> bool:
     return a.casefold() == b.casefold()
 
 
 def _bare(name: str) -> str:
-    """Return a name without spaces and punctuation, but a point between digits and a plus."""
+    """Return a name without spaces and punctuation; a plus stays, and punctuation between digits becomes a point."""
     joined = _BETWEEN_DIGITS.sub(".", unicodedata.normalize("NFC", name))
     in_names = [each.isalnum() or each == "+" or unicodedata.category(each)[0] == "M" for each in joined]
     return "".join(
@@ -177,22 +196,25 @@ def _bare(name: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _skeleton(name: str) -> str:
-    """Return a name with each character replaced by the one that stands for all that look like it, without accents."""
-    stands_for = _prototypes()
-    letters = map(_without_form, unicodedata.normalize("NFKD", name))
-    replaced = "".join(each if unicodedata.combining(each) else stands_for.get(each, each) for each in letters)
+    """Return a name without accents, each character replaced by the prototype of all that look like it."""
+    prototypes = _prototypes()
+    letters = map(_plain_capital, unicodedata.normalize("NFKD", name))
+    replaced = "".join(each if unicodedata.combining(each) else prototypes.get(each, each) for each in letters)
     marked = unicodedata.normalize("NFD", replaced)
     return "".join(each for each in marked if unicodedata.combining(each) in VOWEL_SIGNS)
 
 
-def _without_form(letter: str) -> str:
-    """Return a small capital as the capital that it is."""
+def _plain_capital(letter: str) -> str:
+    """Return the capital of a small-capital letter, which NFKD does not decompose; other letters as they are."""
     return unicodedata.name(letter, "")[-1] if _SMALL_CAPITAL.fullmatch(unicodedata.name(letter, "")) else letter
 
 
 @cache
 def _prototypes() -> dict[str, str]:
-    """Return character -> the character or characters that stand for all that look like it: those with most twins."""
+    """Return character -> its prototype, one or more characters; a character that is its own prototype is not in it.
+
+    Of two characters that look alike, the one with several lookalikes is the prototype, else the first in Unicode.
+    """
     from confusable_homoglyphs.confusables import confusables_data
 
     twins = {
@@ -212,7 +234,7 @@ def _script(letter: str) -> str:
 
 
 def _is_latin_twin(letter: str) -> bool:
-    """Say whether a letter of another script is taken for a Latin one."""
+    """Whether readers take a letter of another script for a Latin one."""
     if MATHEMATICAL.match(unicodedata.name(letter, "")):
         return False
     return any(_skeleton(form).isascii() for form in (letter, letter.upper(), letter.lower()))

@@ -1,11 +1,12 @@
 """Store of a leaderboard: submissions as folders, changes as events.
 
-    submissions/<ab>/<id>/   one submission, whole or not at all: record.json  predictions.jsonl.gz  result.json
-                             scores.jsonl.gz  slices.json.gz  and, where it was scored with some, the annotations
-    events/<writer>/         who stored, hid or showed what, each event naming the hash of the one before
+    submissions/<ab>/<id>/   one submission, complete or absent: record.json  predictions.jsonl.gz  result.json
+                             scores.jsonl.gz  slices.json.gz  and the annotations with which it was scored, if any
+    events/<writer>/         who stored, hid or showed what; each event names the hash of the one before
 
-Nothing is ever changed or deleted; a folder that is damaged gives way to a whole one. `index.py` keeps a SQLite copy
-for speed, which can be made again from these files. Similarity of answers to the gold and to each other: at the end.
+All of the leaderboard reads and writes through it: pages, `kbbench submit`, `kbbench leaderboard` and the outbox. Files
+are never changed or deleted; only a damaged folder is replaced by an intact one. File names, the fields of records and
+the ids of submissions are a stored format: boards of today must stay readable. `index.py` has a SQLite copy for speed.
 """
 
 import errno
@@ -15,84 +16,38 @@ import json
 import re
 import shutil
 import time
-import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbbench_hf.benchmarks import TaskKey
-from kbbench_hf.benchmarks.answers import Answer
-from kbbench_hf.benchmarks.base import Benchmark, Examples
 from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files.datasets import Id
 from kbbench_hf.files.writing import new_folder
 from kbbench_hf.leaderboard.events import UNREADABLE, Action, EventLog
+from kbbench_hf.leaderboard.likeness import GoldLikeness
 from kbbench_hf.scoring.result import PlainResult, Result, read_result
 
 STALE_S = 3600
-"""A partial folder this old belongs to nobody alive."""
+"""A partial folder that is older than this, in seconds, is of a process that was killed."""
 RECORD = "record.json"
 PREDICTIONS = "predictions.jsonl.gz"
 _ID = re.compile("[0-9a-f]{32}")
 
 
-N_PARTS = 16
-N_PARTS_LONG = 64
-LONG = 512
-"""From so many examples on, answers are compared in more parts."""
-RANKED = 10
-"""So many candidates of a ranking are compared; what stands below them is easily made up."""
-ENOUGH = 20
-"""Minimum number of examples with a gold; below it, answers that are all right get no flag."""
-ENOUGH_SHORT = 100
-"""The same where answers are short and stand in what was given: a good system may have every one."""
-N_LETTERS = 10_000
-
-
-class GoldLikeness(NamedTuple):
-    """How many of the answers are the gold."""
-
-    n: int
-    """Examples with a gold."""
-    exact: int
-    """Those answered with the gold and nothing else."""
-    padded: int
-    """Those answered with the whole gold and something else."""
-    short: bool
-    """Whether answers are single values that stand in what was given."""
-
-    def suspicious(self) -> bool:
-        """Say whether so much gold is more than a system has, as far as so many examples can tell.
-
-        At most one answer in twenty is not the gold (one in a hundred where answers are short), or every one holds the
-        whole gold and most of them something else beside it. A benchmark that is too small for this accuses nobody.
-
-        >>> GoldLikeness(48, 47, 0, False).suspicious(), GoldLikeness(48, 41, 2, False).suspicious()
-        (True, False)
-        >>> GoldLikeness(48, 0, 48, False).suspicious(), GoldLikeness(14, 14, 0, True).suspicious()
-        (True, False)
-        """
-        if self.n < (ENOUGH_SHORT if self.short else ENOUGH):
-            return False
-        wrong = self.n - self.exact
-        padded = not self.short and 2 * self.padded > self.n and self.exact + self.padded == self.n
-        return wrong <= self.n // (100 if self.short else 20) or padded
-
-
 @dataclass(frozen=True)
 class System:
-    """What a submitter says of the system: shown on the board as they wrote it."""
+    """Description of a system by its submitter, as the board shows it; numbers are None where they are not stated."""
 
     name: str
     link: str = ""
     licence: str = ""
+    """License of the predictions."""
     parameters_b: float | None = None
     """Size in billions of parameters."""
     latency_p50_s: float | None = None
@@ -103,7 +58,7 @@ class System:
 
 @dataclass(frozen=True)
 class Record:
-    """One stored submission: what was submitted, by whom, and the hash of each of its files."""
+    """Record of a stored submission, its `record.json`: benchmark, data, system, submitter and hashes of the files."""
 
     id: str
     benchmark: str
@@ -115,26 +70,31 @@ class Record:
     system: System
     submitter: str
     origin: str
-    """`submitted` by a user; by whoever runs the board: one of their `own` runs, or answers `released` by others."""
+    """`submitted` by a user; or seeded by the board's operator: `own` runs, or predictions `released` by others."""
     files: Mapping[str, str] = field(default_factory=dict)
+    """File name -> sha256, without the record's own file."""
     vouched_by: str = ""
-    """The account under which the name stands, `ada/KOTO`, whose owner or member the submitter was; mostly none."""
+    """The account in the name (`ada` in `ada/KOTO`) if it is the submitter's or has them as a member; else empty."""
     gold: GoldLikeness | None = None
-    """How many answers are exactly the gold; None where it was stored before that was counted."""
+    """Numbers of answers that are the gold; None in records of a version that did not count them."""
 
     @property
     def task_key(self) -> TaskKey:
-        """What it answers."""
+        """Benchmark, config, split and mode."""
         return TaskKey(self.benchmark, self.config, self.split, self.mode)
 
     def to_bytes(self) -> bytes:
-        """Return the record's file."""
+        """Return the content of `record.json`; events hold its hash, so the same record has the same bytes."""
         values = {**vars(self), "system": vars(self.system)}
         return json.dumps(values, sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Record":
-        """Return the record of a file."""
+        """Return the record of a file's content.
+
+        Raises:
+            ValueError, TypeError, KeyError or AttributeError: it is damaged; see `events.UNREADABLE`.
+        """
         values = json.loads(data)
         gold = values.get("gold")
         return cls(**{**values, "system": System(**values["system"]), "gold": gold and GoldLikeness(*gold)})
@@ -142,7 +102,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a submitter gets: the id, whether it was there already, and whether it now says something else."""
+    """Receipt of a submission: its id, whether it was stored before, and whether its description was changed now."""
 
     id: str
     existed: bool
@@ -150,7 +110,7 @@ class Receipt:
 
 
 class Store:
-    """A folder that any number of processes may read and add to at once."""
+    """Store of a leaderboard in a folder; any number of processes may read it and add to it at the same time."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -167,21 +127,31 @@ class Store:
         vouched_by: str = "",
         gold: GoldLikeness | None = None,
     ) -> Receipt:
-        """Store a scored submission; when this returns, it is on disk for good. The same submission twice is one.
+        """Store a scored submission durably, and return its receipt; the same submission is stored once.
 
-        The predictions are the parsed ones, one object per example in the dataset's order, or None where only figures
-        may be kept; the submitter is the Hub's user name; the annotations are the files with which the result was
-        scored, by name. The same is what has the same place, data, submitter, name, answers and annotations: nobody
-        else can send it first.
+        The same submission has the same benchmark, config, split, mode, data, submitter, system name, answers and
+        annotations. The submitter is part of it, so that nobody else can submit it first.
+
+        Args:
+            result: the scores.
+            predictions: the parsed predictions, one object per example in the order of the dataset; None where only
+                scores may be stored.
+            system: its description.
+            submitter: the user name on the Hub.
+            origin: see `Record`, also for `vouched_by` and `gold`.
+            annotations: the files with which the result was scored, name -> content.
+            vouched_by: the account that vouches for the name.
+            gold: the numbers of answers that are the gold.
 
         Raises:
             BusyError: the disk is full; nothing was stored.
         """
-        scored_on, sha256, revision = result.task_key, result.predictions_sha256, result.dataset_revision
+        task_key, sha256, revision = result.task_key, result.predictions_sha256, result.dataset_revision
         annotations = annotations or {}
         annotated = [_sha256(annotations[name]) for name in sorted(annotations)]
-        submission = _id(*scored_on, revision, submitter, system.name, sha256, *annotated)
-        for known in (submission, _id(*scored_on, system.name, sha256, *annotated)):  # the second: as ids once were
+        submission = _submission_id(*task_key, revision, submitter, system.name, sha256, *annotated)
+        old_id = _submission_id(*task_key, system.name, sha256, *annotated)  # of earlier versions of the package
+        for known in (submission, old_id):
             if self.whole(known):
                 record = self.record(known)
                 if (record.submitter, record.dataset_revision) == (submitter, revision):
@@ -197,16 +167,16 @@ class Store:
             lines = (json.dumps(row, ensure_ascii=False) for row in predictions)
             contents = {PREDICTIONS: _compressed(lines), **contents}
         hashes = {name: _sha256(data) for name, data in contents.items()}
-        record = Record(submission, *scored_on, revision, sha256, system, submitter, origin, hashes, vouched_by, gold)
+        record = Record(submission, *task_key, revision, sha256, system, submitter, origin, hashes, vouched_by, gold)
         existed = False
         try:
-            existed = not self._write(self._place(submission), {**contents, RECORD: record.to_bytes()})
+            existed = not self._write_folder(self._folder(submission), {**contents, RECORD: record.to_bytes()})
             if existed:
                 self._ensure_event(submission, submitter)
             else:
-                self._append("stored", submission, submitter)
+                self._append_event("stored", submission, submitter)
         except OSError as error:
-            if existed or self._taken_back(submission):
+            if existed or self._remove_without_event(submission):
                 if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                     raise BusyError("The storage is full; your file was not accepted. Try again later.") from error
                 raise
@@ -216,15 +186,15 @@ class Store:
         """Return the record of a stored submission.
 
         Raises:
-            UsageError: there is none of that id.
+            UsageError: there is no submission with this id.
         """
-        file = self._place(submission) / RECORD
+        file = self._folder(submission) / RECORD
         if not file.is_file():
             raise UsageError(f"No submission {submission!r} in {self.root}. Ids are on the board's row pages.")
         return Record.from_bytes(file.read_bytes())
 
     def whole(self, submission: str) -> bool:
-        """Say whether a submission and all files that its record names are there."""
+        """Return whether the record of a submission and all files that it names exist; their hashes are not checked."""
         try:
             return all((self.root / path).is_file() for path in self.paths(submission))
         except (UsageError, *UNREADABLE):  # no record, or a damaged one
@@ -232,91 +202,92 @@ class Store:
 
     def result(self, submission: str) -> PlainResult:
         """Return the stored `result.json` of a submission."""
-        return read_result(self._place(submission) / "result.json")
+        return read_result(self._folder(submission) / "result.json")
 
     def values(self, submission: str, metric: str) -> NDArray[np.float64]:
-        """Return one metric's value per example, NaN where not scored, in the dataset's order."""
+        """Return the value of a metric for each example, in the order of the dataset; NaN where it is not scored."""
         values = [json.loads(line).get(metric) for line in self.score_lines(submission)]
         return np.array(values, dtype=np.float64)
 
     def slices(self, submission: str) -> dict[str, list[str]]:
-        """Return slice name -> the key of each example, in the dataset's order."""
-        slices: dict[str, list[str]] = json.loads(self._lines(submission, "slices.json.gz")[0])
+        """Return slice name -> the key of each example, in the order of the dataset."""
+        slices: dict[str, list[str]] = json.loads(self._read_lines(submission, "slices.json.gz")[0])
         return slices
 
     def ids(self, submission: str) -> list[Id]:
-        """Return the id of each example, in the dataset's order."""
+        """Return the id of each example, in the order of the dataset."""
         return [json.loads(line)["id"] for line in self.score_lines(submission)]
 
     def score_lines(self, submission: str) -> list[str]:
-        """Return the lines of a submission's scores, one per example."""
-        return self._lines(submission, "scores.jsonl.gz")
+        """Return the JSON lines of a submission's scores, one per example: its id, and the value of each metric."""
+        return self._read_lines(submission, "scores.jsonl.gz")
 
     def predictions(self, submission: str) -> Iterator[Mapping[str, object]]:
-        """Yield the parsed predictions of a submission by example; none where figures alone are kept."""
+        """Yield the parsed predictions of a submission, in the order of the dataset; none if only scores are stored."""
         if self.has_predictions(submission):
-            yield from map(json.loads, self._lines(submission, PREDICTIONS))
+            yield from map(json.loads, self._read_lines(submission, PREDICTIONS))
 
     def predictions_file(self, submission: str) -> Path:
-        """Return the file of a submission's parsed predictions."""
-        return self._place(submission) / PREDICTIONS
+        """Return the file of a submission's parsed predictions, which does not exist if only scores are stored."""
+        return self._folder(submission) / PREDICTIONS
 
     def has_predictions(self, submission: str) -> bool:
-        """Say whether the predictions of a submission are kept, and not its figures alone."""
+        """Return whether the predictions of a submission are stored, and not only its scores."""
         return PREDICTIONS in self.record(submission).files
 
     def paths(self, submission: str) -> list[str]:
-        """Return where the files of a submission stand in the store, the record last."""
+        """Return the paths of a submission's files, relative to the store; the record is last."""
         folder = self.path(submission)
         return [f"{folder}/{name}" for name in (*self.record(submission).files, RECORD)]
 
     def path(self, submission: str) -> str:
-        """Return where the folder of a submission stands in the store.
+        """Return the path of a submission's folder, relative to the store; the folder need not exist.
 
         Raises:
-            UsageError: there is no such id.
+            UsageError: this is no id.
         """
         if not _ID.fullmatch(submission):
             raise UsageError(f"{submission!r} is not a submission id; expected 32 hexadecimal digits.")
         return f"submissions/{submission[:2]}/{submission}"
 
     def annotations(self, submission: str) -> Path | None:
-        """Return the folder of the annotations that a submission was scored with; None where it has none."""
-        place = self._place(submission)
-        return place if any(place.glob("*.parquet")) else None
+        """Return the folder with the annotations of a submission; None where it was scored without any."""
+        folder = self._folder(submission)
+        return folder if any(folder.glob("*.parquet")) else None
 
     def install(self, submission: str, files: Iterable[Path]) -> None:
-        """Take the checked files of a submission from another copy of the store, instead of what is here of it."""
-        self._write(self._place(submission), {file.name: file.read_bytes() for file in files}, instead=True)
+        """Store the checked files of a submission of another copy of the store, in place of those that are here."""
+        contents = {file.name: file.read_bytes() for file in files}
+        self._write_folder(self._folder(submission), contents, replaces=True)
 
     def damage(self, submission: str, contents: Set[str] | None = None) -> list[str]:
-        """Return in words which files of a submission are missing, or are not those that were stored.
+        """Return a sentence for each file of a submission that is missing or changed; empty for an intact submission.
 
-        `contents` are the hashes that events name for the record: two machines may have stored it.
+        `contents` are the hashes of the record in its events; several, if two machines stored the submission.
         """
         if not _ID.fullmatch(submission):
-            return [f"{submission!r} stands in an event and is no submission id"]
-        place = self._place(submission)
+            return [f"{submission!r} in an event is not a submission id"]
+        folder = self._folder(submission)
         try:
-            record = (place / RECORD).read_bytes()
+            record = (folder / RECORD).read_bytes()
             files = Record.from_bytes(record).files
         except (OSError, *UNREADABLE):
-            return [f"{place / RECORD} is missing or damaged"]
+            return [f"{folder / RECORD} is missing or damaged"]
         if contents and _sha256(record) not in contents:
-            return [f"{place / RECORD} is not the record that was stored"]
+            return [f"{folder / RECORD} is not the record that was stored"]
         return [
-            f"{place / name} is not the file that was stored"
+            f"{folder / name} is not the file that was stored"
             for name, sha256 in files.items()
-            if not (place / name).is_file() or _sha256((place / name).read_bytes()) != sha256
+            if not (folder / name).is_file() or _sha256((folder / name).read_bytes()) != sha256
         ]
 
     def latest_system(self, submission: str) -> System:
-        """Return what the owner of a submission says of the system, as last edited."""
+        """Return the description of a submission's system as it was last edited."""
         edits = [event.said for event in self.events if event.submission == submission and event.said]
         return System(**edits[-1]) if edits else self.record(submission).system
 
     def visible(self) -> list[str]:
-        """Return the ids on the board, in the order in which they were first stored: whole, and not hidden since."""
+        """Return the ids on the board, in the order of their first events: complete, not hidden and not withdrawn."""
         off: dict[str, set[str]] = {}
         ends = {"shown": "hidden", "returned": "withdrawn"}
         for event in self.events:
@@ -327,37 +298,42 @@ class Store:
         return [each for each, reasons in off.items() if not reasons and self.whole(each)]
 
     def hide(self, submission: str, actor: str, reason: str) -> None:
-        """Take a submission off the board; the files and the reason stay."""
-        self._append("hidden", submission, actor, reason)
+        """Hide a submission from the board; its files and the reason are kept.
+
+        Raises:
+            UsageError: there is no submission with this id; `show`, `withdraw` and `edit` raise it, too.
+        """
+        self._append_event("hidden", submission, actor, reason)
 
     def show(self, submission: str, actor: str, reason: str) -> None:
-        """Put a hidden submission back on the board."""
-        self._append("shown", submission, actor, reason)
+        """Show a hidden submission on the board again."""
+        self._append_event("shown", submission, actor, reason)
 
     def withdraw(self, submission: str, actor: str, undo: bool = False) -> None:
-        """Take one's own submission off the board, or put it back; the files stay.
+        """Withdraw a submission of the actor from the board, or undo this; the files are kept.
 
         Raises:
-            UsageError: it is somebody else's.
+            UsageError: another user submitted it.
         """
         self._check_owner(submission, actor)
-        self._append("returned" if undo else "withdrawn", submission, actor)
+        self._append_event("returned" if undo else "withdrawn", submission, actor)
 
     def edit(self, submission: str, system: System, actor: str) -> None:
-        """Change the description of one's own system; its name and its earlier descriptions stay.
+        """Change the description of a system of the actor; earlier descriptions stay in the history.
 
         Raises:
-            UsageError: it is somebody else's, or the system has another name.
+            UsageError: another user submitted it, or the system has another name.
         """
         name = self._check_owner(submission, actor).system.name
         if system.name != name:
             raise UsageError(f"{system.name!r} is another name; expected {name!r}. Submit again under the new one.")
-        self._append("edited", submission, actor, said=asdict(system))
+        self._append_event("edited", submission, actor, said=asdict(system))
 
     def recover(self) -> list[str]:
-        """Finish what a killed process left: give whole submissions without an event theirs, remove partial folders.
+        """Repair the store after a killed process, and return the ids of the submissions that got a new event.
 
-        So does a submission whose event was lost or damaged get another; the rows that are whole are all shown.
+        Intact submissions whose event is missing, lost or damaged get one, so that the board shows them. Old partial
+        folders are removed.
         """
         known = {event.submission for event in self.events}
         orphans = [each for each in self._submission_ids() if each not in known and not self.damage(each)]
@@ -369,7 +345,7 @@ class Store:
         return orphans
 
     def check(self) -> list[str]:
-        """Return everything wrong with the store, in words: altered events, altered, missing or unknown files."""
+        """Return a sentence for each problem: changed or missing events, changed, missing or unknown submissions."""
         problems = self.events.problems()
         known: defaultdict[str, set[str]] = defaultdict(set)
         for event in self.events:
@@ -378,20 +354,20 @@ class Store:
             problems += self.damage(submission, contents)
         lost = set(self._submission_ids()) - known.keys()
         remedy = "give it one: kbbench leaderboard fsck --recover"
-        return problems + [f"{self._place(each)} stands in no event; {remedy}" for each in lost]
+        return problems + [f"{self._folder(each)} has no event; {remedy}" for each in lost]
 
-    def _taken_back(self, submission: str) -> bool:
-        """Remove a submission that could not be given an event; False where another process gave it one."""
-        place = self._place(submission)
-        if place.exists():
-            aside = self._set_aside(place)
+    def _remove_without_event(self, submission: str) -> bool:
+        """Remove a submission to which no event could be written; False where another process wrote one."""
+        folder = self._folder(submission)
+        if folder.exists():
+            aside = self._set_aside(folder)
             if any(event.submission == submission for event in self.events):
-                aside.rename(place)
+                aside.rename(folder)
                 return False
             shutil.rmtree(aside, ignore_errors=True)
         return True
 
-    def _append(
+    def _append_event(
         self,
         action: Action,
         submission: str,
@@ -399,127 +375,68 @@ class Store:
         reason: str = "",
         said: Mapping[str, object] | None = None,
     ) -> None:
-        self.record(submission)
-        content = _sha256((self._place(submission) / RECORD).read_bytes())
+        self.record(submission)  # refuses an unknown id
+        content = _sha256((self._folder(submission) / RECORD).read_bytes())
         self.events.append(action, submission, content, actor, reason, said)
 
     def _check_owner(self, submission: str, actor: str) -> Record:
-        """Return the record of one's own submission."""
+        """Return the record of a submission; raise UsageError if the actor did not submit it."""
         record = self.record(submission)
         if not actor or record.submitter != actor:
             raise UsageError(
-                f"{submission} is {record.submitter}'s, and you are {actor or 'not logged in'}; only who submitted "
-                "it can change it. Log in as its submitter."
+                f"{submission} is {record.submitter}'s, and you are {actor or 'not logged in'}; only its submitter "
+                "can change it. Log in as its submitter."
             )
         return record
 
     def _ensure_event(self, submission: str, actor: str) -> None:
-        """Finish what another process may have been killed in: a stored submission without its event."""
+        """Write the event of a stored submission that has none, because its process was killed before."""
         if not any(event.submission == submission for event in self.events):
-            self._append("stored", submission, actor)
+            self._append_event("stored", submission, actor)
 
     def _submission_ids(self) -> list[str]:
-        """Return the ids of which there is a folder."""
+        """Return the ids of all folders of submissions, sorted; the submissions may be incomplete."""
         return sorted(each.name for each in self.root.glob("submissions/*/*") if _ID.fullmatch(each.name))
 
-    def _write(self, place: Path, files: Mapping[str, bytes], instead: bool = False) -> bool:
-        """Write the folder of a submission, whole or not at all; False where another process was first.
+    def _write_folder(self, folder: Path, files: Mapping[str, bytes], replaces: bool = False) -> bool:
+        """Write the folder of a submission in one step; False where another process was first.
 
-        What is there of a submission that is not whole gives way, and `instead` of a whole one too.
+        An incomplete submission in this folder is replaced, with `replaces` also a complete one.
         """
-        if place.exists() and (instead or not self.whole(place.name)):
-            self._set_aside(place)
+        if folder.exists() and (replaces or not self.whole(folder.name)):
+            self._set_aside(folder)
         try:
-            with new_folder(place, self.root / "partial" / uuid4().hex) as partial:
+            with new_folder(folder, self.root / "partial" / uuid4().hex) as partial:
                 for name, data in files.items():
                     (partial / name).write_bytes(data)
         except FileExistsError:
             return False
         return True
 
-    def _set_aside(self, place: Path) -> Path:
-        """Take the folder of a submission out of the store, for `recover` to remove, and return where it is."""
+    def _set_aside(self, folder: Path) -> Path:
+        """Move the folder of a submission to the partial ones, which `recover` removes, and return its new path."""
         aside = self.root / "partial" / uuid4().hex
         aside.parent.mkdir(exist_ok=True)
-        place.rename(aside)
+        folder.rename(aside)
         return aside
 
-    def _place(self, submission: str) -> Path:
+    def _folder(self, submission: str) -> Path:
         return self.root / self.path(submission)
 
-    def _lines(self, submission: str, name: str) -> list[str]:
-        data = gzip.decompress((self._place(submission) / name).read_bytes())
+    def _read_lines(self, submission: str, name: str) -> list[str]:
+        data = gzip.decompress((self._folder(submission) / name).read_bytes())
         return data.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
 
 
-def _id(*parts: str) -> str:
-    """Return the name of what is told apart by these parts."""
+def _submission_id(*parts: str) -> str:
+    """Return an id that depends on all of these parts."""
     return _sha256(json.dumps(parts).encode())[:32]
 
 
 def _compressed(lines: Iterable[str]) -> bytes:
-    """Return lines as gzip with the same bytes every time."""
+    """Return lines as gzip; without a time in it, so that the same lines have the same hash."""
     return gzip.compress("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"), mtime=0)
 
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def gold_likeness(
-    benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None], result: Result
-) -> GoldLikeness:
-    """Return how many answers are the gold, spelling and order aside.
-
-    A ranking is the gold where its first candidates are, as many as there are gold ones. A benchmark that shows no gold
-    is judged by its headline figure.
-    """
-    kind = benchmark.scoring.answer
-    short = kind.separable and not kind.ranked
-    if kind.ranked or benchmark.showing.explain is None:
-        values = result.values.get("r_precision", result.values.get(benchmark.headline, np.zeros(0)))
-        scored = values[~np.isnan(values)]
-        return GoldLikeness(len(scored), int((scored == 1).sum()), 0, short)
-    n = exact = padded = 0
-    examples = replace(examples, mode="")  # the released gold, in every mode
-    for example, answer in zip(examples.rows, answers, strict=True):
-        gold = {_normalize(each) for each in benchmark.showing.explain(examples, example, []).gold}
-        words = {_normalize(each) for each in kind.words(answer or [])}
-        n, exact, padded = n + bool(gold), exact + (gold == words != set()), padded + (set() < gold < words)
-    return GoldLikeness(n, exact, padded, short)
-
-
-def fingerprint(lines: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return a hash of each part of the answers, `{"id", field: answer}` in the dataset's order.
-
-    The same for the same answers however they are spelled; of lists that are no rankings the order does not count.
-
-    >>> a = fingerprint([{"id": 1, "triples": [["A b", "r", "c"], ["d", "r", "e"]]}])
-    >>> a == fingerprint([{"id": 1, "triples": [["d", "r", "e"], ["a  B", "r", "c"]]}])
-    True
-    """
-    hashes = [_hash([json.dumps(line["id"]), *_comparable(line)]) for line in lines]
-    n, n_parts = len(hashes), min(len(hashes), N_PARTS_LONG if len(hashes) >= LONG else N_PARTS)
-    return [_hash(hashes[part * n // n_parts : (part + 1) * n // n_parts]) for part in range(n_parts)]
-
-
-def _comparable(line: Mapping[str, object]) -> list[str]:
-    (field, answer), *_ = ((name, value) for name, value in line.items() if name != "id")
-    items = answer if isinstance(answer, list) else [answer]
-    if field == "ids":
-        return [str(each) for each in items[:RANKED]]
-    return sorted({_normalize(" | ".join(map(str, each)) if isinstance(each, list) else str(each)) for each in items})
-
-
-def _normalize(text: str) -> str:
-    """Return text without case, spaces and punctuation, but with what parts the items of a triple."""
-    return "".join(filter(_counts, unicodedata.normalize("NFKC", text).casefold()))
-
-
-@lru_cache(maxsize=N_LETTERS)
-def _counts(letter: str) -> bool:
-    return letter.isalnum() or letter == "|" or unicodedata.category(letter)[0] == "M"
-
-
-def _hash(parts: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -1,4 +1,8 @@
-"""Rows of the board: published and stored results in order, with paired tests and flags of doubtful rows."""
+"""Rows of the board: published and stored results in order, with rank groups, paired tests and flags.
+
+The pages and the API show them. Ties of the headline score are ordered by system name, then id. Rank groups and
+differences are tested only among rows on the same data with the same annotators; published rows are never tested.
+"""
 
 import json
 import math
@@ -16,37 +20,38 @@ from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.leaderboard.index import Index, StoredRow
-from kbbench_hf.leaderboard.owners import Flag as Flag
-from kbbench_hf.leaderboard.store import N_PARTS, GoldLikeness, Record
+from kbbench_hf.leaderboard.likeness import N_PARTS, GoldLikeness
+from kbbench_hf.leaderboard.owners import Flag
+from kbbench_hf.leaderboard.store import Record
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.result import PlainScore
 
 MISTAKES = 5
-"""So many answers that are not the gold must be shared before they say that one row is another's copy."""
+"""Minimum number of a row's answers that are not the gold, for a flag as a copy: correct answers are alike anyway."""
 TESTED = 100
-"""So many of a board's best stored rows are tested and grouped: the work of a board is bounded."""
+"""Number of a board's best stored rows that are tested and grouped, which bounds the work for a board."""
 
 Badge = Literal["re-scored", "own run", "published"]
 
 
 @dataclass(frozen=True)
 class BoardScore:
-    """A value with its interval; the interval is NaN where only the value was published."""
+    """A score with its 95 % interval; the interval is NaN where only the value was published."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
     digits: int = 4
-    """To how many digits after the point it is known: those that were printed, where it was published."""
+    """Number of known decimals; of a published score, the printed ones."""
 
     @classmethod
     def of(cls, plain: PlainScore) -> "BoardScore":
-        """Return the figure that stands in a `result.json`."""
+        """Return a score of a `result.json`, where null stands for NaN."""
         value, low, high = (math.nan if each is None else each for each in (plain["value"], *plain["ci95"]))
         return cls(value, low, high)
 
     def text(self, most: int = 4) -> str:
-        """Return the value with the digits that are known of it, at most so many; nothing where there is none.
+        """Return the value with its known decimals, `most` at most; an empty string for NaN.
 
         >>> BoardScore(0.35, digits=2).text(), BoardScore(0.347581).text(most=3), BoardScore(math.nan).text()
         ('0.35', '0.348', '')
@@ -54,7 +59,7 @@ class BoardScore:
         return "" if math.isnan(self.value) else f"{self.value:.{min(most, self.digits)}f}"
 
     def interval(self, digits: int = 3) -> str:
-        """Return the ends of the interval; nothing where there is none.
+        """Return the ends of the interval; an empty string where there is none.
 
         >>> BoardScore(1.0, 0.926, 1.0).interval(), BoardScore(0.35).interval()
         ('0.926–1.000', '')
@@ -67,23 +72,25 @@ UNKNOWN = BoardScore(math.nan)
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the board."""
+    """A row of the board; the API returns its fields by name."""
 
     id: str
     """The submission's id, or that of the published row."""
     system: str
-    figures: Mapping[str, BoardScore]
+    scores: Mapping[str, BoardScore]
+    """Metric -> score; the API calls it `figures`."""
     badge: Badge
     group: int | None = None
-    """Systems of one group do not differ significantly from its first one; None where not tested."""
+    """Rank group, from 1; its systems do not differ significantly from its first one; None where not tested."""
     gap: float | None = None
-    """The headline figure minus that of the row above, in whatever order rows stand; see `with_differences`."""
+    """The headline score minus that of the row above, in the order that is shown; see `with_differences`."""
     gap_digits: int = 4
-    """To how many digits after the point `gap` is shown: as many as the longer of its two figures has."""
+    """Number of decimals of `gap`: those of the score that has more."""
     above: PairedTest | None = None
-    """The paired test behind `gap`; None where one of the two has no scores per example."""
+    """The paired test of `gap`; None where one of the two has no scores per example."""
     link: str = ""
     licence: str = ""
+    """License of the predictions."""
     type: str = ""
     """The kind of system, such as `sparse retriever`; empty where unknown."""
     parameters_b: float | None = None
@@ -94,32 +101,32 @@ class Row:
     coverage: float | None = None
     """The share of examples that have a prediction."""
     seen_gap: float | None = None
-    """The headline figure on examples whose answer was seen in training minus the figure on the others."""
+    """The headline score on examples whose answer occurs in the training split, minus that on the others."""
     submitter: str = ""
-    """The Hub's user name of whoever sent it; empty for published rows."""
+    """The user name on the Hub; empty for published rows."""
     flags: tuple[Flag, ...] = ()
-    """What is doubtful about its name or its answers; empty for nearly every row."""
+    """Notes on its name or its answers; empty for nearly every row."""
     stored: str = ""
+    """Time and writer of its first event, `Event.order`; empty for published rows."""
     notes: str = ""
     slices: Mapping[str, Mapping[str, Mapping[str, BoardScore]]] = field(default_factory=dict)
-    """What was published of parts of the examples: slice -> key -> metric -> figure."""
+    """Published scores of parts of the examples: slice -> key -> metric -> score."""
 
     sources: Sequence[tuple[str, str]] = ()
-    """Where published figures stand, and the address of it."""
+    """Sources of published scores, and their addresses."""
     warnings: Sequence[ScoreWarning] = ()
-    """What weakens the figures."""
     revision: str = ""
     """The revision of the data on which it was scored; empty for published rows."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """What the annotations were made with that the figures need, by kind; whoever submitted the row made them."""
+    """Kind -> identity (JSON) of the annotations that the scores need, which the submitter made."""
 
     def score(self, metric: str) -> BoardScore:
-        """Return the score of a metric; one without a value where there is none."""
-        return self.figures.get(metric, UNKNOWN)
+        """Return the score of a metric, `UNKNOWN` where there is none."""
+        return self.scores.get(metric, UNKNOWN)
 
     @cached_property
     def searched(self) -> str:
-        """What a search looks at, without case; made once, because a board may have thousands of rows."""
+        """The text in which a search looks, casefolded; made once, because a board may have thousands of rows."""
         return f"{self.system} {self.type} {self.licence} {self.submitter} {self.notes}".casefold()
 
     @cached_property
@@ -131,7 +138,11 @@ class Row:
 
 
 def board(index: Index, task_key: TaskKey) -> list[Row]:
-    """Return the rows of a place, best first by the headline metric; rows without a finite headline come last."""
+    """Return the rows of a task, best first by the headline metric; rows without a finite headline score are last.
+
+    Equal scores are ordered by system name, then id. The index is updated first. Empty where nothing was stored or
+    published.
+    """
     index.update()
     bench = benchmark(task_key.benchmark)
     stored = index.rows(task_key, any_mode=True)
@@ -151,19 +162,19 @@ def board(index: Index, task_key: TaskKey) -> list[Row]:
 def with_differences(
     rows: Sequence[Row], task_key: TaskKey, metric: str, index: Index, most: int = TESTED
 ) -> list[Row]:
-    """Return rows with the difference of each to the one above it, in the order in which they are given.
+    """Return rows in their order, each with its difference to the row above; the first one has none.
 
-    The first `most` are tested too, where both have scores per example and annotations that were made alike.
+    The first `most` rows are tested, too, if both rows have scores per example on the same data, and the same
+    annotators.
     """
     pairs = list(pairwise(rows))
     wanted = {(upper.id, lower.id) for upper, lower in pairs[: most - 1] if _testable(upper, lower, metric)}
     with_gaps = list(rows[:1])
-    with _tests(
-        sorted({each for pair in wanted for each in pair}), index, benchmark(task_key.benchmark), metric
-    ) as test:
+    ids = sorted({each for pair in wanted for each in pair})
+    with _tests(ids, index, benchmark(task_key.benchmark), metric) as test:
         for upper, lower in pairs:
             both = _has(upper, metric) and _has(lower, metric)
-            ends = (upper.figures[metric], lower.figures[metric]) if both else ()
+            ends = (upper.scores[metric], lower.scores[metric]) if both else ()
             gap = ends[1].value - ends[0].value if ends else None
             digits = max((each.digits for each in ends), default=4)
             pair = upper.id, lower.id
@@ -172,7 +183,10 @@ def with_differences(
 
 
 def places(index: Index) -> list[TaskKey]:
-    """Return every place that has rows, stored or published: benchmarks and their configs in their own order."""
+    """Return the task keys with stored or published rows; benchmarks, configs, splits and modes in their own order.
+
+    The default split of a benchmark comes first. Stored rows of a benchmark that is not installed are left out.
+    """
     known = {name: benchmark(name) for name in importable_names()}
     stored = set(index.places())
     for name, config, split, mode in published_places():
@@ -194,7 +208,7 @@ def places(index: Index) -> list[TaskKey]:
 
 
 def headline(of: Benchmark, rows: Sequence[Row]) -> str:
-    """Return the metric by which a board is ordered: the first of the benchmark's table that a row has."""
+    """Return the metric that orders a board: the first metric of the benchmark that a row has, else its headline."""
     return next((metric for metric in of.metrics if any(_has(row, metric) for row in rows)), of.headline)
 
 
@@ -203,27 +217,27 @@ def _has(row: Row, metric: str) -> bool:
 
 
 def _with_groups(rows: Sequence[Row], index: Index, of: Benchmark, metric: str) -> list[Row]:
-    """Add the rank groups of the best stored rows, as far as they can be tested against the best of all."""
+    """Return rows with the rank groups of the best stored ones that can be tested against the first stored one."""
     stored = [row for row in rows if row.badge != "published" and _has(row, metric)]
     tested = [row.id for row in stored if _testable(stored[0], row, metric)][:TESTED]
-
     with _tests(tested, index, of, metric) as test:
         groups = dict(zip(tested, rank_groups(tested, lambda a, b: test(a, b).p_value), strict=True))
     return [replace(row, group=groups[row.id]) if row.id in groups else row for row in rows]
 
 
 def _testable(one: Row, other: Row, metric: str) -> bool:
-    """Say whether both have scores per example on the same data, and none their own judges or embedders."""
-    stored = "published" not in (one.badge, other.badge) and one.annotations == other.annotations
-    stored = stored and one.revision == other.revision
-    return stored and _has(one, metric) and _has(other, metric)
+    """Whether two rows have scores per example, on the same data and with the same judges and embedders."""
+    stored = "published" not in (one.badge, other.badge)
+    alike = one.annotations == other.annotations and one.revision == other.revision
+    return stored and alike and _has(one, metric) and _has(other, metric)
 
 
 @contextmanager
 def _tests(ids: Sequence[str], index: Index, of: Benchmark, metric: str) -> Iterator[Callable[[str, str], PairedTest]]:
-    """Return the paired test of two of these stored systems; a pair is tested once and for all.
+    """Yield a function that returns the paired test of two of these submissions.
 
-    Where the figure is a mean over groups, so is the statistic.
+    A pair is tested once: at the end, new tests are stored in the index. If the metric is a mean over groups, the tests
+    use the same groups.
     """
     known = index.tests(metric, ids) if ids else {}
     made: dict[tuple[str, str], PairedTest] = {}
@@ -267,7 +281,7 @@ def _published_scores(published: Mapping[str, PublishedScore]) -> dict[str, Boar
     return {metric: BoardScore(each.value, digits=each.digits) for metric, each in published.items()}
 
 
-@lru_cache(maxsize=1 << 15)  # while nothing happens to a submission, its row is the same object
+@lru_cache(maxsize=1 << 15)  # the index returns the same object until an event changes the submission
 def _stored(row: StoredRow, headline: str) -> Row:
     record, result = row.record, row.headline
     counters = result["counters"]
@@ -277,7 +291,7 @@ def _stored(row: StoredRow, headline: str) -> Row:
     return Row(
         id=record.id,
         system=about.pop("name"),
-        figures={metric: BoardScore.of(score) for metric, score in result["scores"].items()},
+        scores={metric: BoardScore.of(score) for metric, score in result["scores"].items()},
         badge="own run" if record.origin == "own" else "re-scored",
         parse_failure_rate=counters.get("n_parse_failures", 0) / n,
         coverage=1 - counters.get("n_missing", 0) / n,
@@ -292,38 +306,38 @@ def _stored(row: StoredRow, headline: str) -> Row:
 
 
 def flags(in_doubt: Mapping[str, Sequence[Flag]], rows: Sequence[StoredRow]) -> dict[str, tuple[Flag, ...]]:
-    """Return the flags of the rows of a place that have some.
+    """Return id -> flags of the rows of a task, of rows with flags only.
 
     Args:
-        in_doubt: what is doubtful about the names of all rows of all places, as `Index.doubts` gives it.
-        rows: the place's rows, and those in its other modes, as `Index.rows` gives them, in that order too.
+        in_doubt: the flags of the names of all rows of all boards, from `Index.doubts`.
+        rows: the rows in all modes of the task, oldest first, from `Index.rows`.
     """
     by_row: dict[str, list[Flag]] = defaultdict(list)
     records = {row.record.id: row.record for row in rows}
     for name, record in records.items():
         by_row[name] += in_doubt.get(name, ())
         if record.gold and record.gold.suspicious() and record.origin == "submitted":
-            by_row[name].append(Flag("gold", _gold(record.gold)))
-    first = sorted(rows, key=lambda row: row.record.id in in_doubt)  # whose name is in doubt is not first with answers
-    for copy, (of, whole) in copies(first).items():
-        how = "Its answers are" if whole else "All but a few of its answers, mistakes among them, are"
+            by_row[name].append(Flag("gold", _gold_reason(record.gold)))
+    by_trust = sorted(rows, key=lambda row: row.record.id in in_doubt)  # a row with a flagged name is the copy
+    for copy, (of, whole) in copies(by_trust).items():
+        how = "Its answers are" if whole else "All but a few of its answers, including wrong ones, are"
         reason = f"{how} those of {records[of].system.name!r} by {records[of].submitter}."
         by_row[copy].append(Flag("copy", reason, of))
     return {row: tuple(of_row) for row, of_row in by_row.items() if of_row}
 
 
-def _gold(likeness: GoldLikeness) -> str:
+def _gold_reason(likeness: GoldLikeness) -> str:
     if 2 * likeness.padded > likeness.n:
-        return f"All of {likeness.n:,} answers hold the whole gold, most of them with something beside it."
+        return f"All of {likeness.n:,} answers contain the whole gold, most of them with something else."
     return f"{likeness.exact:,} of {likeness.n:,} answers are exactly the gold."
 
 
 def copies(rows: Sequence[StoredRow]) -> dict[str, tuple[str, bool]]:
-    """Return the rows of one place that are copies of an earlier one: id -> id of the other, whether all is the same.
+    """Return id -> id of an earlier row of which it is a copy, and whether all answers are the same.
 
-    The rows are given in order of precedence. A copy has the other's answers, mistakes included, to the last one;
-    another submitter's also if it has all but those of one part in sixteen. One system may be sent again under its own
-    name, with other annotations say.
+    The rows of a task are given in order of precedence. A copy has the same answers, wrong ones included; if it is of
+    another submitter, the answers of one part in sixteen may differ. Submissions of one user under one system name are
+    not copies: the same answers may be submitted with other annotations.
     """
     first: dict[tuple[int, int, str], Record] = {}
     copies_by_row: dict[str, tuple[str, bool]] = {}
@@ -342,6 +356,6 @@ def copies(rows: Sequence[StoredRow]) -> dict[str, tuple[str, bool]]:
 
 
 def _n_mistakes(row: StoredRow) -> int:
-    """Return how many answers are not the gold."""
+    """Return how many answers are not the gold; the number of examples where that was not counted."""
     gold = row.record.gold
     return gold.n - gold.exact if gold else int(row.headline["counters"].get("n_examples", 0))

@@ -1,4 +1,8 @@
-"""View of a board: search, filters, sorting, columns and pages, as cells, CSV and LaTeX."""
+"""View of a board: search, filters, sorting, columns and pages, as cells, CSV and LaTeX.
+
+The Leaderboard tab and the API share it. The headings are parts of addresses and of the CSV: links and programs of
+others have them.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +17,12 @@ from kbbench_hf.reports import tables
 from kbbench_hf.reports.tables import bold, latex, tabular
 
 PAGE = 50
-N_FIGURES = 5
+"""Rows per page."""
+N_METRICS = 5
+"""Number of metrics among the default columns."""
 ALL = "all"
 ORIGINS = {ALL: ALL, "re-scored": "submission", "own run": "baseline", "published": "from paper"}
-"""Value of the address and of `Row.badge` -> what the pages call it."""
+"""Value in addresses and of `Row.badge` -> its label on the pages."""
 NOT_STATED = "not stated"
 SIZES = {"up to 3B": (0.0, 3.0), "3B to 15B": (3.0, 15.0), "over 15B": (15.0, math.inf)}
 """Choice of the size filter -> billions of parameters, more than the first and at most the second."""
@@ -25,34 +31,35 @@ MAX_SEARCH = 200
 
 @dataclass(frozen=True)
 class BoardColumn:
-    """A column of the board: its heading, what it shows of a row, and what rows are sorted by."""
+    """A column of the board: its heading, and the text and the sort key of a row."""
 
     heading: str
     text: Callable[[Row], str]
     order: Callable[[Row], str | float] | None
-    """None where rows are not sorted by it, because it depends on their order."""
+    """The sort key; None for a column that depends on the order of the rows. NaN and empty texts are sorted last."""
     descending: bool = True
+    """Whether the first click sorts descending; for a metric, whether higher is better."""
     beside: Callable[[Row], str] = lambda row: ""
-    """What stands smaller beside the text: how sure it is."""
+    """A smaller text next to the first one: the interval or the test."""
     metric: str = ""
-    """The metric of which it has the figures; `descending` then says that more is better."""
+    """The metric whose scores it shows; empty for other columns."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The choices of a visitor, as they stand in the page's address."""
+    """The choices of a visitor, which the address of the page contains."""
 
     search: str = ""
     origin: str = ALL
     sort: str = ""
-    """A column's heading, with - before it for the reverse order; empty for the order of the board."""
+    """A heading, with "-" before it for the reverse order; empty for the order of the board."""
     page: int = 1
     size: str = ALL
     type: str = ALL
 
     @classmethod
     def of(cls, query: Mapping[str, str], all_columns: Sequence[BoardColumn], rows: Sequence[Row]) -> "View":
-        """Return the view that an address requests; values that the board does not have are left out."""
+        """Return the view that an address requests; the default in place of values that the board does not have."""
         sort, page = query.get("sort", ""), query.get("sheet", "")
         sortable = {column.heading for column in all_columns if column.order}
         return cls(
@@ -66,37 +73,37 @@ class View:
 
     @property
     def address(self) -> dict[str, str]:
-        """The view as values of an address, without its page."""
+        """The view as parameters of an address, without the page and without defaults."""
         values = {"search": self.search, "origin": self.origin, "size": self.size, "type": self.type, "sort": self.sort}
         return {key: value for key, value in values.items() if value not in ("", ALL)}
 
 
 def size_of(row: Row) -> str:
-    """Return the choice of the size filter to which a row belongs."""
+    """Return the choice of the size filter to which a row belongs, `NOT_STATED` where the size is unknown."""
     size = row.parameters_b
     return next((name for name, (low, high) in SIZES.items() if size and low < size <= high), NOT_STATED)
 
 
 def sizes(rows: Sequence[Row]) -> list[str]:
-    """Return the choices of the size filter that these rows need, `all` first."""
-    there = {size_of(row) for row in rows}
-    return [ALL, *(each for each in (*SIZES, NOT_STATED) if each in there)]
+    """Return the choices of the size filter that these rows need: `all` first, then from small to large."""
+    present = {size_of(row) for row in rows}
+    return [ALL, *(each for each in (*SIZES, NOT_STATED) if each in present)]
 
 
 def types(rows: Sequence[Row]) -> list[str]:
-    """Return the choices of the type filter that these rows need, `all` first."""
-    there = {row.type for row in rows}
-    return [ALL, *sorted(there - {""}), *([NOT_STATED] if "" in there else [])]
+    """Return the choices of the type filter that these rows need: `all` first, then alphabetically."""
+    present = {row.type for row in rows}
+    return [ALL, *sorted(present - {""}), *([NOT_STATED] if "" in present else [])]
 
 
-def requested_columns(asked: str, all_columns: Sequence[BoardColumn], default: Sequence[str]) -> list[str]:
-    """Return the headings that an address asks for, in its words; the default ones where it names none."""
+def requested_columns(requested: str, all_columns: Sequence[BoardColumn], default: Sequence[str]) -> list[str]:
+    """Return the known headings of a list with commas, in its order; `default` where there are none."""
     headings = [column.heading for column in all_columns]
-    return [heading for heading in asked.split(",") if heading in headings] or list(default)
+    return [heading for heading in requested.split(",") if heading in headings] or list(default)
 
 
 def columns(benchmark: Benchmark) -> list[BoardColumn]:
-    """Return all columns of a benchmark's board, the figures in the order of the paper's tables."""
+    """Return all columns of a benchmark's board; its metrics are in the order of the paper's tables."""
     return [
         BoardColumn("#", lambda row: str(row.group or ""), lambda row: row.group or math.nan, descending=False),
         BoardColumn("system", lambda row: row.system, lambda row: row.system.casefold(), descending=False),
@@ -121,25 +128,25 @@ def columns(benchmark: Benchmark) -> list[BoardColumn]:
 
 
 def filled(all_columns: Sequence[BoardColumn], rows: Sequence[Row]) -> list[BoardColumn]:
-    """Return the columns that say something of at least one row, or of how two of them differ."""
+    """Return the columns with a text for at least one row; and that of differences, if there are two rows."""
     return [each for each in all_columns if any(map(each.text, rows)) or (each.order is None and len(rows) > 1)]
 
 
 def default_columns(benchmark: Benchmark, rows: Sequence[Row]) -> list[str]:
-    """Return the headings shown at first: the first figures, and what a reader asks next, as far as rows have it."""
-    there = [column.heading for column in filled(columns(benchmark), rows)]
-    scores = [label for label in benchmark.metrics.values() if label in there][:N_FIGURES]
+    """Return the headings of the default columns: first metrics and facts on the system, if rows have them."""
+    available = [column.heading for column in filled(columns(benchmark), rows)]
+    scores = [label for label in benchmark.metrics.values() if label in available][:N_METRICS]
     metrics = {label: metric for metric, label in benchmark.metrics.items()}
-    for row in rows:  # no row stands there without a figure
-        has = [label for label in there if metrics.get(label) in row.figures]
+    for row in rows:  # each row needs a score among the columns: papers publish other metrics
+        has = [label for label in available if metrics.get(label) in row.scores]
         scores += has[:1] if not set(has) & set(scores) else []
     shown = {"#", "system", *scores, "vs previous row", "type", "size, B", "p95, s", "$ per 1,000", "seen - unseen"}
     shown |= {"warnings", "annotated with", "submitter", "origin", "year"}
-    return [heading for heading in there if heading in shown]
+    return [heading for heading in available if heading in shown]
 
 
 def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[BoardColumn]) -> list[Row]:
-    """Return rows as a view sorts them."""
+    """Return rows sorted as `View.sort` says, missing values last; in their order if there is no such column."""
     heading, in_order = sort.removeprefix("-"), list(rows)
     column = next((column for column in all_columns if column.heading == heading), None)
     if column and (order := column.order):
@@ -149,7 +156,7 @@ def ordered(rows: Sequence[Row], sort: str, all_columns: Sequence[BoardColumn]) 
 
 
 def matching(rows: Sequence[Row], view: View) -> list[Row]:
-    """Return the rows that a view looks for, in the order in which they are given."""
+    """Return the rows that match the search words and the filters of a view, in their order."""
     words = view.search.casefold().split()
     return [
         row
@@ -162,19 +169,19 @@ def matching(rows: Sequence[Row], view: View) -> list[Row]:
 
 
 def page_of(rows: Sequence[Row], page: int) -> tuple[list[Row], int, int]:
-    """Return a page of rows, its number and the number of pages; a page that does not exist is the nearest one."""
+    """Return a page of rows, its number from 1, and the number of pages; the nearest page if it does not exist."""
     n_pages = max(1, -(-len(rows) // PAGE))
     page = min(max(1, page), n_pages)
     return list(rows[(page - 1) * PAGE : page * PAGE]), page, n_pages
 
 
 def csv_text(rows: Sequence[Row], shown: Sequence[BoardColumn]) -> str:
-    """Return rows as CSV with the digits that the board shows, and the year, source and paper of published rows.
+    """Return rows as CSV with the known digits, and the year, the sources and the addresses of published rows.
 
-    The ends of intervals have columns of their own.
+    The ends of intervals and the p-value have their own columns.
     """
     heads = ["id"]
-    shown = [column for column in shown if column.heading != "year"]  # it is among the last three
+    shown = [column for column in shown if column.heading != "year"]  # it is added at the end
     for column in shown:
         ends = [f"{column.heading} low", f"{column.heading} high"] if column.metric else []
         heads += [column.heading, *(["p"] if column.beside is _test else ends)]
@@ -193,13 +200,13 @@ def year_of(row: Row) -> str:
 
 
 def _rounded(value: float, digits: int = 4) -> str | Decimal:
-    """Return a value with so many digits; a negative one as a number, because its text could be a formula."""
+    """Return a value with this number of decimals, "" for NaN; a negative one not as text, which may be a formula."""
     text = "" if math.isnan(value) else f"{value:z.{digits}f}"
     return Decimal(text) if text.startswith("-") else text
 
 
 def _source(row: Row) -> list[str]:
-    """Return the year, the sources and their addresses of a published row; nothing of a row that was scored here."""
+    """Return the year, the sources and their addresses of a published row; empty texts for a row scored here."""
     if row.badge != "published":
         return ["", "", ""]
     words, addresses = (dict.fromkeys(each[n] for each in row.sources) for n in (0, 1))
@@ -207,7 +214,7 @@ def _source(row: Row) -> list[str]:
 
 
 def _cell_values(column: BoardColumn, row: Row) -> list[str | Decimal]:
-    """Return the values of a cell as a program reads them; empty where there is none."""
+    """Return the values of a cell for CSV: a score and its interval, a difference and its p-value, or the text."""
     if column.metric:
         score = row.score(column.metric)
         return [_rounded(each, score.digits) for each in (score.value, score.low, score.high)]
@@ -221,7 +228,7 @@ def _cell_values(column: BoardColumn, row: Row) -> list[str | Decimal]:
 
 
 def latex_text(rows: Sequence[Row], benchmark: Benchmark, shown: Sequence[str]) -> str:
-    r"""Return a booktabs table of the figures shown: the best of each metric in bold, space between rank groups."""
+    r"""Return a booktabs table of the metrics in `shown` (headings): best scores bold, space between rank groups."""
     metrics = [metric for metric, label in benchmark.metrics.items() if label in shown]
     best = {metric: _best(rows, metric, metric in benchmark.scoring.lower_is_better) for metric in metrics}
     lines = [
@@ -266,7 +273,7 @@ def _test(row: Row) -> str:
 
 
 def p_text(p_value: float) -> str:
-    """Return a p-value with the digits that `kbbench compare` prints, never as 0.
+    """Return a p-value as `kbbench compare` prints it, never as 0.
 
     >>> p_text(0.00004), p_text(0.0421)
     ('p < 0.0001', 'p 0.0421')
@@ -275,6 +282,7 @@ def p_text(p_value: float) -> str:
 
 
 def _missing_last(value: str | float, descending: bool) -> tuple[bool, str | float]:
+    """Return the sort key of a value; NaN and empty texts come last, in descending order too."""
     unknown = isinstance(value, float) and math.isnan(value)
     return (unknown or value == "") != descending, 0.0 if unknown else value
 

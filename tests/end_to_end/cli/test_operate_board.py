@@ -113,7 +113,7 @@ def test_a_store_alone_is_mended_as_far_as_it_goes_and_says_from_where_the_rest_
     Path("board", events[2]).unlink()
     shutil.rmtree(Path("board") / Store(Path("board")).path(ids[0]))
     said = kbbench("leaderboard", "fsck", "--store", "board")
-    assert said.code == 1 and "stands in no event" in said.out and "is missing or damaged" in said.out
+    assert said.code == 1 and "has no event" in said.out and "is missing or damaged" in said.out
     assert "kbbench leaderboard fsck --recover --store board --results OWNER/NAME" in said.out
     said = kbbench("leaderboard", "fsck", "--recover", "--store", "board")
     assert said.code == 1 and "1 submissions recovered" in said.out

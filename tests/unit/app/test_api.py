@@ -43,8 +43,8 @@ def test_a_board_has_every_row_with_all_digits(get: Get, board: Board, place: Ta
     answer = get("/api/board", place=str(place)).json()
     assert [row["system"] for row in answer["rows"]] == ["pattern", "copy"] and answer["headline"] == "f1"
     figure = answer["rows"][0]["figures"]["f1"]
-    assert figure["value"] == board.rows[0].figures["f1"].value
-    assert figure["ci95"] == [board.rows[0].figures["f1"].low, board.rows[0].figures["f1"].high]
+    assert figure["value"] == board.rows[0].scores["f1"].value
+    assert figure["ci95"] == [board.rows[0].scores["f1"].low, board.rows[0].scores["f1"].high]
     assert [row["group"] for row in answer["rows"]] == [1, 2] and answer["rows"][1]["p_value"] < 0.001
     assert answer["rows"][1]["gap"] == pytest.approx(-0.2236, abs=1e-4)
 

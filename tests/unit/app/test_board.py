@@ -132,10 +132,10 @@ def test_two_metrics_are_plotted_with_the_pareto_front(boards: Boards) -> None:
     across, up = plot_axes(found)
     assert across[-1] == up[0] == "Hit@1" and {"Hit@5", "R@20", "MRR"} <= set(across) & set(up)
     page = parsed(plot_html(found, place, "R@20", "MRR"))
-    both = [row for row in found.rows if {"recall_at_20", "mrr"} <= set(row.figures)]
+    both = [row for row in found.rows if {"recall_at_20", "mrr"} <= set(row.scores)]
     marks = {str(each.attributes["aria-label"]): each.all("circle")[0].attributes["class"] for each in page.all("a")}
     assert len(marks) == len(both)
-    values = {row.system: (row.figures["recall_at_20"].value, row.figures["mrr"].value) for row in both}
+    values = {row.system: (row.scores["recall_at_20"].value, row.scores["mrr"].value) for row in both}
     for name, own in values.items():
         beaten = any(a >= own[0] and b >= own[1] and (a, b) != own for a, b in values.values())
         assert next(css for label, css in marks.items() if label.startswith(f"{name}: MRR")) == (

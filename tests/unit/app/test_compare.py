@@ -25,12 +25,12 @@ def test_figures_stand_side_by_side_under_the_systems_names(board: Board, rows: 
 
 
 def test_a_figure_that_one_row_lacks_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
-    table = parsed(row_page.scores_side_by_side(board, [rows[0], replace(rows[1], figures={})])).all("table")[1]
+    table = parsed(row_page.scores_side_by_side(board, [rows[0], replace(rows[1], scores={})])).all("table")[1]
     assert table.rows()[0] == ["F1 ↑", "0.4028 0.272–0.545", ""]
 
 
 def test_a_figure_of_which_nothing_was_scored_is_an_empty_cell(board: Board, rows: list[Row]) -> None:
-    unscored = replace(rows[1], figures={**rows[1].figures, "precision": BoardScore(math.nan)})
+    unscored = replace(rows[1], scores={**rows[1].scores, "precision": BoardScore(math.nan)})
     table = parsed(row_page.scores_side_by_side(board, [rows[0], unscored])).all("table")[1]
     assert table.rows()[1][2] == "" != table.rows()[1][1]
 

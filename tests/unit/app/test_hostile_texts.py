@@ -14,7 +14,8 @@ from kbbench_hf.app.row_page import ShownExample
 from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.benchmarks.base import Explanation
 from kbbench_hf.errors import UsageError
-from kbbench_hf.leaderboard.table import BoardScore, Flag
+from kbbench_hf.leaderboard.owners import Flag
+from kbbench_hf.leaderboard.table import BoardScore
 from kbbench_hf.leaderboard.view import View
 from tests.servers.hostile import INJECTIONS
 from tests.unit.app.parsed import Element, parsed

@@ -55,7 +55,7 @@ def test_an_interval_is_drawn_where_it_is(board: Board, boards: Boards, row: Row
 
 def test_published_figures_have_none(board: Board, row: Row) -> None:
     figures = {"f1": BoardScore(0.62, digits=2)}
-    table = parsed(row_page.score_table(board.benchmark, replace(row, figures=figures, badge="published"), None))
+    table = parsed(row_page.score_table(board.benchmark, replace(row, scores=figures, badge="published"), None))
     assert table.rows() == [["F1 ↑", "0.62", ""]] and table.all("span", class_="bar open")
 
 

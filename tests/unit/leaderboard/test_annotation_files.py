@@ -10,8 +10,10 @@ import pytest
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.annotations import METADATA_KEY, read_annotation
 from kbbench_hf.errors import DataError, UsageError
+from kbbench_hf.leaderboard.annotation_files import checked_annotations
+from kbbench_hf.leaderboard.seeding import rescore
 from kbbench_hf.leaderboard.store import Store, System
-from kbbench_hf.leaderboard.submissions import checked_annotations, preview, rescore, store_preview
+from kbbench_hf.leaderboard.submissions import preview, store_preview
 
 HASTY = next(file for file in shipped_answers("mini-genres") if file.stem == "hasty")
 
@@ -75,6 +77,9 @@ def test_what_is_no_annotation_is_refused_in_words(tmp_path: Path) -> None:
         "no column 'triple'": [write(tmp_path / "1.parquet", {"kind": "granularity"}, id=element)],
         "expected one of": [write(tmp_path / "2.parquet", {"kind": "opinions"}, id=element)],
         "expected vector": [write(tmp_path / "3.parquet", embedded, element=element, vector=ragged)],
+        "holds double; expected vector": [
+            write(tmp_path / "0.parquet", embedded, element=element, vector=pa.array([1.0, 2.0]))
+        ],
         "not a finite number": [write(tmp_path / "4.parquet", embedded, element=element, vector=infinite)],
         "no uniqueness_threshold": [
             write(
@@ -125,7 +130,7 @@ def test_a_text_repeated_a_million_times_is_refused_before_it_is_unfolded(tmp_pa
 
 def test_too_much_is_refused_by_what_the_file_says_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = verdicts(tmp_path / "a.parquet")
-    monkeypatch.setattr("kbbench_hf.leaderboard.submissions.MAX_ROWS", 3)
+    monkeypatch.setattr("kbbench_hf.leaderboard.annotation_files.MAX_ROWS", 3)
     with pytest.raises(DataError, match="unpacks to more"):
         checked_annotations([file], tmp_path / "out")
 

@@ -82,10 +82,10 @@ def test_waiting_for_a_busy_machine_is_no_reason_to_refuse(checks: Checks, uploa
 def test_loading_the_examples_is_not_counted(upload: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     load = checking.load_examples
-    monkeypatch.setattr(checking, "_bound", lambda limits: None)
+    monkeypatch.setattr(checking, "_limit_process", lambda limits: None)
     monkeypatch.setattr(checking, "load_examples", lambda *place: (events.append("loaded"), load(*place))[1])
     monkeypatch.setattr(checking.signal, "setitimer", lambda timer, seconds: events.append(f"limit {seconds:g} s"))
-    found = checking._answer(SMALL, Upload(str(upload), as_task_key(PLACE)), lambda: events.append("started"))
+    found = checking._bounded_preview(SMALL, Upload(str(upload), as_task_key(PLACE)), lambda: events.append("started"))
     assert isinstance(found, Preview) and events == ["loaded", "started", "limit 0.4 s"]
 
 
@@ -101,7 +101,7 @@ def test_a_check_that_never_started_says_nothing_about_the_file(upload: Path) ->
 
 
 def test_a_check_has_no_more_memory_than_its_limit() -> None:
-    code = "from kbbench_hf.leaderboard.checking import SMALL, _bound; _bound(SMALL); print(len(bytearray({})))"
+    code = "from kbbench_hf.leaderboard.checking import SMALL, _limit_process as limit; limit(SMALL); print(len(bytearray({})))"
     sizes = (SMALL.memory_bytes // 2, SMALL.memory_bytes * 2)
     ends = [subprocess.run([sys.executable, "-c", code.format(n)], capture_output=True, text=True) for n in sizes]
     assert ends[0].stdout and "MemoryError" in ends[1].stderr

@@ -90,7 +90,7 @@ def test_sending_again_heals_a_crash_between_the_folder_and_its_event(
     store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "_append", lambda *args: None)
+        patch.setattr(Store, "_append_event", lambda *args: None)
         submission = store_preview(store, read, System("pattern"), "tester").id
     assert store.visible() == []
     for _ in range(2):

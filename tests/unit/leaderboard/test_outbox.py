@@ -101,8 +101,8 @@ def test_killed_after_any_commit_and_its_disk_lost_a_machine_shows_what_was_said
     box, said = outbox(store), [set[str]()]
     for _ in range(3):
         box.repository.refresh(create=True)
-        box._commit(*box._next())
-        box._look()
+        box._commit(*box._next_commit())
+        box._update_durable()
         said.append(box.durable())
     assert [len(each) for each in said] == [0, 4, 8, 9] and box.durable() == set(ids)
     for n_commits, durable in enumerate(said):
@@ -197,7 +197,7 @@ def test_a_hub_that_stays_down_is_reported_and_everything_stays_pending_and_is_s
     with pytest.raises(Exception, match="disconnected"):
         box.flush()
     assert len(box.pending()) == 6 and box.durable() == set()
-    assert box.state(submission) == "Saved here; the Hub does not answer now, and gets it when it does."
+    assert box.state(submission) == "Saved here; the Hub does not respond now, and will get it later."
     hub.fault = lambda method, path: "500" if "/commit/" in path else None
     with pytest.raises(Exception, match="500"):
         box.flush()
@@ -237,7 +237,7 @@ def test_a_submission_is_durable_when_all_of_it_and_its_event_are_on_the_hub(
     (path,) = (path for path in on_hub(hub) if path.startswith("events/"))
     repository.commit("main", {each: data for each, data in on_hub(hub).items() if each != path})
     box.repository.refresh()
-    box._look()
+    box._update_durable()
     assert box.durable() == set()
     sync(box)
     assert box.durable() == {first, second}

@@ -52,9 +52,9 @@ def test_what_a_moderator_hid_its_owner_cannot_show(store: Store, read: Preview)
 @pytest.mark.parametrize("actor", ["eve", "", "Ada", "ada "])
 def test_nobody_else_changes_a_row(store: Store, read: Preview, actor: str) -> None:
     row = store_preview(store, read, System("pattern"), "ada").id
-    with pytest.raises(UsageError, match="only who submitted it"):
+    with pytest.raises(UsageError, match="only its submitter can change it"):
         store.edit(row, System("pattern", notes="mine now"), actor)
-    with pytest.raises(UsageError, match="only who submitted it"):
+    with pytest.raises(UsageError, match="only its submitter can change it"):
         store.withdraw(row, actor)
     assert [event.action for event in store.events] == ["stored"]
 

@@ -12,8 +12,8 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import copy_dataset
 from kbbench_hf.leaderboard.index import Index
+from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.store import Store, System
-from kbbench_hf.leaderboard.submissions import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
 from kbbench_hf.leaderboard.table import board
 from tests.unit.leaderboard.conftest import PATTERN
 
@@ -35,7 +35,7 @@ def test_released_answers_stand_on_the_board_with_intervals_and_where_they_are_f
     ((seed, receipt),) = sow(store, seeds, "kbbench")
     (row,) = board(Index(store), PLACE)
     assert row.id == receipt.id and row.system == "Somebody, open" and row.group == 1
-    assert row.figures["f1"].low < row.figures["f1"].value < row.figures["f1"].high
+    assert row.scores["f1"].low < row.scores["f1"].value < row.scores["f1"].high
     assert row.coverage == pytest.approx(47 / 48), "answers that a release lacks are missing, not invented"
     assert "Released answers" in row.notes and row.licence == "apache-2.0"
     assert seed.origin == store.record(receipt.id).origin == "released"
@@ -51,7 +51,7 @@ def test_of_a_source_without_a_licence_nothing_but_figures_is_kept(
     monkeypatch.setitem(OURS, "mini-text2kg", "tests.unit.leaderboard.test_seeding:UNLICENSED")
     seeds = [each for each in released_seeds() if each.file.stem.startswith("Somebody")]
     ((seed, receipt),) = sow(store, seeds, "kbbench")
-    assert seed.figures_only and not store.has_predictions(receipt.id) and not list(store.predictions(receipt.id))
+    assert seed.scores_only and not store.has_predictions(receipt.id) and not list(store.predictions(receipt.id))
     files = [each for each in (store.root / "submissions").rglob("*") if each.is_file()]
     kept = b"".join(gzip.decompress(each.read_bytes()) if each.suffix == ".gz" else each.read_bytes() for each in files)
     rows = shipped_dataset("mini-text2kg").rows("sentences", "test")
@@ -59,9 +59,9 @@ def test_of_a_source_without_a_licence_nothing_but_figures_is_kept(
     said |= {row["sentence"] for row in rows}
     assert not [text for text in said if text.encode() in kept and not text.isdigit()], "digests hold any year"
     (row,) = board(Index(store), PLACE)
-    assert row.figures["f1"].low < row.figures["f1"].value and row.group == 1
+    assert row.scores["f1"].low < row.scores["f1"].value and row.group == 1
     assert store.check() == []
-    assert rescore(store, receipt.id).outcome == "figures only"
+    assert rescore(store, receipt.id).outcome == "scores only"
 
 
 def test_our_own_runs_are_the_shipped_answers(in_tmp: Path, store: Store) -> None:

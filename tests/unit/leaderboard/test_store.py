@@ -139,7 +139,7 @@ def test_a_submission_without_its_event_is_recovered(
     store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "_append", lambda *args: None)
+        patch.setattr(Store, "_append_event", lambda *args: None)
         receipt = store_preview(store, read, System("pattern"), "tester")
     assert store.visible() == [] and store.check() != []
     assert store.recover() == [receipt.id]

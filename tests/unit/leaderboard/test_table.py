@@ -27,7 +27,7 @@ def test_rows_stand_best_first_with_the_difference_to_the_row_above(
     assert (first.badge, second.badge) == ("own run", "re-scored")
     assert first.above is None and second.above is not None
     assert second.gap == pytest.approx(-second.above.difference)
-    assert second.above.difference == pytest.approx(first.figures["f1"].value - second.figures["f1"].value)
+    assert second.above.difference == pytest.approx(first.scores["f1"].value - second.scores["f1"].value)
     assert (second.parameters_b, second.licence, second.coverage) == (7, "mit", 1.0)
 
 
@@ -52,7 +52,7 @@ def test_published_rows_stand_among_the_others_and_are_never_tested(
     assert [row.group for row in rows] == [None, 1, None]
     assert [row.gap is None for row in rows] == [True, False, True]
     assert (rows[0].id, rows[0].sources) == (found[0].id, [("A Paper, Table 1 (secondary)", "https://example.org")])
-    assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].figures["f1"].low)
+    assert rows[0].notes == "f1: no stored basis" and math.isnan(rows[0].scores["f1"].low)
 
 
 def test_a_difference_of_published_figures_has_their_digits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from kbbench_hf.building.text2kgbench.release import build_dbpedia_webnlg, build
 from kbbench_hf.errors import DataError, KBBenchError, UsageError
 from kbbench_hf.files import download
 from kbbench_hf.files.datasets import DatasetFolder, copy_dataset
-from kbbench_hf.leaderboard.submissions import model_seeds
+from kbbench_hf.leaderboard.seeding import model_seeds
 from kbbench_hf.scoring.score import score
 from kbbench_hf.text.folding import unscramble
 from tests.golden.text2kg_runs import Run, responses
