@@ -83,8 +83,12 @@ def _parts(pattern: "re.Pattern[str]", line: str) -> list[str]:
     return [strip_marks(part) for part in pattern.split(line)]
 
 
+UNNAMED = "_:unnamed"
+"""A node of Cypher with neither name nor variable, such as `({age: 3})`, as RDF writes blank nodes."""
+
+
 def cypher(line: str, relations: Collection[str]) -> Triple | None:
-    """Return the triple of an edge of Cypher, in either direction."""
+    """Return the triple of an edge of Cypher, in either direction; an end without a name is `UNNAMED`."""
     match = re.fullmatch(
         r"(?:(?:CREATE|MERGE|"
         r"MATCH)\s+)?\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*(<?)-{1,2}\s*\[\s*(?:\w*\s*:)?\s*`?([^\]`{]+?)`?\s*(?:\{[^}]*\})?\]\s*-{1,2}(>?)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)",
@@ -92,17 +96,20 @@ def cypher(line: str, relations: Collection[str]) -> Triple | None:
     )
     if match is None:
         return None
-    one, other = node_name(match[1]), node_name(match[5])
+    one, other = (node_name(match[end]) or UNNAMED for end in (1, 5))
     if match[2] and not match[4]:
         one, other = other, one
-    return (one, match[3].strip(), other) if one and other else None
+    return one, match[3].strip(), other
 
 
 _PROPERTY = re.compile(r"(\w+)\s*:\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")")
 
 
 def node_name(text: str) -> str:
-    """Return the name in the pattern of a node of Cypher: its property for names, or the words themselves."""
+    """Return the name in the pattern of a node of Cypher: its property for names, or the words themselves.
+
+    It is "" where the node has properties and none of them is a name.
+    """
     properties = {match[1].casefold(): match[2] or match[3] or "" for match in _PROPERTY.finditer(text)}
     for key in ("name", "fullname", "full_name", "title", "label", "value", "text", "id"):
         if properties.get(key):

@@ -15,6 +15,7 @@ from kbbench_hf.parsing.line_triples import (
     ARROWS,
     LABEL,
     MARKER,
+    UNNAMED,
     assign_roles,
     bare_line,
     in_cycles,
@@ -299,17 +300,19 @@ def _cypher(text: str) -> Iterator[Triple]:
         variable = _VARIABLE.match(node[1])
         if variable and variable[1] in names:
             return names[variable[1]]
-        inline = node_name(node[1]) if "{" in node[1] else ""
-        if inline or not variable:
-            return inline or node[1].strip(" :`\"'")
-        return f"_:{variable[1]}"
+        has_properties = "{" in node[1]
+        if has_properties and (inline := node_name(node[1])):
+            return inline
+        if variable:
+            return f"_:{variable[1]}"
+        words = "" if has_properties else node[1].strip(" :`\"'")
+        return words or UNNAMED
 
     for one, other in itertools.pairwise(nodes):
         if edge := _EDGE.fullmatch(text, one.end(), other.start()):
             ends = (named(one), named(other))
             subject, obj = ends if edge[3] or not edge[1] else ends[::-1]
-            if subject and obj:
-                yield subject, edge[2].strip(), obj
+            yield subject, edge[2].strip(), obj
 
 
 def turtle(text: str, relations: Collection[str]) -> Iterator[Triple]:

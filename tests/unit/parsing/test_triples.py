@@ -128,6 +128,8 @@ def test_ids_of_nodes_are_resolved_to_names(reply: str) -> None:
         graph([], EDGE),
         "CREATE (petrel:Ship), (ines:Person)\nCREATE (petrel)-[:CAPTAIN]->(ines)",
         "MERGE (a)-[:CAPTAIN]->(b)",
+        *(f"{statement}({{name: 'Petrel'}})-[:CAPTAIN]->({node})" for statement in ("MERGE ", "")
+          for node in ("{age: 30}", ":Person {age: 30}", "", "{}")),
         '_:b0 ex:captain _:b1 .',
         '[["n1", "captain", "n2"]]',
     ],
