@@ -1,5 +1,6 @@
 """Files of a graph: their kind (table, JSON, XML, text), and the columns of tables or keys of documents."""
 
+import csv
 import io
 import json
 import re
@@ -30,6 +31,8 @@ KNOWN = "one of the formats neo4j, apoc, primekg, kgx, graphrag, beir, graphml, 
 _LOOKED_AT = 20
 """Rows of JSON whose keys are the columns: the first may lack keys that others have."""
 _CODED = re.compile(r"[^\n]*[,;|\t][^\n]*")
+_ID_COLUMN = re.compile(r'"?[^\n":,;|\t]*:ID(\([^\n"()]*\))?(\{[^\n"{}]*\})?"?[ \r]*(?=\n|\Z)')
+"""The header of Neo4j's import of nodes that have ids alone: a table whose lines have no delimiter."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,11 @@ class GraphFile:
     def table(self) -> pa.Table:
         """Return all rows as a table; cells of csv are text."""
         with file_errors(self.path, KNOWN), closing(self.open()) as opened:
-            if self.kind == "csv":
+            if self.kind == "csv" and len(self.columns) != 1:
                 delimiter, names = csv_columns(opened, ())
                 return read_csv(opened, self.path, delimiter, names)
+            if self.kind in ("csv", "text"):  # lines of one cell, in which no delimiter is found
+                return read_csv(opened, self.path, ",", _first_cells(self.head))
             if self.kind == "parquet":
                 return _parquet(opened, self.path).read()
         return table_of_rows(self.rows())
@@ -108,11 +113,16 @@ def probe(path: Path, encoding: str = "") -> GraphFile:
             return _probe_json(path, start, encoding)
         if re.match(r"<(\?xml|!--|!DOCTYPE|[A-Za-z_][\w.-]*(:[\w.-]+)?[\s>])", start):
             return GraphFile(path, "xml", start, (), encoding)
-        columns: tuple[str, ...] = ()
+        columns = tuple(_first_cells(start)) if _ID_COLUMN.match(start) else ()
         if _CODED.match(start) and not start.startswith(("@", "#", "<")):
             with suppress(Unreadable):
                 columns = tuple(name.strip() for name in csv_columns(opened, ())[1])
         return GraphFile(path, "csv" if columns else "text", head, columns, encoding)
+
+
+def _first_cells(text: str) -> list[str]:
+    """Return the cells of the first line of a csv file with commas."""
+    return next(csv.reader([text.partition("\n")[0].strip()]))
 
 
 def _probe_json(path: Path, start: str, encoding: str) -> GraphFile:

@@ -53,7 +53,11 @@ def header_of(file: GraphFile, headers: Sequence[GraphFile]) -> GraphFile | None
     for header in headers:
         base = re.sub(r"[-_.]?header.*", "", header.path.name, flags=re.IGNORECASE)
         same = header.path != file.path and file.path.name.startswith(base) and base != header.path.name
-        if same and file.kind == "csv" and len(file.columns) == len(header.columns) and not is_neo4j(file):
+        if file.kind == "text":  # ids alone, on lines without a delimiter
+            same = same and len(header.columns) == 1 and file.path.suffix == header.path.suffix
+        else:
+            same = same and file.kind == "csv" and len(file.columns) == len(header.columns)
+        if same and not is_neo4j(file):
             return header
     return None
 

@@ -46,6 +46,18 @@ CASES = {
         {("Cy", "KNOWS", "Ada")},
         ["Nodes that repeat the id of an earlier one: 1 (1)."],
     ),
+    "neo4j: nodes of which only the ids are known, one file with its header and one without": (
+        {
+            "town.csv": "townId:ID(Town)\r\n1\r\n2\r\n",
+            "ship-header.csv": ":ID(Ship)\n",
+            "ship-1.csv": '"Petrel, of Ayr"\nSkua\n\n',
+            "ship-notes.txt": "Sent by the harbor office.\n",
+            "r.csv": ":START_ID(Ship),:END_ID(Town),:TYPE\nSkua,2,AT\n",
+        },
+        {"1": "node", "2": "node", "Petrel, of Ayr": "node", "Skua": "node"},
+        {("Skua", "AT", "2")},
+        ["Files of no known format: 1 (ship-notes.txt)."],
+    ),
     "apoc csv: one file, edges first": (
         {
             "all.csv": '"_id","_labels","name","title","tags","_start","_end","_type","since"\n'
