@@ -1,4 +1,8 @@
-"""`build`: make a dataset from its authors' release, or from the user's own tables, graph, ontology or archive."""
+"""`build`: make a dataset from its authors' release, or from the user's own tables, graph, ontology or archive.
+
+The public function and `kbbench build` take the options of `BuildOptions`; their names and texts are the command's.
+This module checks the options and calls a builder, which it imports only then.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,7 +57,7 @@ class BuildOptions(TypedDict, total=False):
 _RELEASE = ("source", "configs", "archive", "private", "revision")
 """Options of datasets that have a release."""
 _TABLES = ("nodes", "edges", "queries", "graph")
-"""Options of knowledge bases of one's own, from tables or a graph."""
+"""Options of knowledge bases of one's own, from tables or a graph. The first three are the tables that `map` names."""
 _NEEDS = {
     "format": ("graph",),
     "qrels": ("queries",),
@@ -65,7 +69,9 @@ _NEEDS = {
 _CHOICES = ("min_grade", "split_by", "seed", "similar_by")
 """Options of extraction datasets, fields of `own_extraction.dataset.Choices`."""
 _EXTRACTION = ("ontology", "triples", "sentences", "pairs", *_CHOICES)
+"""Options that select a dataset for triple extraction."""
 _FILES = ("source", "archive", "nodes", "edges", "queries", "qrels", "ontology", "triples", "sentences", "pairs")
+"""Options whose value is one path."""
 
 
 def build(name: str, out: Path | str | None = None, **options: Unpack[BuildOptions]) -> DatasetFolder:
@@ -89,7 +95,7 @@ def build(name: str, out: Path | str | None = None, **options: Unpack[BuildOptio
     2
     """
     name = name.removeprefix(f"{NAMESPACE}/")
-    given = _given(options)
+    given = _checked_options(options)
     folder = Path(out) if out else Path("private" if "private" in given else "") / NAMESPACE / name
     check_replaceable(folder)
     if not given.keys().isdisjoint(_TABLES):
@@ -105,8 +111,13 @@ def build(name: str, out: Path | str | None = None, **options: Unpack[BuildOptio
     return DatasetFolder(folder)
 
 
-def _given(options: BuildOptions) -> Row:
-    """Return the options that have a value, checked: files as paths, `graph` as a list, `map` by table."""
+def _checked_options(options: BuildOptions) -> Row:
+    """Return the options that have a value, checked: files as paths, `graph` and `configs` as lists, `map` by table.
+
+    Raises:
+        UsageError: an option is unknown, or lacks another one that it needs.
+    """
+    # An integer counts if it is 0, as a seed may be; False does not.
     given: Row = {name: value for name, value in options.items() if value or type(value) is int}
     for option in given:
         if option not in BuildOptions.__annotations__:
@@ -134,7 +145,11 @@ def _given(options: BuildOptions) -> Row:
 
 
 def _column_sources(mapped: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return table -> column -> its source, from `TABLE.COLUMN` -> source."""
+    """Return table -> column -> its source, from `TABLE.COLUMN` -> source.
+
+    Raises:
+        UsageError: there is no such column, or its source is empty.
+    """
     from kbbench_hf.building.own_kb import MAPPED
 
     sources: dict[str, dict[str, str]] = {}
@@ -191,7 +206,7 @@ def _build_private(name: str, folder: Path, given: Row) -> None:
     make = _benchmark(name).data.build_private
     if make is None or "archive" in given:
         raise UsageError(f"{name} has no private split. Leave --private out.")
-    make(given.get("source"), folder, given.get("configs"), given["private"], **_revision(name, given))
+    make(given.get("source"), folder, given.get("configs"), given["private"], **_revision_option(name, given))
 
 
 def _build_archive(name: str, out: Path | None, given: Row) -> None:
@@ -216,7 +231,7 @@ def _build_release(name: str, folder: Path, given: Row) -> None:
             raise UsageError(
                 f"--source {source} is not a folder; expected the folder of the release. Leave it out to download."
             )
-        make(source, folder, given.get("configs"), **_revision(name, given))
+        make(source, folder, given.get("configs"), **_revision_option(name, given))
         return
     if (shipped := shipped_dataset(name)) is None:
         raise UsageError(
@@ -227,7 +242,7 @@ def _build_release(name: str, folder: Path, given: Row) -> None:
     copy_dataset(shipped, folder)
 
 
-def _revision(name: str, given: Row) -> dict[str, int]:
+def _revision_option(name: str, given: Row) -> dict[str, int]:
     """Return the chosen revision of a dataset as an option of its builder; nothing where none is chosen."""
     if "revision" not in given:
         return {}
@@ -241,6 +256,7 @@ def _revision(name: str, given: Row) -> dict[str, int]:
 
 
 def _benchmark(name: str) -> Benchmark:
+    """Return a benchmark by name; the error of an unknown one also says how to build a dataset of one's own."""
     try:
         return benchmark(name)
     except UsageError as error:

@@ -1,4 +1,8 @@
-"""Builder of a dataset from a user's own knowledge base: tables or a graph, and questions if there are any."""
+"""Builder of a dataset from a user's own knowledge base: tables or a graph, and questions if there are any.
+
+`building.build` calls it, and the script of mini-stark, which must give the shipped files byte for byte: the columns,
+the order of rows and the types of ids stay as they are.
+"""
 
 import json
 import re
@@ -49,6 +53,7 @@ _HINTS = {
 }
 """Words of an error -> the option that helps."""
 _SPLITS = {"val": "validation", "dev": "validation"}
+"""Names of splits in users' files -> our names."""
 _FLOAT = re.compile(r"^(-?\d+)\.0+$")
 """An integer that became a float on its way into csv."""
 
@@ -106,25 +111,25 @@ def build_own_knowledge_base(
     check_own_name(name, "knowledge base")
     own = OwnTables(nodes, edges, queries, **further)
     try:
-        graph = read_graph(own.graph, own.format, own.encoding) if own.graph else _own_graph(own)
+        graph = read_graph(own.graph, own.format, own.encoding) if own.graph else _read_own_tables(own)
     except DataError as error:
         hint = next((hint for words, hint in _HINTS.items() if words in str(error)), "")
         raise DataError(f"{error}{hint}") from error
     left_out = [*graph.left_out]
-    kb, edge_table = _linked(graph, own, left_out, skip_dangling)
+    kb, edge_table = _link_edges(graph, own, left_out, skip_dangling)
     ids = kb.nodes["id"]
     tables: dict[str, dict[str, pa.Table]] = {}
-    if asked := _judged_queries(own, left_out) or graph.queries:
-        tables["queries"] = _questions(*asked, ids, left_out, skip_dangling)
+    if asked := _read_queries(own, left_out) or graph.queries:
+        tables["queries"] = _questions_by_split(*asked, ids, left_out, skip_dangling)
     schema = numbered_schema(kb.graph.node_types, kb.graph.relations, kb.graph.type_ids, kb.edges)
     tables["nodes"] = {"full": _with_ids(graph.nodes, ids, ("id",))}
     tables |= {"edges": {"full": _with_ids(edge_table, ids, ("head", "tail"))}, "schema": {"full": schema}}
-    write_dataset(out, tables, _card(name, tables, graph.origin, left_out), left_out=left_out)
+    write_dataset(out, tables, _card_text(name, tables, graph.origin, left_out), left_out=left_out)
     return left_out
 
 
-def _own_graph(own: OwnTables) -> GraphTables:
-    """Return the tables of nodes and edges."""
+def _read_own_tables(own: OwnTables) -> GraphTables:
+    """Return the tables of nodes and edges; without a file of edges, there are none."""
 
     def read(file: Path, name: str, columns: Sequence[str]) -> pa.Table:
         return read_table(file, columns, [DETAILS], own.map.get(name), own.encoding)
@@ -135,10 +140,14 @@ def _own_graph(own: OwnTables) -> GraphTables:
     return GraphTables(nodes, no_edges if own.edges is None else read(own.edges, "edges", EDGE_COLUMNS))
 
 
-def _linked(
+def _link_edges(
     graph: GraphTables, own: OwnTables, left_out: list[str], skip_dangling: bool
 ) -> tuple[KnowledgeBase, pa.Table]:
-    """Return the knowledge base and its edges; edges that lead to no node are left out where that is wanted."""
+    """Return the knowledge base and its edges; with `skip_dangling`, those that lead to no node go to `left_out`.
+
+    Raises:
+        DataError: an edge leads to no node, or none would be left; or the tables are no knowledge base.
+    """
     try:
         return KnowledgeBase.from_arrow(graph.nodes, graph.edges), graph.edges
     except DataError:
@@ -174,7 +183,7 @@ def _remedy(missing: str, dangling: str, n_kept: int) -> str:
 
 
 def _with_ids(table: pa.Table, ids: pa.ChunkedArray, columns: tuple[str, ...]) -> pa.Table:
-    """Return the table with these columns of node ids in the type that ids have, and no dictionaries."""
+    """Return a table whose `columns` of node ids have the type of `ids`, integer or text; dictionaries are decoded."""
     for place, field in enumerate(table.schema):
         kind = pa.string()
         if field.name in columns:
@@ -186,8 +195,14 @@ def _with_ids(table: pa.Table, ids: pa.ChunkedArray, columns: tuple[str, ...]) -
     return table
 
 
-def _judged_queries(own: OwnTables, left_out: list[str]) -> tuple[pa.Table, str] | None:
-    """Return the table of queries and its name in messages; None where there is none."""
+def _read_queries(own: OwnTables, left_out: list[str]) -> tuple[pa.Table, str] | None:
+    """Return the table of queries, with `answer_ids`, and its name in messages; None where no queries are given.
+
+    With judgments, queries without any are left out, which `left_out` gets as a sentence.
+
+    Raises:
+        DataError: a file is malformed, or the judgments are of other queries.
+    """
     if own.queries is None:
         return None
     sources = own.map.get("queries")
@@ -204,19 +219,23 @@ def _judged_queries(own: OwnTables, left_out: list[str]) -> tuple[pa.Table, str]
     return judged, str(own.qrels)
 
 
-def _questions(
+def _questions_by_split(
     table: pa.Table, file: str, ids: pa.ChunkedArray, left_out: list[str], skip_dangling: bool
 ) -> dict[str, pa.Table]:
     """Return the questions by split; their answers have the type of the node ids.
 
     Gold ids that are no node are left out and named in `left_out`, or refused. Those of grade 0 or below are no gold.
+    Ids of questions become integers if all of them are integers.
+
+    Raises:
+        DataError: a cell is malformed, a gold id is no node (unless `skip_dangling`), or no query has gold.
     """
     numbers = pa.types.is_int64(ids.type)
     known = set(ids.to_pylist())
     given = table[RELEVANCE].to_pylist() if RELEVANCE in table.column_names else [None] * len(table)
     cells = zip(table["answer_ids"].to_pylist(), given, strict=True)
     golds = [
-        _graded(_answers(value, known, numbers, f"{file}, row {row}"), grades, f"{file}, row {row}")
+        _pair_with_grades(_parse_answers(value, known, numbers, f"{file}, row {row}"), grades, f"{file}, row {row}")
         for row, (value, grades) in enumerate(cells, start=1)
     ]
     lost = [
@@ -249,16 +268,20 @@ def _questions(
     question_ids = table["id"].cast(pa.string())
     with suppress(pa.ArrowInvalid):  # numbers where all are
         question_ids = question_ids.cast(pa.int64())
-    return _by_split(table.set_column(table.column_names.index("id"), "id", question_ids), file)
+    return _divide_by_split(table.set_column(table.column_names.index("id"), "id", question_ids), file)
 
 
-def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]:
-    """Return each gold id with its grade of relevance, 1 where no grades are given."""
+def _pair_with_grades(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]:
+    """Return each gold id with its grade of relevance, from a cell in any notation; 1 where no grades are given.
+
+    Raises:
+        DataError: there is not one integer for each id.
+    """
     if cell is None:
         return [(answer, 1) for answer in answers]
     if isinstance(cell, str):
         cell = parse_list(cell) if is_bracketed(cell) else re.split(r"[;|,\s]+", cell.strip())
-    grades = [_id(each, number=True) for each in (cell if isinstance(cell, list) else [cell])]
+    grades = [_parse_id(each, number=True) for each in (cell if isinstance(cell, list) else [cell])]
     if len(grades) != len(answers) or None in grades:
         raise DataError(
             f"{where}: relevance {short_repr(cell)} of {len(answers)} gold ids; expected an integer for each, such as "
@@ -267,7 +290,7 @@ def _graded(answers: list[Id], cell: object, where: str) -> list[tuple[Id, int]]
     return [(answer, int(grade or 0)) for answer, grade in zip(answers, grades, strict=True)]
 
 
-def _answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
+def _parse_answers(value: object, known: Collection[Id], numbers: bool, where: str) -> list[Id]:
     """Return the answer ids of a cell in any notation; without brackets, the one reading that gives nodes.
 
     Raises:
@@ -282,7 +305,7 @@ def _answers(value: object, known: Collection[Id], numbers: bool, where: str) ->
             cells = [listed if isinstance(listed, list) else [listed]]
     readings: list[list[Id]] = []
     for cell in cells:
-        ids = [each for item in cell if (each := _id(item, numbers)) not in (None, "")]
+        ids = [each for item in cell if (each := _parse_id(item, numbers)) not in (None, "")]
         if ids and len(ids) == len(cell) and ids not in readings:
             readings.append(ids)
     fitting = [ids for ids in readings if all(each in known for each in ids)]
@@ -297,7 +320,7 @@ def _answers(value: object, known: Collection[Id], numbers: bool, where: str) ->
     )
 
 
-def _id(value: Any, number: bool) -> Id | None:
+def _parse_id(value: Any, number: bool) -> Id | None:
     """Return an id as the number or text that it was before a table stored it otherwise; None where it is none."""
     if isinstance(value, float | Decimal) and -(2**53) < value < 2**53 and value == int(value):
         value = int(value)
@@ -308,8 +331,12 @@ def _id(value: Any, number: bool) -> Id | None:
     return whole_number(_FLOAT.sub(r"\1", str(value))) if number else str(value)
 
 
-def _by_split(table: pa.Table, file: str) -> dict[str, pa.Table]:
-    """Return the questions of each split, the usual three first."""
+def _divide_by_split(table: pa.Table, file: str) -> dict[str, pa.Table]:
+    """Return the questions of each split, the usual three first; all are `test` without a column `split`.
+
+    Raises:
+        DataError: a split has no valid name, or an id occurs twice in one.
+    """
     splits = {"test": table}
     if "split" in table.column_names:
         names = [_SPLITS.get(each, each) for each in table["split"].to_pylist()]
@@ -329,7 +356,10 @@ def _by_split(table: pa.Table, file: str) -> dict[str, pa.Table]:
     return splits
 
 
-def _card(name: str, tables: dict[str, dict[str, pa.Table]], origin: Sequence[str], left_out: Sequence[str]) -> str:
+def _card_text(
+    name: str, tables: dict[str, dict[str, pa.Table]], origin: Sequence[str], left_out: Sequence[str]
+) -> str:
+    """Return the dataset's card; the lists of files and of what was left out are sections where they are not empty."""
     sizes = ", ".join(f"{len(part):,} {split}" for split, part in tables.get("queries", {}).items())
     questions = f" with questions ({sizes})" if sizes else ""
     parts = {"Built from": origin, "Left out": left_out}
