@@ -225,7 +225,7 @@ def _questions_by_split(
     """Return the questions by split; their answers have the type of the node ids.
 
     Gold ids that are no node are left out and named in `left_out`, or refused. Those of grade 0 or below are no gold.
-    Ids of questions become integers if all of them are integers.
+    Ids of questions become integers if all of them are integers as they are written.
 
     Raises:
         DataError: a cell is malformed, a gold id is no node (unless `skip_dangling`), or no query has gold.
@@ -266,8 +266,9 @@ def _questions_by_split(
             column = arrow_array([[pair[part] for pair in each] for each in kept], pa.list_(kind))
             table = table.set_column(table.column_names.index(name), name, column)
     question_ids = table["id"].cast(pa.string())
-    with suppress(pa.ArrowInvalid):  # numbers where all are
-        question_ids = question_ids.cast(pa.int64())
+    with suppress(pa.ArrowInvalid):  # numbers where all are, but "007" is no 7
+        as_numbers = question_ids.cast(pa.int64())
+        question_ids = as_numbers if as_numbers.cast(pa.string()).equals(question_ids) else question_ids
     return _divide_by_split(table.set_column(table.column_names.index("id"), "id", question_ids), file)
 
 

@@ -157,6 +157,8 @@ STRUCTS = pa.array([{"x": 1}, {"x": 2}, None])
         ("queries", "answer_ids", [[1.0], [2.0, 3.0], [3.0]], [[1], [2, 3], [3]]),
         ("queries", "answer_ids", [1, 2, 3], [[1], [2], [3]]),
         ("queries", "answer_ids", ["1.0", "2.0;3.0", "[3.0]"], [[1], [2, 3], [3]]),
+        ("queries", "id", ["7", "07", "8"], ["7", "07", "8"]),
+        ("queries", "id", ["-7", "70", "8"], [-7, 70, 8]),
         ("nodes", "id", [1, None, 3], r"n\.parquet, row 2: no id"),
         ("nodes", "id", ["a", "", "c"], r"n\.parquet, row 2: no id"),
         ("nodes", "text", STRUCTS, r"column 'text' holds objects; expected text\. Write one of its fields \('x'\)"),
