@@ -1,4 +1,8 @@
-"""Graphs in the formats of other tools, recognized by their content: nodes, edges and queries of a knowledge base."""
+"""Graphs in the formats of other tools, recognized by their content: nodes, edges and queries of a knowledge base.
+
+`own_kb` reads a user's graph with `read_graph`. A new format needs a detector, a reader that adds nodes and edges to a
+`GraphCollector`, and its entry in `FORMATS`.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,7 +39,7 @@ FORMATS = {
     "obo": GraphFormat("OBO", rdf.is_obo, rdf.read_obo),
     "ogb": GraphFormat("a folder in OGB's layout", property_tables.is_ogb, property_tables.read_ogb),
 }
-"""Name -> format; the first that matches a file counts. `graph_files.KNOWN` has the same names."""
+"""Value of `--format` -> format; the first that matches a file counts. `graph_files.KNOWN` has the same names."""
 _DAMAGED = (LookupError, TypeError, AttributeError, ValueError, SyntaxError, RecursionError, ArrowException)
 """What a damaged file can raise in a reader."""
 
@@ -43,9 +47,15 @@ _DAMAGED = (LookupError, TypeError, AttributeError, ValueError, SyntaxError, Rec
 def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "") -> GraphTables:
     """Return the graph in files of known formats; a folder is read whole, and what has no known format is left out.
 
+    Args:
+        paths: files and folders; a file that is named twice is read once.
+        form: the name of the format in `FORMATS`; None to detect that of each file.
+        encoding: that of text files, where it is not Unicode.
+
     Raises:
         UsageError: a path does not exist, or `form` is no format.
-        DataError: a file has no known format, or is damaged.
+        DataError: a file that is named has no known format, or is damaged; a folder has files of several formats; or
+            there is no node.
     """
     if form is not None and form not in FORMATS:
         raise unknown_name("graph format", form, FORMATS)
@@ -53,12 +63,12 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path} does not exist; expected a file or folder of a graph. Check the path.")
-        for file in _files(path):
+        for file in _list_files(path):
             if any(file.samefile(each.path) for _, each, _ in probed):
                 continue  # named twice, perhaps in a folder too
             try:
                 graph_file = probe(file, encoding)
-                probed.append((path, graph_file, _detect(graph_file, form)))
+                probed.append((path, graph_file, _detect_format(graph_file, form)))
             except DataError as error:
                 if path == file:
                     raise
@@ -96,7 +106,7 @@ def read_graph(paths: Sequence[Path], form: str | None = None, encoding: str = "
     return collector.tables(origin)
 
 
-def _files(path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     """Return a file, or the files in a folder and its folders, without hidden ones."""
     if not path.is_dir() or property_tables.is_ogb_folder(path):
         return [path]
@@ -104,7 +114,8 @@ def _files(path: Path) -> list[Path]:
     return [each for each in files if not any(part.startswith(".") for part in each.relative_to(path).parts)]
 
 
-def _detect(file: GraphFile, form: str | None) -> str | None:
+def _detect_format(file: GraphFile, form: str | None) -> str | None:
+    """Return the name of the first format that matches a file, of `form` alone where it is given; None for no match."""
     return next((name for name, each in FORMATS.items() if form in (None, name) and each.matches(file)), None)
 
 

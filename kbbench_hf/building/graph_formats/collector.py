@@ -1,4 +1,8 @@
-"""Collector of a graph's nodes and edges: properties become type, name, text and details; rows become Arrow tables."""
+"""Collector of a graph's nodes and edges: properties become type, name, text and details; rows become Arrow tables.
+
+Every reader of a graph format adds its nodes and edges here, in any order, and `tables` returns the result. The lists
+of property names below decide what the datasets of users contain: a new name goes to the end of its list.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,13 +34,18 @@ RELATIONS = tuple("relation relationship relation_type rel_type predicate edge_t
 SEPARATOR = "<SEP>"
 """What LightRAG writes between the texts of one entity."""
 _SHOWN = 5
+"""Examples of what was left out, for each reason."""
+_NAMED = 10
+"""Queries of judgments that are named in a message."""
 
 
 class GraphTables(NamedTuple):
     """A graph as tables: what `kbbench build` makes a dataset of."""
 
     nodes: pa.Table
+    """Columns `id type name text`, and `details` (JSON) where some node has further properties."""
     edges: pa.Table
+    """Columns `head relation tail` and any further ones; ends may lead to no node."""
     queries: tuple[pa.Table, str] | None = None
     """The table of queries and its name in messages."""
     left_out: Sequence[str] = ()
@@ -50,6 +59,7 @@ class GraphCollector:
 
     def __init__(self) -> None:
         self.row_of_id: dict[str, int] = {}
+        """Id of a node -> its row in the table of nodes."""
         self.queries: tuple[pa.Table, str] | None = None
         self.notes: list[str] = []
         self._skipped: dict[str, list[str]] = {}
@@ -60,7 +70,7 @@ class GraphCollector:
         self._edges: list[pa.Table] = []
 
     def skip(self, reason: str, example: object, n: int = 1) -> None:
-        """Count what could not be taken; `reason` names it in the plural, with the cause."""
+        """Count `n` things that could not be taken; `reason` names them in the plural, with the cause."""
         self._n_skipped[reason] = self._n_skipped.get(reason, 0) + n
         shown = self._skipped.setdefault(reason, [])
         if len(shown) < _SHOWN and str(example) not in shown:
@@ -71,26 +81,28 @@ class GraphCollector:
     ) -> None:
         """Add a node; its type, name and text are those given, else properties with a usual name.
 
-        Of several types the first counts; the others stay in `details`, as all other properties do.
+        `kind` and `name` may be lists, of which the first item counts; an empty list says that there is none. Further
+        types and names stay in `details`, as all other properties do. A node without a name has its id as name, unless
+        `name` is "". Nodes without an id, and those that repeat one, are counted as left out.
         """
         identity = id_text(node_id)
         details = {key: value for key, value in properties.items() if value not in (None, "", [], {})}
         if not identity:
-            self.skip("Nodes without an id", name or _taken(details, NAMES) or json_text(details))
+            self.skip("Nodes without an id", name or _pop_first(details, NAMES) or json_text(details))
             return
         if identity in self.row_of_id:
             self.skip("Nodes that repeat the id of an earlier one", identity)
             return
         self.row_of_id[identity] = len(self.row_of_id)
-        kinds = texts_of(_taken(details, TYPES) if kind is None else kind)
-        names = texts_of(_taken(details, NAMES) if name is None else name)
+        kinds = texts_of(_pop_first(details, TYPES) if kind is None else kind)
+        names = texts_of(_pop_first(details, NAMES) if name is None else name)
         if not names or not kinds:
-            label = texts_of(_taken(details, LABEL))
+            label = texts_of(_pop_first(details, LABEL))
             names, kinds = names or label, kinds or (label if names else [])
         if len(kinds) > 1:
             details["labels"] = kinds
         details |= {"names": names} if len(names) > 1 else {}
-        full_text = "\n".join(texts_of(_taken(details, TEXTS))) if text is None else text
+        full_text = "\n".join(texts_of(_pop_first(details, TEXTS))) if text is None else text
         named = names[0] if names else "" if name == "" else identity
         more = json_text(details) if details else None
         row = (identity, kinds[0] if kinds else NO_TYPE, named, full_text.replace(SEPARATOR, "\n"), more)
@@ -99,10 +111,14 @@ class GraphCollector:
             self._flush()
 
     def add_edge(self, head: object, tail: object, properties: Properties, relation: object = None) -> None:
-        """Add an edge; its relation is the one given, else a property with a usual name."""
+        """Add an edge; its relation is the one given, else a property with a usual name.
+
+        `relation` may be a list, of which the first item counts; an empty list says that there is none. An edge without
+        an end is counted as left out.
+        """
         ends = id_text(head), id_text(tail)
         details = {key: value for key, value in properties.items() if value not in (None, "", [], {})}
-        relations = texts_of(_taken(details, RELATIONS) if relation is None else relation)
+        relations = texts_of(_pop_first(details, RELATIONS) if relation is None else relation)
         if not all(ends):
             self.skip("Edges without a head or a tail", f"{ends[0]} -> {ends[1]}")
             return
@@ -128,13 +144,13 @@ class GraphCollector:
         self._edges.append(table.set_column(table.column_names.index("relation"), "relation", relation))
 
     def tables(self, origin: list[str]) -> GraphTables:
-        """Return the graph.
+        """Return the graph; where no node was added, the ends of edges are the nodes.
 
         Raises:
             DataError: it has no node.
         """
         self._flush()
-        edges = _joined(self._edges, EDGE_COLUMNS)
+        edges = _concat_chunks(self._edges, EDGE_COLUMNS)
         if not self.row_of_id and len(edges):
             ends = [edges[end].cast(pa.string()) for end in ("head", "tail")]
             ids = pc.unique(pa.chunked_array([chunk for end in ends for chunk in end.chunks]))
@@ -145,18 +161,19 @@ class GraphCollector:
         if not self.row_of_id:
             raise DataError(f"{', '.join(origin)}: no node was found. Expected some. {' '.join(self.left_out)}".strip())
         return GraphTables(
-            _joined(self._nodes, NODE_COLUMNS), edges, self.queries, self.left_out, [*origin, *self.notes]
+            _concat_chunks(self._nodes, NODE_COLUMNS), edges, self.queries, self.left_out, [*origin, *self.notes]
         )
 
     @property
     def left_out(self) -> list[str]:
-        """What could not be taken, in sentences."""
+        """What could not be taken: a sentence for each reason, with the number and the first examples."""
         return [
             f"{reason}: {n:,} ({', '.join(self._skipped[reason])}{' ...' if n > len(self._skipped[reason]) else ''})."
             for reason, n in self._n_skipped.items()
         ]
 
     def _flush(self) -> None:
+        """Turn the rows so far into Arrow tables, which need less memory."""
         for rows, columns, chunks in (
             (self._node_rows, NODE_COLUMNS, self._nodes),
             (self._edge_rows, EDGE_COLUMNS, self._edges),
@@ -168,7 +185,7 @@ class GraphCollector:
                 rows.clear()
 
 
-def _joined(chunks: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+def _concat_chunks(chunks: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
     """Return chunks as one table; `details` of which all are null are left out."""
     if not chunks:
         return pa.table({name: arrow_array([], pa.string()) for name in columns})
@@ -210,14 +227,17 @@ def texts_of(value: object) -> list[str]:
     return [text for each in values if (text := id_text(each).strip())]
 
 
-def _taken(properties: dict[str, Any], names: tuple[str, ...]) -> Any:
+def _pop_first(properties: dict[str, Any], names: tuple[str, ...]) -> Any:
     """Remove and return the first of these properties, in any case and spelling; None where there is none."""
-    key = next((each for each in _ordered(tuple(properties), names) if properties[each] == properties[each]), None)
+    key = next(
+        (each for each in _matching_keys(tuple(properties), names) if properties[each] == properties[each]), None
+    )
     return None if key is None else properties.pop(key)
 
 
-@lru_cache(maxsize=1024)
-def _ordered(keys: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+@lru_cache(maxsize=1024)  # the nodes of a graph have few sets of keys
+def _matching_keys(keys: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys that are one of `names` but for case, blanks and hyphens, in the order of `names`."""
     plain = {re.sub(r"[\s-]+", "_", key.lower()): key for key in reversed(keys)}
     return tuple(plain[name] for name in names if name in plain)
 
@@ -236,11 +256,11 @@ def undirected_note(n_edges: int) -> str:
     return f"Its {n_edges:,} edges are undirected: each is stored once, and both ends see it." if n_edges else ""
 
 
-_NAMED = 10
-
-
 def with_judgments(table: pa.Table, judged: Judgments, left_out: list[str]) -> pa.Table:
-    """Return the queries that have judgments, with the columns `answer_ids` and `relevance`."""
+    """Return the queries that have judgments, with the columns `answer_ids` and `relevance` in place of their own.
+
+    `left_out` gets a sentence on queries without judgments, and one on judgments of other queries.
+    """
     ids = [str(each) for each in table["id"].to_pylist()]
     is_judged = pa.array([each in judged for each in ids], pa.bool_())
     if n_without := sum(each not in judged for each in ids):

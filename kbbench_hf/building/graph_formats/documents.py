@@ -1,4 +1,8 @@
-"""Graphs in documents: APOC csv and JSON, GraphML, node-link JSON of networkx, LlamaIndex property graphs."""
+"""Graphs in documents: APOC csv and JSON, GraphML, node-link JSON of networkx, LlamaIndex property graphs.
+
+For each format there is a detector of one file and a reader, which adds the nodes and edges of all its files to a
+collector. `graph_formats.FORMATS` lists them.
+"""
 
 import json
 import re
@@ -51,6 +55,7 @@ def read_apoc(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
 
 def _add_apoc_row(graph: GraphCollector, row: dict[str, Any], ends: dict[str, Any]) -> None:
+    """Add a node or an edge; `ends` gets the nodes that an edge describes and that have not been added yet."""
     if "_id" in row or "_start" in row:  # csv: all properties of all labels are columns
         node_id, labels, start, end, kind = (
             row.pop(f"_{name}", "") for name in ("id", "labels", "start", "end", "type")
@@ -87,6 +92,7 @@ def is_node_link(file: GraphFile) -> bool:
 
 
 def _elements(document: Any) -> Mapping[str, Any]:
+    """Return the object with the lists of nodes and links; an empty one where a document has none."""
     inner = document.get("elements", document) if isinstance(document, dict) else {}
     return inner if isinstance(inner, dict) else {}
 
@@ -98,9 +104,9 @@ def read_node_link(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """
     for file in files:
         document = _elements(file.document)
-        nodes = [_unwrapped(node) for node in document["nodes"]]
+        nodes = [_unwrap_data(node) for node in document["nodes"]]
         links, edges = (document.get(name) or [] for name in _LINKS)
-        links = [_unwrapped(link) for link in (links if links == edges else [*links, *edges])]
+        links = [_unwrap_data(link) for link in (links if links == edges else [*links, *edges])]
         names = ("id", "name", "key") if any("id" in node for node in nodes) else ("name", "key", "label")
         ids = [next((node[name] for name in names if node.get(name) is not None), None) for node in nodes]
         _refuse_equal_texts(file, ids)
@@ -118,7 +124,7 @@ def read_node_link(files: Sequence[GraphFile], graph: GraphCollector) -> None:
             graph.notes.append(undirected_note(len(links)))
 
 
-def _unwrapped(item: Any) -> dict[str, Any]:
+def _unwrap_data(item: Any) -> dict[str, Any]:
     """Return a node or an edge, from under `data` as in cytoscape's JSON."""
     if isinstance(item, dict):
         inner = item.get("data")
@@ -227,12 +233,14 @@ class _GraphmlReader:
             self._defaults[key] = self._value(key, default)
 
     def _value(self, key: str, element: Any) -> Any:
+        """Return the text of an element in the type of its key; as text where it is no value of that type."""
         text = "".join(element.itertext()).strip()
         with suppress(ValueError):
             return _SCALARS.get(self._keys.get(key, ("", "", ""))[1], str)(text)
         return text
 
     def _properties(self, element: Any, what: str) -> dict[str, Any]:
+        """Return the properties of a node or an edge (`what`) by their names, with the defaults of absent ones."""
         found = {
             self._keys[key][0]: value for key, value in self._defaults.items() if self._keys[key][2] in (what, "all")
         }

@@ -1,4 +1,8 @@
-"""Files of a graph: their kind (table, JSON, XML, text), and the columns of tables or keys of documents."""
+"""Files of a graph: their kind (table, JSON, XML, text), and the columns of tables or keys of documents.
+
+`probe` reads the beginning of a file; the detectors of graph formats decide by what it returns, their readers open the
+file again.
+"""
 
 import csv
 import io
@@ -28,9 +32,11 @@ from kbbench_hf.files.table_files import (
 )
 
 KNOWN = "one of the formats neo4j, apoc, primekg, kgx, graphrag, beir, graphml, llamaindex, node-link, rdf, obo, ogb"
-_LOOKED_AT = 20
+"""What messages on files that cannot be read expect: the names in `FORMATS`."""
+_N_PROBED = 20
 """Rows of JSON whose keys are the columns: the first may lack keys that others have."""
-_CODED = re.compile(r"[^\n]*[,;|\t][^\n]*")
+_DELIMITED = re.compile(r"[^\n]*[,;|\t][^\n]*")
+"""A first line with a delimiter of csv."""
 _ID_COLUMN = re.compile(r'"?[^\n":,;|\t]*:ID(\([^\n"()]*\))?(\{[^\n"{}]*\})?"?[ \r]*(?=\n|\Z)')
 """The header of Neo4j's import of nodes that have ids alone: a table whose lines have no delimiter."""
 
@@ -61,10 +67,14 @@ class GraphFile:
     @cached_property
     def document(self) -> Any:
         """The value of a JSON document; None for other files."""
-        return _document(self) if self.kind == "json" else None
+        return _parse_document(self) if self.kind == "json" else None
 
     def table(self) -> pa.Table:
-        """Return all rows as a table; cells of csv are text."""
+        """Return all rows as a table; cells of csv are text.
+
+        Raises:
+            DataError: it is no table, or damaged.
+        """
         with file_errors(self.path, KNOWN), closing(self.open()) as opened:
             if self.kind == "csv" and len(self.columns) != 1:
                 delimiter, names = csv_columns(opened, ())
@@ -76,7 +86,11 @@ class GraphFile:
         return table_of_rows(self.rows())
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of a table."""
+        """Yield the rows of a table; of JSON, its objects.
+
+        Raises:
+            DataError: it is no table, or damaged.
+        """
         with file_errors(self.path, KNOWN), closing(self.open()) as opened:
             if self.kind == "parquet":
                 for batch in _parquet(opened, self.path).iter_batches(CHUNK):
@@ -84,7 +98,7 @@ class GraphFile:
             elif self.kind == "json lines":
                 yield from json_rows(opened)
             elif self.kind == "json":
-                yield from (row for row in _listed(self.document) if isinstance(row, dict))
+                yield from (row for row in _as_list(self.document) if isinstance(row, dict))
             else:
                 for batch in self.table().to_batches(CHUNK):
                     yield from batch.to_pylist()
@@ -97,7 +111,7 @@ def _parquet(opened: OpenedFile, path: Path) -> Any:
 
 
 def probe(path: Path, encoding: str = "") -> GraphFile:
-    """Open a file and return what it is.
+    """Open a file and return what it is; a folder is of the kind `folder`.
 
     Raises:
         DataError: it is damaged, or not text of a known encoding.
@@ -114,7 +128,7 @@ def probe(path: Path, encoding: str = "") -> GraphFile:
         if re.match(r"<(\?xml|!--|!DOCTYPE|[A-Za-z_][\w.-]*(:[\w.-]+)?[\s>])", start):
             return GraphFile(path, "xml", start, (), encoding)
         columns = tuple(_first_cells(start)) if _ID_COLUMN.match(start) else ()
-        if _CODED.match(start) and not start.startswith(("@", "#", "<")):
+        if _DELIMITED.match(start) and not start.startswith(("@", "#", "<")):
             with suppress(Unreadable):
                 columns = tuple(name.strip() for name in csv_columns(opened, ())[1])
         return GraphFile(path, "csv" if columns else "text", head, columns, encoding)
@@ -130,15 +144,20 @@ def _probe_json(path: Path, start: str, encoding: str) -> GraphFile:
     kind: Literal["json lines", "json"] = "json"
     with suppress(ValueError, RecursionError):
         kind = "json lines" if isinstance(json.loads(first), dict) and any(map(str.strip, lines)) else "json"
-    rows = _listed(GraphFile(path, "json", start, (), encoding).document) if kind == "json" else []
-    for line in [first, *lines][:_LOOKED_AT] if kind == "json lines" else ():
+    rows = _as_list(GraphFile(path, "json", start, (), encoding).document) if kind == "json" else []
+    for line in [first, *lines][:_N_PROBED] if kind == "json lines" else ():
         with suppress(ValueError):  # the last line in the head may be cut
             rows.append(json.loads(line))
-    keys = dict.fromkeys(key for row in rows[:_LOOKED_AT] if isinstance(row, dict) for key in row)
+    keys = dict.fromkeys(key for row in rows[:_N_PROBED] if isinstance(row, dict) for key in row)
     return GraphFile(path, kind, start, tuple(keys), encoding)
 
 
-def _document(file: GraphFile) -> Any:
+def _parse_document(file: GraphFile) -> Any:
+    """Return the value of a JSON document, which may hold NaN.
+
+    Raises:
+        DataError: it is no JSON.
+    """
     with file_errors(file.path, KNOWN), closing(file.open()) as opened:
         content = opened.read()
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -153,5 +172,5 @@ def _document(file: GraphFile) -> Any:
             ) from None
 
 
-def _listed(document: Any) -> list[Any]:
+def _as_list(document: Any) -> list[Any]:
     return document if isinstance(document, list) else [document]

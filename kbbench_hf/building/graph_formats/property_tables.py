@@ -1,4 +1,8 @@
-"""Graphs in tables: Neo4j admin import, PrimeKG, KGX, GraphRAG and BEIR; numbered ones in folders of OGB."""
+"""Graphs in tables: Neo4j admin import, PrimeKG, KGX, GraphRAG and BEIR; numbered ones in folders of OGB.
+
+For each format there is a detector of one file and a reader, which adds the nodes and edges of all its files to a
+collector. `graph_formats.FORMATS` lists them.
+"""
 
 import csv
 import re
@@ -52,12 +56,12 @@ def header_of(file: GraphFile, headers: Sequence[GraphFile]) -> GraphFile | None
     """Return the file that holds the header of a csv file without one: `movies-header.csv` of `movies-1.csv`."""
     for header in headers:
         base = re.sub(r"[-_.]?header.*", "", header.path.name, flags=re.IGNORECASE)
-        same = header.path != file.path and file.path.name.startswith(base) and base != header.path.name
+        is_named = header.path != file.path and file.path.name.startswith(base) and base != header.path.name
         if file.kind == "text":  # ids alone, on lines without a delimiter
-            same = same and len(header.columns) == 1 and file.path.suffix == header.path.suffix
+            fits = len(header.columns) == 1 and file.path.suffix == header.path.suffix
         else:
-            same = same and file.kind == "csv" and len(file.columns) == len(header.columns)
-        if same and not is_neo4j(file):
+            fits = file.kind == "csv" and len(file.columns) == len(header.columns)
+        if is_named and fits and not is_neo4j(file):
             return header
     return None
 
@@ -70,7 +74,7 @@ def read_neo4j(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     tables = [_neo4j_table(file, files) for file in files]
     ids: dict[str, set[str]] = {}
     for table in tables:
-        for column in _of_kind(table, "ID"):
+        for column in _columns_of_kind(table, "ID"):
             ids.setdefault(column["space"] or "", set()).update(table[column.string].to_pylist())
     meet = sum(map(len, ids.values())) > len(set[str]().union(*ids.values()))
     spaces = {space for space in ids if meet and space}
@@ -78,18 +82,20 @@ def read_neo4j(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         if (node_ids := _neo4j_ids(table, "ID", spaces)) is not None:
             _add_neo4j_nodes(graph, table, node_ids)
             continue
-        kinds = _of_kind(table, "TYPE")
+        kinds = _columns_of_kind(table, "TYPE")
         relation = table[kinds[0].string] if kinds else pa.nulls(len(table), pa.string())
         ends = {end: _neo4j_ids(table, kind, spaces) for end, kind in (("head", "START_ID"), ("tail", "END_ID"))}
         graph.add_edges(pa.table({**ends, "relation": relation, **_typed_columns(graph, table)}))
 
 
-def _of_kind(table: pa.Table, kind: str) -> list[re.Match[str]]:
+def _columns_of_kind(table: pa.Table, kind: str) -> list[re.Match[str]]:
+    """Return the matches of `_HEADER` for the columns of a kind, such as `ID` or `LABEL`, in their order."""
     matches = (_HEADER.fullmatch(name) for name in table.column_names)
     return [match for match in matches if match and match["kind"] == kind]
 
 
 def _neo4j_table(file: GraphFile, files: Sequence[GraphFile]) -> pa.Table:
+    """Return the rows of a file under its own header or that of another file; cells without blanks around them."""
     table = file.table()
     if header := header_of(file, files):  # the first line, taken for names, is a row
         first = pa.table([[name] for name in table.column_names], names=list(header.columns))
@@ -99,8 +105,11 @@ def _neo4j_table(file: GraphFile, files: Sequence[GraphFile]) -> pa.Table:
 
 
 def _neo4j_ids(table: pa.Table, kind: str, spaces: Collection[str]) -> pa.ChunkedArray | None:
-    """Return ids as text; those of several columns are one id."""
-    columns = _of_kind(table, kind)
+    """Return ids as text, those of several columns as one, with their space as prefix if it is in `spaces`.
+
+    None where the table has no such column; "" in rows without an id.
+    """
+    columns = _columns_of_kind(table, kind)
     if not columns:
         return None
     ids = pc.binary_join_element_wise(*(table[column.string] for column in columns), ":")
@@ -109,7 +118,7 @@ def _neo4j_ids(table: pa.Table, kind: str, spaces: Collection[str]) -> pa.Chunke
 
 
 def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, ids: pa.ChunkedArray) -> None:
-    labels = _of_kind(table, "LABEL")
+    labels = _columns_of_kind(table, "LABEL")
     kinds = table[labels[0].string] if labels else pa.nulls(len(table), pa.string())
     rows = pa.table({":ID": ids, ":LABEL": kinds, **_typed_columns(graph, table)})
     for batch in rows.to_batches(CHUNK):
@@ -118,7 +127,10 @@ def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, ids: pa.ChunkedArra
 
 
 def _typed_columns(graph: GraphCollector, table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Return the properties in their types; a column with values that are none of its type stays text."""
+    """Return property -> its values in their types, null for none; properties without any value are left out.
+
+    A column with values that are none of its type stays text, which is counted in `graph`.
+    """
     typed: dict[str, pa.ChunkedArray] = {}
     for column in (_HEADER.fullmatch(name) for name in table.column_names):
         texts = pc.fill_null(table[column.string], "") if column and column["kind"] not in _ROLES else None
@@ -154,7 +166,7 @@ def read_primekg(files: Sequence[GraphFile], graph: GraphCollector) -> None:
                 graph.add_node(row["node_index"], further, row["node_type"], row["node_name"])
             continue
         known = pa.array([], pa.int64() if file.has("x_index") else pa.string())
-        for batch in _batches(file):
+        for batch in _read_batches(file):
             columns = {
                 "head": _primekg_ids(batch, "x"),
                 "relation": batch["relation"],
@@ -168,7 +180,7 @@ def read_primekg(files: Sequence[GraphFile], graph: GraphCollector) -> None:
             graph.add_edges(pa.table(columns))
 
 
-def _batches(file: GraphFile, unquoted: str = "") -> Iterator[pa.Table]:
+def _read_batches(file: GraphFile, unquoted: str = "") -> Iterator[pa.Table]:
     """Yield the rows of a table in blocks, cells of csv as text; quotes are text where `unquoted` is the delimiter."""
     if file.kind != "csv":
         table = file.table()
@@ -184,6 +196,7 @@ def _batches(file: GraphFile, unquoted: str = "") -> Iterator[pa.Table]:
 
 
 def _primekg_ids(batch: pa.Table, side: str) -> pa.ChunkedArray:
+    """Return the ids of the nodes at one side, `x` or `y`: their index, or `type:id` where there is no index."""
     if f"{side}_index" in batch.column_names:
         return batch[f"{side}_index"].cast(pa.int64())
     return pc.binary_join_element_wise(batch[f"{side}_type"], batch[f"{side}_id"], ":")
@@ -223,10 +236,10 @@ def read_kgx(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         if file.has("nodes", "edges"):
             nodes, edges = file.document["nodes"], file.document["edges"]
         elif not file.has("subject"):
-            in_batches = chain.from_iterable(batch.to_pylist() for batch in _batches(file, "\t"))
+            in_batches = chain.from_iterable(batch.to_pylist() for batch in _read_batches(file, "\t"))
             nodes = in_batches if file.kind == "csv" else file.rows()
         elif file.kind == "csv":
-            for batch in _batches(file, "\t"):
+            for batch in _read_batches(file, "\t"):
                 graph.add_edges(batch.rename_columns([names.get(name, name) for name in batch.column_names]))
         else:
             edges = file.rows()
@@ -283,9 +296,9 @@ def is_beir(file: GraphFile) -> bool:
 
 def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
-    judged = {_split_of(file): _judgments(file) for file in files if file.has("corpus-id")}
+    judged = {_split_of(file): _read_judgments(file) for file in files if file.has("corpus-id")}
     judged_queries = {query for each in judged.values() for query in each}
-    texts, query_files = dict[str, str](), _query_files(files, judged_queries)
+    texts, query_files = dict[str, str](), _find_query_files(files, judged_queries)
     for file in files:
         if file.has("corpus-id"):
             continue
@@ -312,7 +325,8 @@ def _split_of(file: GraphFile) -> str:
     return re.sub(r"\W.*", "", file.path.name).removeprefix("qrels_").replace("qrels", "") or "test"
 
 
-def _judgments(file: GraphFile) -> Judgments:
+def _read_judgments(file: GraphFile) -> Judgments:
+    """Return the grades of a BEIR file of judgments, by query and document."""
     if file.kind == "csv":
         return read_qrels(file.path, file.encoding)
     judged: Judgments = {}
@@ -321,7 +335,7 @@ def _judgments(file: GraphFile) -> Judgments:
     return judged
 
 
-def _query_files(files: Sequence[GraphFile], asked: set[str]) -> list[GraphFile]:
+def _find_query_files(files: Sequence[GraphFile], asked: set[str]) -> list[GraphFile]:
     """Return the files of queries: those named so, else those without titles that hold all judged queries."""
     rows = [file for file in files if not file.has("corpus-id")]
     if named := [file for file in rows if "quer" in file.path.name.lower()]:
@@ -332,7 +346,7 @@ def _query_files(files: Sequence[GraphFile], asked: set[str]) -> list[GraphFile]
 
 def is_ogb_folder(path: Path) -> bool:
     """Return whether a folder has OGB's list of the numbers of nodes."""
-    return path.is_dir() and any(_found(path, f"num-node-{kind}.csv") for kind in ("list", "dict"))
+    return path.is_dir() and any(_find_file(path, f"num-node-{kind}.csv") for kind in ("list", "dict"))
 
 
 def is_ogb(file: GraphFile) -> bool:
@@ -347,42 +361,41 @@ def read_ogb(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """
     for folder in (file.path for file in files):
         used = set[Path]()
-        if numbers := _found(folder, "num-node-dict.csv"):
-            header, *rows = _lines(numbers, used)
+        if numbers := _find_file(folder, "num-node-dict.csv"):
+            header, *rows = _read_cells(numbers, used)
         else:
-            header, *rows = [""], *_lines(_found(folder, "num-node-list.csv"), used)
+            header, *rows = [""], *_read_cells(_find_file(folder, "num-node-list.csv"), used)
         if len(rows) != 1:
             raise DataError(
                 f"{folder} holds {len(rows):,} graphs; expected one line of numbers of nodes. Name one graph."
             )
         counts = dict(zip(header, map(int, rows[0]), strict=True))
         for kind, count in counts.items():
-            names = _mapping(folder, kind or "node", used)
+            names = _read_mapping(folder, kind or "node", used)
             for number in range(count):
                 prefix = f"{kind}:" if len(counts) > 1 else ""
                 graph.add_node(f"{prefix}{number}", {}, kind or [], names.get(str(number), []), "")
         for edges in sorted(folder.rglob("edge.csv*")):
-            head, relation, tail = (
-                edges.parent.name.split("___") if "___" in edges.parent.name else ("", NO_RELATION, "")
-            )
-            kinds = _found(edges.parent, "edge_reltype.csv")
-            names = _mapping(folder, "rel", used)
-            relations = [names.get(row[0], row[0]) for row in _lines(kinds, used)] if kinds else []
-            for place, row in enumerate(_lines(edges, used)):
-                ends = [
-                    f"{end}:{each}" if len(counts) > 1 else each for end, each in zip((head, tail), row, strict=True)
-                ]
-                graph.add_edge(ends[0], ends[1], {}, relations[place] if relations else relation)
+            parts = edges.parent.name.split("___")  # author___writes___paper
+            head, relation, tail = parts if len(parts) > 1 else ("", NO_RELATION, "")
+            kinds = _find_file(edges.parent, "edge_reltype.csv")
+            names = _read_mapping(folder, "rel", used)
+            relations = [names.get(row[0], row[0]) for row in _read_cells(kinds, used)] if kinds else []
+            for place, (start, end) in enumerate(_read_cells(edges, used)):
+                if len(counts) > 1:
+                    start, end = f"{head}:{start}", f"{tail}:{end}"
+                graph.add_edge(start, end, {}, relations[place] if relations else relation)
         for other in sorted(each for each in folder.rglob("*") if each.is_file() and each not in used):
             graph.skip("Files of OGB's layout that hold no nodes, edges or names", other.relative_to(folder))
 
 
-def _found(folder: Path, name: str) -> Path | None:
+def _find_file(folder: Path, name: str) -> Path | None:
+    """Return the first file of that name in a folder and its folders, perhaps compressed; None where there is none."""
     return next((each for each in sorted(folder.rglob(f"{name}*")) if each.name in (name, f"{name}.gz")), None)
 
 
-def _lines(file: Path | None, used: set[Path]) -> Iterator[list[str]]:
-    """Yield the cells of each line of a csv file, perhaps compressed."""
+def _read_cells(file: Path | None, used: set[Path]) -> Iterator[list[str]]:
+    """Yield the cells of each line of a csv file, perhaps compressed, and add it to `used`; nothing without a file."""
     if file is None:
         return
     used.add(file)
@@ -390,8 +403,11 @@ def _lines(file: Path | None, used: set[Path]) -> Iterator[list[str]]:
         yield from (row for row in csv.reader(text_lines(opened)) if row)
 
 
-def _mapping(folder: Path, kind: str, used: set[Path]) -> dict[str, str]:
-    """Return number -> name from a file of `mapping`, such as `nodeidx2paperid.csv` or `author_entidx2name.csv`."""
+def _read_mapping(folder: Path, kind: str, used: set[Path]) -> dict[str, str]:
+    """Return number -> name from a file of `mapping`, such as `nodeidx2paperid.csv` or `author_entidx2name.csv`.
+
+    The file is added to `used`; without one, there are no names.
+    """
     pattern = re.compile(rf"n?{re.escape(kind)}[a-z_]*2\w+\.csv")
     file = next((each for each in sorted(folder.rglob("mapping/*")) if pattern.match(each.name)), None)
-    return {row[0]: row[1] for row in list(_lines(file, used))[1:] if len(row) > 1}
+    return {row[0]: row[1] for row in list(_read_cells(file, used))[1:] if len(row) > 1}

@@ -1,4 +1,9 @@
-"""Graphs in RDF and OBO: N-Triples line by line, Turtle, JSON-LD and RDF/XML with rdflib, OBO with fastobo."""
+"""Graphs in RDF and OBO: N-Triples line by line, Turtle, JSON-LD and RDF/XML with rdflib, OBO with fastobo.
+
+For RDF and OBO there is a detector of one file and a reader, which adds the nodes and edges of all its files to a
+collector. `graph_formats.FORMATS` lists them. N-Triples, the format of large graphs, are parsed here: rdflib needs more
+time and memory, and refuses a file for one malformed line.
+"""
 
 import re
 from array import array
@@ -51,6 +56,7 @@ def is_rdf(file: GraphFile) -> bool:
 
 
 def _is_ntriples(head: str) -> bool:
+    """Return whether most of the first 20 lines are triples, comments and empty lines aside."""
     lines = [line for line in head.split("\n")[:-1] or [head] if line.strip() and not line.lstrip().startswith("#")]
     return 2 * sum(_LINE.fullmatch(line) is not None for line in lines[:20]) > len(lines[:20])
 
@@ -69,7 +75,7 @@ def read_rdf(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
 
 def _ntriples(lines: Iterable[str], graph: GraphCollector, scope: str) -> Iterator[Triple]:
-    """Yield the triples of N-Triples or N-Quads; a line that is none is counted."""
+    """Yield the triples of N-Triples or N-Quads; a line that is none is counted. Blank nodes begin with `scope`."""
     parse = _LINE.fullmatch
     for number, line in enumerate(lines, start=1):
         match = parse(line)
@@ -79,9 +85,7 @@ def _ntriples(lines: Iterable[str], graph: GraphCollector, scope: str) -> Iterat
             continue
         subject, blank, predicate, iri, other_blank, literal, language = match.groups()
         if "\\" in line:
-            subject, predicate, iri, literal = (
-                each and _unescaped(each) for each in (subject, predicate, iri, literal)
-            )
+            subject, predicate, iri, literal = (each and _unescape(each) for each in (subject, predicate, iri, literal))
         head = scope + blank[2:] if subject is None else subject
         if literal is not None:
             yield head, predicate, literal, language or ""
@@ -89,10 +93,10 @@ def _ntriples(lines: Iterable[str], graph: GraphCollector, scope: str) -> Iterat
             yield head, predicate, scope + other_blank[2:] if iri is None else iri, None
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     r"""Return a text without the escapes of N-Triples.
 
-    >>> _unescaped(r"caf\u00E9\n\"")
+    >>> _unescape(r"caf\u00E9\n\"")
     'café\n"'
     """
     return _ESCAPE.sub(
@@ -153,11 +157,11 @@ class _TripleCollector:
         names = self._short_names(named)
         for iri, number in self._ids.items():
             if iri in named and not linked[number]:
-                if self._texts(number)[1]:
+                if self._name_and_text(number)[1]:
                     graph.skip("Classes and properties without edges, whose texts are left out", names[iri])
                 continue
             kinds = sorted(dict.fromkeys(self._types.get(number, ())), key=_NO_TYPES.__contains__)
-            name, text = self._texts(number)
+            name, text = self._name_and_text(number)
             kind = [names[each] for each in kinds]
             graph.add_node(iri, {}, kind, name or (iri if iri.startswith("_:") else local_name(iri)), text)
         codes = (heads.astype(np.int64) * len(self._predicates) + relations) * len(self._ids) + tails
@@ -175,7 +179,7 @@ class _TripleCollector:
             )
             graph.add_edges(pa.table({"head": head, "relation": relation, "tail": tail}))
 
-    def _texts(self, number: int) -> tuple[str, str]:
+    def _name_and_text(self, number: int) -> tuple[str, str]:
         """Return the name of a node, and its other literals as lines: descriptions first, English before others."""
         literals = sorted(self._literals.get(number, ()), key=_literal_order)
         name = literals[0][1] if literals and local_name(literals[0][0]) in _NAMES else ""
@@ -191,13 +195,14 @@ class _TripleCollector:
         names: dict[str, str] = {}
         for iri in iris:
             local = local_name(iri)
-            label = self._texts(self._ids[iri])[0] if iri in self._ids and not _WORD.search(local) else ""
+            label = self._name_and_text(self._ids[iri])[0] if iri in self._ids and not _WORD.search(local) else ""
             names[iri] = label or local
         count = Counter(names.values())
         return {iri: name if count[name] == 1 else iri for iri, name in names.items()}
 
 
 def _literal_order(literal: tuple[str, str, str]) -> tuple[int, int, int]:
+    """Return the sort key of a literal: names before descriptions before others; English, no language, others."""
     predicate, _, language = literal
     key = local_name(predicate)
     rank = 0 if key in _NAMES else 1 if key in _TEXTS else 2
@@ -233,6 +238,7 @@ def read_obo(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
 
 def _add_obo_frame(graph: GraphCollector, frame: Any, default: str) -> None:
+    """Add the node and the edges of a term; `default` is the type of terms without a namespace."""
     if type(frame).__name__ != "TermFrame":
         if type(frame).__name__ != "TypedefFrame":
             graph.skip("Frames that are no terms, which fastobo does not read", "[Instance]")
