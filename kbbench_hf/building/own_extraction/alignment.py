@@ -1,7 +1,8 @@
 """Alignment of sentences with triples by distant supervision, each pair with a grade.
 
 TekGen's rule: a triple is aligned with a sentence that names its subject and its object. It is noisy: two names can be
-in a sentence by chance. Every pair is therefore graded.
+in a sentence by chance. Every pair is therefore graded. `dataset` builds datasets with it, and stores the grades; the
+guide of own ontologies shows `align`.
 """
 
 import re
@@ -48,7 +49,7 @@ class Alignment(NamedTuple):
 def align(
     sentences: Iterable[str], triples: Sequence[Row], entity_names: Names = _NO_NAMES, relation_names: Names = _NO_NAMES
 ) -> list[list[Alignment]]:
-    """Return for each sentence the triples whose subject and object it names, in the order of the table.
+    """Return for each sentence the triples whose subject and object it names, in the order of the table; [] for none.
 
     `metrics.mention_forms` has the rules for mentions. A name that is only part of another entity's longer name is no
     mention. Subject and object differ, and equal triples count once. `entity_names` and `relation_names` are further
@@ -87,6 +88,7 @@ def relation_cue(sentence: str, relation: str, others: Iterable[str] = (), but: 
 
 @lru_cache(maxsize=2**12)
 def _cue_keys(relation: str) -> frozenset[str]:
+    """Return the forms of the words in a relation's name, without `_NO_CUE` unless it has no others."""
     words = [fold(word) for word in _HUMP.findall(repair_text(relation))]
     telling = [word for word in words if word not in _NO_CUE] or words
     return frozenset(form for word in telling for form in _forms(word))
@@ -125,6 +127,7 @@ class _TripleFinder:
         return (entity, *self.entity_names.get(entity, ()))
 
     def in_sentence(self, sentence: str) -> list[Alignment]:
+        """Return the triples that a sentence may state, in the order of the table."""
         possible = {entity for key in _sentence_keys(sentence) for entity in self.by_key.get(key, ())}
         ends_of: dict[int, tuple[Mention, Mention]] = {}
         for subject in possible & self.by_subject.keys():
@@ -142,10 +145,12 @@ class _TripleFinder:
         ]
 
     def mention(self, sentence: str, entity: str) -> Mention:
+        """Return the mention of the first of an entity's names that the sentence has."""
         mentions = (find_mention(sentence, name) for name in self.all_names(entity))
         return next((each for each in mentions if each.found), Mention("absent"))
 
     def ends(self, sentence: str, subject: str, obj: str) -> tuple[Mention, Mention]:
+        """Return the mentions of a subject and an object; further names count where the first one is not mentioned."""
         of_subject, of_object = find_forms(sentence, subject, obj)
         if not of_subject.found and len(self.all_names(subject)) > 1:
             of_subject = self.mention(sentence, subject)
@@ -200,6 +205,7 @@ def _name_keys(name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=2**10)
 def _sentence_keys(sentence: str) -> frozenset[str]:
+    """Return the keys of all names that a sentence may have: see `_name_keys`."""
     text = index_sentence(sentence)
     keys = {strip_ending(word) for word in text.words} | {*text.words}
     keys |= {f"nation {country}" for country, _ in text.senses}

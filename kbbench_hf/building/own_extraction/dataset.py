@@ -1,4 +1,8 @@
-"""Dataset of a user's own ontology: rows of sentences with triples, splits, similar ids and build statistics."""
+"""Dataset of a user's own ontology: rows of sentences with triples, splits, similar ids and build statistics.
+
+`building.build` calls `build_own_extraction`. The dataset has the configs of Text2KGBench, so that its benchmark's
+prompts, parsers and scores apply; the same files and options give the same bytes.
+"""
 
 import json
 import re
@@ -62,6 +66,7 @@ ORDER = ("train", "validation", "test", "unseen")
 TEMPLATE = "h2"
 """The published template of `prompts`."""
 SELECTED_WORDS = range(5, 61)
+"""Words of a sentence that is `selected` without a person's choice."""
 
 
 class Choices(NamedTuple):
@@ -71,13 +76,17 @@ class Choices(NamedTuple):
     """The weakest grade of an aligned triple that is kept."""
     split_by: Literal["group", "subject"] = "group"
     seed: int = 0
+    """Random seed of the splits and of the unseen sentences."""
     similar_by: Embedder | None = None
     """Finds similar train sentences; token overlap where None."""
 
 
 @dataclass
 class ExtractionDataset:
-    """The ontology, the rows of each split, and the options, counts and notes of the build, for the card."""
+    """The ontology, the rows of each split, and the options, counts and notes of the build, for the card.
+
+    `fill` makes the rows, once; `tables` and `write_card` return them as a dataset.
+    """
 
     ontology: OwnOntology
     choices: Choices
@@ -173,6 +182,7 @@ class ExtractionDataset:
         return rows
 
     def _new_row(self, sentence: Sentence, stated: list[Row], grades: Sequence[str], origin: str) -> Row:
+        """Return the row of a sentence, before its split, flags and similar ids are known."""
         return {
             "id": sentence.id,
             "ontology_id": self.ontology.row["ontology_id"],
@@ -187,7 +197,11 @@ class ExtractionDataset:
         }
 
     def _split(self, rows: list[Row]) -> None:
-        """Put each row into its split: the given one, or one by the options."""
+        """Put each row into its split: the given one, or one by the options.
+
+        Raises:
+            DataError: there is no row, or a split is unknown or missing.
+        """
         if not rows:
             weakest = min(self.weaker, key=GRADES.index, default=None)
             lower = f"lower --min-grade to {weakest}" if weakest else "write the names as the sentences do"
@@ -262,6 +276,7 @@ def _is_sure(row: Row, ontology: OwnOntology) -> bool:
 COUNT = 5
 """How many similar train sentences a row names."""
 _PLACES = 4096
+"""Columns of the vectors: words with the same hash share one."""
 
 
 class TokenOverlap:
@@ -460,6 +475,7 @@ def _gold_as_answer(row: Row) -> list[Triple]:
 
 
 def _scores(examples: Examples, answers: Sequence[Sequence[Triple]]) -> Mapping[str, float]:
+    """Return metric -> mean score of answers, in mode `reference`."""
     estimates = summarise(score(examples, answers, "reference"), "reference")
     return {metric: estimate.value for metric, estimate in estimates.items()}
 

@@ -1,4 +1,7 @@
-"""Readers of a user's files for an extraction dataset: ontology, triples, sentences, and pairs of both."""
+"""Readers of a user's files for an extraction dataset: ontology, triples, sentences, and pairs of both.
+
+`dataset` reads with them what `kbbench build NAME --ontology` gets. Their errors name the file and the row.
+"""
 
 import json
 from collections import Counter
@@ -27,8 +30,10 @@ from kbbench_hf.metrics.triples import name_key
 PARTS = {"subject": "sub", "relation": "rel", "object": "obj"}
 """Column of a user's table -> part of a triple."""
 _IDS = tuple(f"{column}_id" for column in PARTS)
+"""Optional columns: the identifiers of the parts of a triple."""
 _RDF = (".nt", ".ttl", ".rdf", ".n3", ".jsonld", ".owl")
 _SHOWN = 5
+"""Relations that a message names."""
 
 
 def read_own_ontology(file: Path, name: str) -> OwnOntology:
@@ -106,10 +111,10 @@ def read_triples(file: Path, relations: Relations) -> Triples:
         DataError: it is malformed, a cell is empty, or the ontology has none of its relations.
     """
     if file.suffix.lower() in _RDF:
-        triples = _rdf_triples(file, relations)
+        triples = _read_rdf_triples(file, relations)
     else:
         rows = enumerate(read_table(file, tuple(PARTS), _IDS).to_pylist(), start=1)
-        found = (_triple(row, relations, f"{file}, row {number}") for number, row in rows)
+        found = (_parse_triple(row, relations, f"{file}, row {number}") for number, row in rows)
         triples = Triples([triple for triple in found if triple is not None])
     if not triples.rows:
         met = ", ".join(repr(name) for name, _ in relations.unknown.most_common(_SHOWN)) or "none"
@@ -121,13 +126,13 @@ def read_triples(file: Path, relations: Relations) -> Triples:
     return triples
 
 
-def _triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | None:
+def _parse_triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | None:
     """Return the triple in the columns `subject,relation,object`; None where the ontology lacks the relation.
 
     Raises:
         DataError: one of them is empty, or neither text nor a number.
     """
-    cells = {part: _cell(row[column], column, where) for column, part in PARTS.items()}
+    cells = {part: _cell_text(row[column], column, where) for column, part in PARTS.items()}
     if empty := [column for column, part in PARTS.items() if not cells[part]]:
         raise DataError(f"{where}: no {empty[0]}; expected a subject, a relation and an object. Fill in the cell.")
     label = relations.find(cells["rel"])
@@ -137,7 +142,7 @@ def _triple(row: Mapping[str, Any], relations: Relations, where: str) -> Row | N
     return cells | {"rel": label} | ids
 
 
-def _cell(value: object, column: str, where: str) -> str:
+def _cell_text(value: object, column: str, where: str) -> str:
     """Return a part of a triple as text; a whole float is its integer, null is empty."""
     if isinstance(value, dict | list | tuple | bytes):
         raise DataError(
@@ -147,7 +152,8 @@ def _cell(value: object, column: str, where: str) -> str:
     return "" if value is None else str(int(value) if whole else value).strip()  # type: ignore[call-overload]
 
 
-def _rdf_triples(file: Path, relations: Relations) -> Triples:
+def _read_rdf_triples(file: Path, relations: Relations) -> Triples:
+    """Return the triples of an RDF file with relations of the ontology, in the order of their IRIs."""
     from rdflib import RDFS, SKOS, Literal, URIRef
 
     graph = parse_rdf(file, read_text(file, "triples in RDF, as UTF-8"))
@@ -198,13 +204,14 @@ def read_sentences(file: Path, relations: Relations) -> list[Sentence]:
         lines = read_text(file, "sentences, one a line, as UTF-8").split("\n")
         sentences = [Sentence(f"s{number}", text.strip()) for number, text in enumerate(lines, start=1) if text.strip()]
     else:
-        sentences = list(_sentences(file, relations))
+        sentences = list(_parse_sentence_table(file, relations))
     if repeated := [name for name, n in Counter(each.id for each in sentences).items() if n > 1]:
         raise DataError(f"{file}: sentence {repeated[0]!r} occurs twice. Give each its own id.")
     return sentences
 
 
-def _sentences(file: Path, relations: Relations) -> Iterator[Sentence]:
+def _parse_sentence_table(file: Path, relations: Relations) -> Iterator[Sentence]:
+    """Yield the sentences of a table."""
     table = read_table(file, ("id", "sentence"), ("triples", "split", "selected"))
     for number, row in enumerate(table.to_pylist(), start=1):
         where, text = f"{file}, row {number}", row["sentence"].strip()
@@ -215,6 +222,7 @@ def _sentences(file: Path, relations: Relations) -> Iterator[Sentence]:
 
 
 def _parse_bool(value: object, where: str) -> bool:
+    """Return a cell of `selected` as a bool; an empty one is False."""
     text = str(value).strip().lower()
     if text not in ("true", "1", "yes", "false", "0", "no", ""):
         raise DataError(f"{where}: selected {value!r}; expected true or false. Correct the cell.")
@@ -222,7 +230,7 @@ def _parse_bool(value: object, where: str) -> bool:
 
 
 def _parse_triples(given: Any, relations: Relations, where: str) -> list[Row]:
-    """Return the triples of a cell, JSON where it is text."""
+    """Return the triples of a cell, JSON where it is text, without those whose relation the ontology lacks."""
     try:
         listed = json.loads(given) if isinstance(given, str) else given
         rows = [
@@ -234,11 +242,13 @@ def _parse_triples(given: Any, relations: Relations, where: str) -> list[Row]:
             f"{where}: triples {short_repr(given)}; expected a JSON list like "
             '[["Kiki", "director", "Hayao Miyazaki"]]. Correct the cell.'
         ) from error
-    return [triple for row in rows if (triple := _triple(row, relations, where))]
+    return [triple for row in rows if (triple := _parse_triple(row, relations, where))]
 
 
 def read_pairs(file: Path, relations: Relations, ids: Iterable[str]) -> dict[str, list[Row]]:
-    """Return the triples that each sentence states: a table of `id,subject,relation,object`, a row for each pair.
+    """Return id of a sentence -> the triples that it states, from a table `id,subject,relation,object` of pairs.
+
+    Triples whose relation the ontology lacks are left out, and so are sentences without any other.
 
     Raises:
         DataError: it is malformed, or a sentence that it names is not there; the first five are listed.
@@ -250,7 +260,7 @@ def read_pairs(file: Path, relations: Relations, ids: Iterable[str]) -> dict[str
         name = str(row["id"])
         if name not in known:
             lost.append(f"{name!r} in row {number}")
-        elif triple := _triple(row, relations, f"{file}, row {number}"):
+        elif triple := _parse_triple(row, relations, f"{file}, row {number}"):
             stated.setdefault(name, []).append(triple)
     if lost:
         raise DataError(

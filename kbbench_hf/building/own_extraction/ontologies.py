@@ -1,7 +1,8 @@
 """A user's own ontology: parser of the release's JSON, and of RDF (rdflib).
 
 Of RDF: classes, properties, domain and range (each member of a union), labels, subclasses. A property without domain
-or range has those of its superproperty. Nothing is downloaded.
+or range has those of its superproperty. Nothing is downloaded. `inputs` reads ontologies and triples with it, the RDF
+reader of `graph_formats` triples and local names.
 """
 
 import json
@@ -83,7 +84,7 @@ def _most_general(concepts: Sequence[Row], kept: Collection[str]) -> set[str]:
 
 
 def is_json_ontology(text: str) -> bool:
-    """Say whether a text is an ontology in the release's JSON."""
+    """Return whether a text is an ontology in the release's JSON: an object with `concepts` and `relations`."""
     if not text.lstrip().startswith("{"):
         return False
     try:
@@ -122,7 +123,7 @@ def _distinct(rows: list[Row]) -> list[Row]:
 
 
 def ontology_row(name: str, title: str, concepts: Sequence[Row], relations: Sequence[Row]) -> Row:
-    """Return the row of `ontologies` of an ontology's parts."""
+    """Return the row of `ontologies` with these concepts (`qid label`) and relations (`pid label domain range`)."""
     return {
         "ontology_id": name,
         "title": title,
@@ -152,7 +153,7 @@ _KIND_OF_LITERAL = {name: kind for kind, names in LITERALS.items() for name in n
 
 
 def parse_rdf(file: Path, text: str) -> "Graph":
-    """Return the graph of an RDF file; see `rdf_triples`."""
+    """Return the graph of an RDF file, as rdflib's; errors as `rdf_triples`."""
     triples = rdf_triples(file, text)
     from rdflib import Graph
 
@@ -176,7 +177,7 @@ def rdf_triples(file: Path, text: str, form: str = "") -> Iterable[Any]:
         from rdflib.plugins.stores.memory import Memory
     except ImportError:
         raise missing_extra("rdflib", "ontology") from None
-    form = form or _form(file, text)
+    form = form or _detect_format(file, text)
     if form == "json-ld" and re.search(r'"@context"\s*:\s*(?:"|\[\s*")', text):
         raise DataError(f"{file}: its @context is an address, which is not fetched. Write it as Turtle.")
     ordered: dict[Any, None] = {}
@@ -203,7 +204,7 @@ def rdf_triples(file: Path, text: str, form: str = "") -> Iterable[Any]:
     return ordered
 
 
-def _form(file: Path, text: str) -> str:
+def _detect_format(file: Path, text: str) -> str:
     """Return the format of an RDF file by its first characters, else by its name."""
     start = text.lstrip()[:200]
     if start.startswith("<?xml") or "<rdf:RDF" in start:
@@ -235,6 +236,7 @@ class _OntologyParser:
         self.notes: list[str] = []
 
     def parse(self) -> OwnOntology:
+        """Return the ontology; classes that only domains and ranges name come last among its concepts."""
         owl, rdf = self.owl, self.rdf
         no_relations = {*self.typed(owl.AnnotationProperty, owl.OntologyProperty)}
         declared = self.typed(owl.ObjectProperty, owl.DatatypeProperty, rdf.Property, owl.FunctionalProperty)
@@ -280,6 +282,7 @@ class _OntologyParser:
         return flag in ("true", "1") or not kinds.isdisjoint((self.owl.DeprecatedProperty, self.owl.DeprecatedClass))
 
     def is_datatype(self, term: Any) -> bool:
+        """Return whether a term is a type of literals: declared so, or one of XML Schema, RDF or schema.org."""
         if (term, self.rdf.type, self.rdfs.Datatype) in self.graph:
             return True
         builtin = str(term).startswith(("http://www.w3.org/2001/XMLSchema#", str(self.rdf), str(self.rdfs)))
@@ -322,10 +325,12 @@ class _OntologyParser:
                 yield from self.members(each)
 
     def superclasses(self, term: Any, known: set[Any]) -> list[str]:
+        """Return the ids of a class's direct superclasses among the known ones, sorted by IRI."""
         above: list[Any] = [each for each in self.graph.objects(term, self.rdfs.subClassOf) if each in known]
         return [self.ids[each] for each in sorted(above) if each != term]
 
     def end(self, term: Any) -> str:
+        """Return the id of a domain or range, or its kind of literal, or its local name; "" for none."""
         if term is None:
             return ""
         kind = local_name(term)
@@ -340,11 +345,13 @@ class _OntologyParser:
         return cut_name(local_name(term))
 
     def further_labels(self, term: Any) -> list[str]:
+        """Return the other names of a term, sorted: labels in English or no language, and its local name as words."""
         kinds = (self.rdfs.label, self.skos.prefLabel, self.skos.altLabel)
         labels = {str(each) for kind in kinds for each in self.graph.objects(term, kind) if language_rank(each)[0] < 2}
         return sorted({*labels, cut_name(local_name(term))} - {self.label(term)})
 
     def title(self) -> str:
+        """Return the ontology's own title, or else the name of the dataset."""
         for ontology in self.typed(self.owl.Ontology):
             for kind in (self.rdfs.label, self.uri(f"{_DC}terms/title"), self.uri(f"{_DC}elements/1.1/title")):
                 if titles := self.by_language(ontology, kind):

@@ -1,4 +1,8 @@
-"""Selection of aligned sentences (TekGen's rule), splits by shared facts or subject (WebNLG), and unseen sentences."""
+"""Selection of aligned sentences (TekGen's rule), splits by shared facts or subject (WebNLG), and unseen sentences.
+
+`dataset` builds datasets of the user's ontology with it, question synthesis uses `connected_groups`. All functions give
+the same for the same rows and seed on every machine. `split_by_subject` gives DBpedia-WebNLG its released split.
+"""
 
 import hashlib
 import random
@@ -57,7 +61,7 @@ def select_rows(rows: Sequence[Row]) -> tuple[list[Row], dict[str, int]]:
 
 
 def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
-    """Return the split of each row: the shares of every relation, as far as groups allow.
+    """Return the split of each row, a key of `SHARES`: the shares of every relation, as far as groups allow.
 
     Rows that share a sentence or a triple are of one group, and stay together. The largest groups are assigned first;
     each goes to the split that lacks most of its relations.
@@ -77,6 +81,7 @@ def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
     for group in sorted(connected_groups([row_marks(row) for row in rows]), key=order):
         brings: Counter[str] = sum((relations[each] for each in group), Counter())
 
+        # Rounded, so that equal needs are ties, which the share of rows and then the order of the splits decide.
         def lacks(split: str, brings: Counter[str] = brings) -> tuple[float, float]:
             of_relations = sum(n * (SHARES[split] - held[split][name] / total[name]) for name, n in brings.items())
             return round(of_relations, 9), SHARES[split] - placed[split] / len(rows)
@@ -91,7 +96,7 @@ def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
 
 def row_marks(row: Row) -> set[Hashable]:
     """Return what a row can share with others of its group: its sentence, and each triple."""
-    return {("sentence", name_key(row["sentence"])), *(("triple", _key(each)) for each in row["triples"])}
+    return {("sentence", name_key(row["sentence"])), *(("triple", _triple_key(each)) for each in row["triples"])}
 
 
 def connected_groups(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
@@ -134,10 +139,12 @@ def split_by_subject(subjects: Iterable[Iterable[str]]) -> list[str]:
 MOST_UNSEEN = 30
 """The largest number that an ontology of the release has is 28."""
 _TRIES = 40
+"""Draws of new ends for one sentence."""
 _UNFIT = re.compile(r"[()\"]|\d{4}-\d\d-\d\d|^00 ")
 """What fits into no sentence: brackets or quotes inside a name, an ISO date, a torn date."""
 _PRONOUN = re.compile(r"\b(?:he|she|it|its|him|her|his|hers|they|them|their|theirs|himself|herself|itself)\b", re.I)
 _ARTICLE = re.compile(r"\b(an?)\s+$", re.I)
+"""An indefinite article, which may be wrong before another name."""
 
 
 def swap_entities(rows: Sequence[Row], triples: Sequence[Row], seed: int) -> list[Row]:
@@ -147,40 +154,41 @@ def swap_entities(rows: Sequence[Row], triples: Sequence[Row], seed: int) -> lis
     same relation; the new triple is not in the table. Sentences are refused if they have a pronoun or another entity,
     name the subject inside the object, or would need another article. The relations take turns.
     """
-    facts = {_key(each) for each in triples}
+    facts = {_triple_key(each) for each in triples}
     ends = {part: _names_by_relation(triples, part) for part in ("sub", "obj")}
     entities = sorted({each[part] for each in triples for part in ("sub", "obj")})
     by_word: dict[str, list[str]] = {}
     for entity in entities:
-        if words := Label.of(_written(entity)).words:
+        if words := Label.of(_surface_form(entity)).words:
             by_word.setdefault(max(words, key=len), []).append(entity)
     waiting: dict[str, list[Row]] = {}
     for row in rows:
-        if len(row["triples"]) == 1 and not _PRONOUN.search(row["sentence"]) and _only_these(row, by_word):
+        if len(row["triples"]) == 1 and not _PRONOUN.search(row["sentence"]) and _names_only_its_ends(row, by_word):
             waiting.setdefault(row["triples"][0]["rel"], []).append(row)
-    drawn = [_swapped_rows(of, ends, facts, relation, seed) for relation, of in sorted(waiting.items())]
+    drawn = [_swap_rows(of, ends, facts, relation, seed) for relation, of in sorted(waiting.items())]
     turns = (row for turn in zip_longest(*drawn) for row in turn if row is not None)
     return [row | {"id": f"unseen_{number}"} for number, row in enumerate(islice(turns, MOST_UNSEEN), start=1)]
 
 
-def _key(triple: Row) -> str:
+def _triple_key(triple: Row) -> str:
     return triple_key((triple["sub"], triple["rel"], triple["obj"]))
 
 
 def _names_by_relation(triples: Sequence[Row], part: str) -> dict[str, list[str]]:
+    """Return relation -> its subjects or objects (`part`) that fit into sentences, sorted."""
     by_relation: dict[str, set[str]] = {}
     for each in triples:
-        if not _UNFIT.search(_written(each[part])):
+        if not _UNFIT.search(_surface_form(each[part])):
             by_relation.setdefault(each["rel"], set()).add(each[part])
     return {relation: sorted(names) for relation, names in by_relation.items()}
 
 
-def _written(name: str) -> str:
+def _surface_form(name: str) -> str:
     """Return a name as a sentence has it: without underscores, quotation marks and a bracketed disambiguation."""
     return QUALIFIER.sub("", name.replace("_", " ")).strip().strip('"')
 
 
-def _swapped_rows(
+def _swap_rows(
     rows: Sequence[Row], ends: dict[str, dict[str, list[str]]], facts: set[str], relation: str, seed: int
 ) -> Iterator[Row]:
     """Yield the rows of a relation with swapped entities, in random order."""
@@ -196,14 +204,16 @@ def _swapped_rows(
             first, second = draw.choice(others) if others else map(draw.randrange, sizes)
             new = {"sub": subjects[first], "rel": relation, "obj": objects[second]}
             distinct = len({name_key(name) for name in (new["sub"], new["obj"], old["sub"], old["obj"])}) == 4
-            sentence = _rewritten(row["sentence"], old, new) if distinct and _key(new) not in facts else ""
+            sentence = (
+                _rewrite_sentence(row["sentence"], old, new) if distinct and _triple_key(new) not in facts else ""
+            )
             if sentence:
                 triple = new | {"sub_id": None, "rel_id": old["rel_id"], "obj_id": None}
                 yield row | {"split": "unseen", "sentence": sentence, "triples": [triple], "origin": "swapped"}
                 break
 
 
-def _only_these(row: Row, by_word: dict[str, list[str]]) -> bool:
+def _names_only_its_ends(row: Row, by_word: dict[str, list[str]]) -> bool:
     """Return whether a sentence names both ends of its triple word for word, apart, and no other entity."""
     triple, text = row["triples"][0], index_sentence(row["sentence"])
     taken: list[set[int]] = []
@@ -216,20 +226,20 @@ def _only_these(row: Row, by_word: dict[str, list[str]]) -> bool:
         return False
     for word in set(text.words):
         for entity in by_word.get(word, ()):
-            spans = text.places(Label.of(_written(entity)))
+            spans = text.places(Label.of(_surface_form(entity)))
             if any(not taken[0].union(taken[1]).issuperset(range(*span)) for span in spans):
                 return False
     return True
 
 
-def _rewritten(sentence: str, old: Row, new: Row) -> str:
+def _rewrite_sentence(sentence: str, old: Row, new: Row) -> str:
     """Return a sentence with the new names in place of the old ones; "" where it would read wrong."""
     holes = []
     for part, hole in (("sub", "\0"), ("obj", "\1")):
-        pattern = re.compile(rf"(?<!\w){re.escape(_written(old[part]))}(?!\w)")
+        pattern = re.compile(rf"(?<!\w){re.escape(_surface_form(old[part]))}(?!\w)")
         if not pattern.search(sentence):
             return ""
-        holes.append((hole, _written(new[part])))
+        holes.append((hole, _surface_form(new[part])))
         sentence = pattern.sub(lambda _, hole=hole: hole, sentence)  # type: ignore[misc]
     for hole, name in holes:
         for match in re.finditer(hole, sentence):
