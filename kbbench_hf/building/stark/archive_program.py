@@ -1,7 +1,8 @@
 """The program that reads a STaRK archive of pickles, in a process of its own, and writes Arrow and NumPy files.
 
-`archives` starts it. The job comes as JSON on standard input; what happens goes to standard output, one JSON
-object a line: `{"reading": member}` before each member, then `{"done": ...}` or `{"refused": why}`.
+`archives` starts it. The job comes as JSON on standard input (its keys: `archives._run_program`); what happens goes to
+standard output, one JSON object a line: `{"reading": member}` before each member, then `{"done": ...}` or
+`{"refused": why}`. It imports NumPy, Arrow and `unpickle` only, since its memory and import path are limited.
 """
 
 import io
@@ -30,7 +31,9 @@ from kbbench_hf.building.stark.unpickle import (
 )
 
 NODES_PER_BATCH = 8_192
+"""Nodes that are in memory together."""
 TYPE_NAMES = {"node_types": "node_type_dict.pkl", "relations": "edge_type_dict.pkl"}
+"""What is listed -> the member that lists it."""
 DAMAGED = (zipfile.BadZipFile, OSError, ValueError, MemoryError, NotImplementedError)
 """What opening a zip file that is none can raise."""
 
@@ -61,7 +64,7 @@ def member(archive: zipfile.ZipFile, name: str, cap: int) -> Iterator[io.Buffere
 def write_nodes(
     items: Iterable[tuple[object, object]], n_bytes: int, names_in: Mapping[str, list[str]], out: Path
 ) -> None:
-    """Write `nodes.arrow`: number, name and record as JSON of each node, in the order of the archive.
+    """Write `nodes.arrow`: number, name and record as JSON (`id name details`) of each node, in the archive's order.
 
     A pickle can name one list a thousand times in a thousand others; its records are therefore not written once they
     count more items than the pickle has bytes.
@@ -116,6 +119,7 @@ def name_of(record: Mapping[object, object], names: Mapping[str, list[str]]) -> 
 
 
 def _bytes(text: str) -> bytes:
+    """Return a text as UTF-8; a lone surrogate, which a pickle can hold and Arrow cannot, becomes "?"."""
     return text.encode("utf-8", "replace")
 
 

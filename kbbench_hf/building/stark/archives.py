@@ -1,7 +1,7 @@
 """Reader of STaRK's knowledge bases: the released archive of pickles to tables of nodes, edges and schema.
 
 No pickle is opened in this process: `archive_program` reads the archive in a separate process, which writes Arrow and
-NumPy files.
+NumPy files. `release` builds the STaRK datasets from the tables; their order, types and names of columns stay.
 """
 
 import json
@@ -38,11 +38,13 @@ NAMES_IN: Mapping[str, Sequence[str]] = {
 none: it drops "nan" from Prime's records and skips "-1" in MAG's, but prints them as titles and names elsewhere."""
 _EDGES_PER_CHUNK = 1 << 20
 _MOST_EDGES = 100_000_000
+"""Bound on the edges of a release whose number of edges is not known."""
 _RECORD_BYTES = 1 << 15
 """A release's records take less than this each, on average."""
 _EDGE_BYTES = 24
 """The authors' code for MAG saves ends and types of edges as views of one tensor, and so the whole of it twice."""
 _SPARE_BYTES = 1 << 16
+"""What a member may have beside its numbers or records: headers, names of types."""
 _START = "import sys; sys.path += sys.argv[1:]; from kbbench_hf.building.stark.archive_program import main; main()"
 PACKAGES = [str(Path(__file__).parents[3]), str(Path(np.__file__).parents[1]), str(Path(pa.__file__).parents[1])]
 """The program's import path: itself, NumPy and Arrow, and no user packages."""
@@ -67,7 +69,7 @@ class Archive:
 
 @contextmanager
 def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str, pa.Table]]:
-    """Yield the tables `nodes`, `edges` and `schema` of a released archive; they live while the block runs.
+    """Yield the tables `nodes`, `edges` and `schema` of a released archive; they can be read while the block runs.
 
     `scratch` is a folder on a disk with room for the archive unpacked; nothing is left there.
 
@@ -77,24 +79,28 @@ def read_archive(file: Path, known: Archive, scratch: Path) -> Iterator[dict[str
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".kbbench-reading-", dir=scratch) as place:
         out = Path(place)
-        listed = _run(file, known, out)
+        listed = _run_program(file, known, out)
         _expect(file, "node types", tuple(listed.get("node_types", known.node_types)), known.node_types)
         _expect(file, "relations", tuple(listed.get("relations", known.relations)), known.relations)
         node_types, edge_types = np.load(out / "node_types.npy"), np.load(out / "edge_types.npy")
         ends = np.load(out / "edge_index.npy")
         with pa.memory_map(str(out / "nodes.arrow")) as source:
             records = pa.ipc.open_file(source).read_all()
-            _check(file, known, len(records), node_types, ends, edge_types)
+            _check_counts(file, known, len(records), node_types, ends, edge_types)
             edges = pa.table({"head": ends[0], "relation": edge_types, "tail": ends[1]})
             yield {
-                "nodes": _nodes(records, node_types, known),
-                "edges": _edges(ends, edge_types, known),
+                "nodes": _node_table(records, node_types, known),
+                "edges": _edge_table(ends, edge_types, known),
                 "schema": numbered_schema(known.node_types, known.relations, node_types, edges),
             }
 
 
-def _run(file: Path, known: Archive, out: Path) -> dict[str, list[str]]:
-    """Let a process of its own read the archive into `out`; return what it says at the end."""
+def _run_program(file: Path, known: Archive, out: Path) -> dict[str, list[str]]:
+    """Let a process of its own read the archive into `out`; return the names of node types and relations that it lists.
+
+    Raises:
+        DataError: the archive was refused, or the process died; the message names the member.
+    """
     edges = known.n_edges or _MOST_EDGES
     sizes = dict.fromkeys(("edge_types.pt", "edge_index.pt"), _EDGE_BYTES * edges)
     sizes |= {"node_types.pt": 8 * known.n_nodes, "node_info.pkl": _RECORD_BYTES * known.n_nodes}
@@ -141,6 +147,7 @@ def _run(file: Path, known: Archive, out: Path) -> dict[str, list[str]]:
 
 
 def _listen(process: "subprocess.Popen[str]", job: str, file: Path) -> dict[str, Any]:
+    """Give the process its job, show what it reads, and return its last message; {} where it sent none."""
     from rich.console import Console
 
     last: dict[str, Any] = {}
@@ -170,7 +177,7 @@ def _expect(file: Path, what: str, found: object, expected: object) -> None:
         )
 
 
-def _check(
+def _check_counts(
     file: Path,
     known: Archive,
     n_nodes: int,
@@ -178,6 +185,7 @@ def _check(
     ends: NDArray[np.int64],
     edge_types: NDArray[np.int64],
 ) -> None:
+    """Refuse an archive whose counts are not the release's, or with a number of a type or node that does not exist."""
     if not known.part:
         _expect(file, "nodes", n_nodes, known.n_nodes)
     _expect(file, "types of nodes", len(node_types), n_nodes)
@@ -202,22 +210,23 @@ def _check(
         _expect(file, f"nodes of type {name!r}", by_type[name], expected)
 
 
-def _nodes(records: pa.Table, node_types: NDArray[np.int64], known: Archive) -> pa.Table:
-    """Return the nodes by their numbers."""
+def _node_table(records: pa.Table, node_types: NDArray[np.int64], known: Archive) -> pa.Table:
+    """Return the table of nodes, in the order of their numbers."""
     order = np.argsort(records["id"].to_numpy(), kind="stable")
     if not np.array_equal(order, np.arange(len(order))):
         records = records.set_column(2, "details", records["details"].cast(pa.large_string())).take(pa.array(order))
-    kinds, texts = _named(node_types, known.node_types), pa.repeat("", len(records))
+    kinds, texts = _type_names(node_types, known.node_types), pa.repeat("", len(records))
     columns = [np.arange(len(records)), kinds, records["name"], texts, records["details"]]
     return pa.table(columns, ["id", "type", "name", "text", "details"])
 
 
-def _named(numbers: NDArray[np.int64], names: Sequence[str]) -> pa.Array:
+def _type_names(numbers: NDArray[np.int64], names: Sequence[str]) -> pa.Array:
+    """Return the names of types from their numbers."""
     return pa.DictionaryArray.from_arrays(numbers.astype(np.int32), list(names)).cast(pa.string())
 
 
-def _edges(ends: NDArray[np.int64], edge_types: NDArray[np.int64], known: Archive) -> pa.Table:
+def _edge_table(ends: NDArray[np.int64], edge_types: NDArray[np.int64], known: Archive) -> pa.Table:
     """Return the edges in the released order and direction; names in chunks, for Arrow's strings end at 2 GB."""
     starts = range(0, len(edge_types), _EDGES_PER_CHUNK)
-    relations = [_named(edge_types[start : start + _EDGES_PER_CHUNK], known.relations) for start in starts]
+    relations = [_type_names(edge_types[start : start + _EDGES_PER_CHUNK], known.relations) for start in starts]
     return pa.table({"head": ends[0], "relation": pa.chunked_array(relations, pa.string()), "tail": ends[1]})

@@ -1,7 +1,8 @@
 """Builder of the STaRK datasets from the release (Hugging Face snap-stanford/stark, commit 88269e2).
 
 Here the questions are parsed (CSV and index files, one table per split), in `archives` the knowledge bases;
-`facts.toml` has their expected sizes.
+`facts.toml` has their expected sizes. The benchmark names `build_amazon` and its like by import string. The datasets
+are the same bytes in every build: columns, ids, flags and the order of rows stay.
 """
 
 import csv
@@ -35,6 +36,7 @@ from kbbench_hf.text.words import list_words
 _CARDS = Path(__file__).with_name("cards")
 _FACTS = tomllib.loads(Path(__file__).with_name("facts.toml").read_text(encoding="utf-8"))
 CONFIGS = ("queries", "nodes", "edges", "schema")
+"""The configs of each dataset."""
 _NO_QUESTIONS = (
     ". Expected the files of huggingface.co/datasets/snap-stanford/stark, or the folder of one dataset. Give that with "
     "--source, or leave --source out to download."
@@ -80,6 +82,7 @@ class QuestionFacts:
     n_nodes: int
     """Answers are node ids below this."""
     candidates: range
+    """Node ids that retrievers rank; answers outside them are flagged."""
     counts: Mapping[str, tuple[int, ...]]
     """Count -> the values it has in the known copies of the release."""
     known_wrong: Mapping[tuple[int, ...], tuple[str, ...]] = field(default_factory=dict)
@@ -97,7 +100,7 @@ def read_questions(folder: Path, known: QuestionFacts) -> dict[str, pa.Table]:
     Raises:
         DataError: a file is malformed, an answer is no node (the first ten are listed), or counts differ.
     """
-    synthesized = {row["id"]: row for row in _read(folder / SYNTHESIZED)}
+    synthesized = {row["id"]: row for row in _read_rows(folder / SYNTHESIZED)}
     new_ids = {old: new for new, old in enumerate(sorted(synthesized))}
     if not known.ids_are_answers and any(old != new for old, new in new_ids.items()):
         raise DataError(
@@ -115,7 +118,7 @@ def read_questions(folder: Path, known: QuestionFacts) -> dict[str, pa.Table]:
             )
             continue
         splits[split] = [synthesized[old] | {"id": new_ids[old]} for old in _read_index(file, synthesized)]
-    splits[HUMAN] = list(_read(folder / HUMAN_WRITTEN))
+    splits[HUMAN] = list(_read_rows(folder / HUMAN_WRITTEN))
     for split, rows in splits.items():
         for row in rows:
             row["flags"] = list(_flags(row, known, human=split == HUMAN))
@@ -124,7 +127,12 @@ def read_questions(folder: Path, known: QuestionFacts) -> dict[str, pa.Table]:
     return {split: pa.Table.from_pylist(rows, QUESTIONS) for split, rows in splits.items()}
 
 
-def _read(file: Path) -> Iterator[Row]:
+def _read_rows(file: Path) -> Iterator[Row]:
+    """Yield the questions of a CSV file, in its order.
+
+    Raises:
+        DataError: the file is no CSV, or a row is malformed, repeats an id or lacks answers.
+    """
     try:
         with file.open(encoding="utf-8", newline="") as source:
             rows = list(csv.DictReader(source, strict=True))
@@ -169,6 +177,11 @@ def node_ids(text: str) -> list[int]:
 
 
 def _read_index(file: Path, synthesized: Collection[int]) -> list[int]:
+    """Return the question ids of a split, in the order of its file.
+
+    Raises:
+        DataError: the file has something else, an id of no question, or one twice.
+    """
     try:
         ids = [int(line) for line in file.read_text(encoding="ascii").split()]
     except (OSError, ValueError) as error:
@@ -183,6 +196,7 @@ def _read_index(file: Path, synthesized: Collection[int]) -> list[int]:
 
 
 def _flags(row: Row, known: QuestionFacts, *, human: bool) -> Iterator[str]:
+    """Yield what is known to be wrong with a question."""
     answers = row["answer_ids"]
     if human:
         yield from known.known_wrong.get(tuple(answers), ())
@@ -209,6 +223,7 @@ def _check_answers(folder: Path, splits: Mapping[str, Sequence[Row]], n_nodes: i
 
 
 def _check_counts(folder: Path, splits: Mapping[str, Sequence[Row]], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse questions whose counts are none of the known copies' of the release; all wrong ones are listed."""
     written = [row for split in ("train", "validation", "test") for row in splits[split]]
     counts = {split: len(rows) for split, rows in splits.items()}
     counts["questions"] = len({row["id"] for row in written})
@@ -240,7 +255,8 @@ class StarkRelease:
     """Whether the paper lists all templates; of Amazon it says that relations are combined."""
 
 
-def _release(name: str) -> StarkRelease:
+def _load_release(name: str) -> StarkRelease:
+    """Return a release with its facts of `facts.toml`."""
     facts: dict[str, Any] = {key: tuple(each) if type(each) is list else each for key, each in _FACTS[name].items()}
     facts["candidates"] = range(*facts["candidates"])
     facts["known_wrong"] = {(int(answer),): why for answer, why in facts.get("known_wrong", {}).items()}
@@ -252,7 +268,7 @@ def _release(name: str) -> StarkRelease:
     return StarkRelease(facts["dataset"], name, questions, archive, facts.get("lists_templates", True))
 
 
-AMAZON, MAG, PRIME = map(_release, ("amazon", "mag", "prime"))
+AMAZON, MAG, PRIME = map(_load_release, ("amazon", "mag", "prime"))
 
 
 def build(release: StarkRelease, source: Path | None, out: Path, configs: Sequence[str] | None = None) -> None:
@@ -273,11 +289,11 @@ def build(release: StarkRelease, source: Path | None, out: Path, configs: Sequen
         source = download(release.name, questions="queries" in chosen, archive=needs_archive)
     tables: dict[str, dict[str, pa.Table]] = {}
     if "queries" in chosen:
-        folder = _folder(source, "qa", release.name, SYNTHESIZED, _NO_QUESTIONS)
+        folder = _find_folder(source, "qa", release.name, SYNTHESIZED, _NO_QUESTIONS)
         tables["queries"] = read_questions(folder, release.questions)
     with ExitStack() as open_archive:
         if needs_archive:
-            file = _folder(source, "skb", release.name, "processed.zip", _NO_ARCHIVE) / "processed.zip"
+            file = _find_folder(source, "skb", release.name, "processed.zip", _NO_ARCHIVE) / "processed.zip"
             found = open_archive.enter_context(read_archive(file, release.archive, out.resolve().parent))
             tables |= {config: {"full": found[config]} for config in chosen if config in found}
             if "queries" in tables and release.lists_templates:
@@ -305,7 +321,7 @@ build_amazon, build_mag, build_prime = (partial(build, release) for release in _
 build_amazon_archive, build_mag_archive, build_prime_archive = (partial(build_archive, each) for each in _RELEASES)
 
 
-def _folder(source: Path, kind: str, name: str, file: str, advice: str) -> Path:
+def _find_folder(source: Path, kind: str, name: str, file: str, advice: str) -> Path:
     """Return the folder that holds a file of one dataset, in the release or alone."""
     for place in (source / kind / name, source / name, source):
         if (place / file).is_file():
@@ -344,7 +360,7 @@ def download(name: str, *, questions: bool, archive: bool) -> Path:
         folder = Path(
             snapshot_download(REPOSITORY, repo_type="dataset", revision=REVISION, allow_patterns=paths, max_workers=4)
         )
-        expected = KNOWN_SHA256 if constants.HF_HUB_OFFLINE else _stated(paths) | KNOWN_SHA256
+        expected = KNOWN_SHA256 if constants.HF_HUB_OFFLINE else _stated_checksums(paths) | KNOWN_SHA256
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         raise KBBenchError(
             f"{REPOSITORY} could not be downloaded from the Hub: {error}. Run the same command again to continue, or "
@@ -352,11 +368,11 @@ def download(name: str, *, questions: bool, archive: bool) -> Path:
         ) from error
     for path in paths:
         if path in expected:  # offline, what the commit states cannot be asked; it was when the file was fetched
-            _verify(folder / path, expected[path])
+            _check_checksum(folder / path, expected[path])
     return folder
 
 
-def _stated(paths: list[str]) -> dict[str, str]:
+def _stated_checksums(paths: list[str]) -> dict[str, str]:
     """Return what the pinned commit says of each file: its SHA-256, or of a small file Git's own hash."""
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
@@ -369,7 +385,8 @@ def _stated(paths: list[str]) -> dict[str, str]:
     return stated
 
 
-def _verify(file: Path, expected: str) -> None:
+def _check_checksum(file: Path, expected: str) -> None:
+    """Refuse a file whose SHA-256, or Git hash where `expected` has 40 digits, is another."""
     if len(expected) == 40:  # a Git blob's SHA-1, over a header and the bytes
         content = file.read_bytes()
         found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
@@ -387,6 +404,7 @@ CHANCE = 0.01
 MOST_TRIED = 500
 """Sets of topics of one question; a question with more gets no template."""
 _CHUNK = 20_000
+"""Nodes whose names are in memory together."""
 
 Named = Mapping[str, Sequence[int]]
 """Type -> rows of the nodes of it that a question names."""
@@ -431,17 +449,17 @@ def recovered_templates(
     found: list[str | None] = []
     for named, (_, ids) in zip(named_nodes(kb, [text for text, _ in questions]), questions, strict=True):
         answers = kb.rows(ids)
-        fits, chance = _fitting(kb, paths, named, answers)
+        fits, chance = _fitting_templates(kb, paths, named, answers)
         is_one = len(fits) == 1 and fits <= whole and chance < CHANCE
-        found.append(fits.pop() if is_one and not _fitting(kb, others, named, answers)[0] else None)
+        found.append(fits.pop() if is_one and not _fitting_templates(kb, others, named, answers)[0] else None)
     return found
 
 
 def named_nodes(kb: KnowledgeBase, texts: Sequence[str]) -> list[Named]:
     """Return for each text the nodes that it names in full, by type; names within longer ones do not count."""
-    said = [list_words(text) for text in texts]
+    words_of = [list_words(text) for text in texts]
     starts: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-    for number, words in enumerate(said):
+    for number, words in enumerate(words_of):
         for place in range(len(words)):
             for begins in {tuple(words[place : place + length]) for length in (1, 2)}:
                 starts.setdefault(begins, []).append((number, place))
@@ -452,12 +470,13 @@ def named_nodes(kb: KnowledgeBase, texts: Sequence[str]) -> list[Named]:
             words = list_words(name)
             if words and words[0] not in STOP_WORDS and len("".join(words)) > 1:
                 for number, place in starts.get(tuple(words[:2]), ()):
-                    if said[number][place : place + len(words)] == words:
+                    if words_of[number][place : place + len(words)] == words:
                         spans[number].setdefault((place, place + len(words)), []).append(row)
     return [_outermost(kb, each) for each in spans]
 
 
 def _outermost(kb: KnowledgeBase, spans: Mapping[tuple[int, int], Sequence[int]]) -> Named:
+    """Return the nodes named by spans of words that are inside no other span, by type."""
     named: dict[str, list[int]] = {}
     for (start, stop), rows in spans.items():
         if not any(a <= start and stop <= b and (a, b) != (start, stop) for a, b in spans):
@@ -466,10 +485,13 @@ def _outermost(kb: KnowledgeBase, spans: Mapping[tuple[int, int], Sequence[int]]
     return named
 
 
-def _fitting(
+def _fitting_templates(
     kb: KnowledgeBase, paths: Sequence[Metapath], named: Named, answers: NDArray[np.int64]
 ) -> tuple[set[str], float]:
-    """Return the templates that lead from named nodes to all answers, and how likely chance would find one of them."""
+    """Return the templates that lead from named nodes to all answers, and how likely chance would find one of them.
+
+    With more than `MOST_TRIED` sets of topics it is no template, and certainty.
+    """
     kinds = set(kb.types(answers))
     fits: set[str] = set()
     chances = [1.0]
@@ -508,6 +530,6 @@ def _walks(path: Metapath) -> list[tuple[str, tuple[Hop, ...]]]:
 
 
 def _is_part(path: Metapath, other: Metapath) -> bool:
-    """Say whether another template has all walks of this one, and further topics."""
+    """Return whether another template has all walks of this one, and further topics."""
     walks, others = _walks(path), _walks(other)
     return len(other.topics) > len(path.topics) and all(walks.count(walk) <= others.count(walk) for walk in walks)

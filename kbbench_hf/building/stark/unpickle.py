@@ -3,10 +3,17 @@
 A pickle is a program. Here it can use a few instructions and call the harmless functions below; while a tensor is read,
 any action that Python audits (opening files, sockets, processes, imports) is refused. Tensors are read without torch,
 from the bytes of their storage. To be used in a process of its own with `limit`, since a pickle can still ask for any
-amount of memory.
+amount of memory. `archive_program` is that process.
+
+What is refused must stay refused: `tests/unit/building/stark/test_unpickle.py` has the attacks.
 """
 
 import io
+
+# `pickle._Unpickler` is the pure Python one: the class in C has no `dispatch`, the table from which instructions can be
+# taken away. The name is private, but has the same interface in Python 3.11, 3.12 and 3.13, where archives were read,
+# and in CPython's source after 3.13 (commit 015a323): `dispatch`, `find_class`, `persistent_load`, `load`, and what
+# `Items` sets itself (`stack`, `metastack`, `append`, `memo`, `read`, `readline`).
 import pickle
 import re
 import stat
@@ -20,9 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _KIND = re.compile(r"[iuf][1248]|f16|b1|U[0-9]{1,6}")
+"""NumPy types of plain values in the releases' records: numbers, bool, text."""
 _ORDERS = [("<",), ("|",), ("=",)]
+"""Byte orders in the state of a NumPy type; big-endian values would be read wrongly."""
 _STORAGES = {"LongStorage": "<i8", "IntStorage": "<i4"}
 _sealed = False
+"""Whether `audit` refuses everything now."""
 
 
 class RefusedArchive(Exception):
@@ -30,16 +40,19 @@ class RefusedArchive(Exception):
 
 
 def _dtype(name: object, *flags: object) -> "np.dtype[Any]":
+    """Return a NumPy type of plain values, in place of `numpy.dtype`; others, objects above all, are refused."""
     if not isinstance(name, str) or not _KIND.fullmatch(name):
         raise RefusedArchive(f"holds values of the NumPy type {name!r}")
     return np.dtype(f"<{name}")
 
 
 def _scalar(kind: Any, content: bytes) -> object:
+    """Return a NumPy value as a plain one, in place of NumPy's `scalar`."""
     return np.frombuffer(content, kind, count=1)[0].item()
 
 
 def _encode(text: str, encoding: str) -> bytes:
+    """Return the bytes that protocol 2 writes as text, in place of `codecs.encode`."""
     if encoding != "latin1":
         raise RefusedArchive(f"encodes text as {encoding!r}")
     return text.encode("latin1")
@@ -163,7 +176,11 @@ def audit(event: str, arguments: object) -> None:
 
 
 def check_names(archive: zipfile.ZipFile) -> None:
-    """Refuse an archive with a member that unpacking would put elsewhere, or that hides another."""
+    """Refuse an archive with a member that unpacking would put elsewhere, that hides another, or is packed unusually.
+
+    Raises:
+        RefusedArchive: there is one; the message names it.
+    """
     seen = set()
     for member in archive.infolist():
         name = member.orig_filename
@@ -180,7 +197,11 @@ def check_names(archive: zipfile.ZipFile) -> None:
 
 
 def read_tensor(stream: IO[bytes], dimensions: int) -> NDArray[np.int64]:
-    """Return the tensor of integers in a file written by `torch.save`."""
+    """Return the tensor of integers in a file written by `torch.save`, with this number of dimensions, as int64.
+
+    Raises:
+        RefusedArchive: the file holds anything else.
+    """
     content = stream.read()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         check_names(archive)
@@ -203,6 +224,7 @@ def read_tensor(stream: IO[bytes], dimensions: int) -> NDArray[np.int64]:
 
 
 def _content(archive: zipfile.ZipFile, name: str, cap: int) -> bytes:
+    """Return the bytes of a part, which `torch.save` never packs; refuse a packed one, or more than `cap` bytes."""
     part = archive.getinfo(name)
     if part.compress_type != zipfile.ZIP_STORED or part.file_size > cap:
         raise RefusedArchive(f"has a part {name!r} that is packed or larger than {cap:,} bytes")
@@ -210,6 +232,7 @@ def _content(archive: zipfile.ZipFile, name: str, cap: int) -> bytes:
 
 
 def _strided(numbers: NDArray[np.integer], tensor: Tensor, dimensions: int) -> NDArray[np.int64]:
+    """Return a copy of the numbers of a storage in a tensor's layout; one that leads outside the storage is refused."""
     layout = (tensor.offset, *tensor.shape, *tensor.strides)
     if any(type(each) is not int or each < 0 for each in layout) or len(tensor.shape) != len(tensor.strides):
         raise RefusedArchive("has a tensor of an impossible layout")
@@ -239,7 +262,9 @@ def limit(memory_bytes: int, cpu_seconds: int) -> None:
 _SHORT = 64
 """Texts of up to so many bytes stay, and equal ones are one object: keys, types, dates."""
 _MOST_SHARED = 1 << 16
+"""So many different short texts are shared; further ones stay as they are."""
 _GONE = object()
+"""Stands for a value that was let go."""
 
 
 class ReferredBack(Exception):
