@@ -1,7 +1,9 @@
 """Shortcut audit and review sample of a knowledge base's questions.
 
 The audit measures Hit@1 by text, degree or type alone. Every shortcut is given the type of the answers, so it reaches
-more than a blind retriever could. The executor is no shortcut: it must find exactly the stored answers.
+more than a blind retriever could. The executor is no shortcut: it must find exactly the stored answers. `kbbench audit`
+and `kbbench review` call it by the benchmark's import strings; question synthesis ranks by words with it. Samples are
+the same every time: reviews of people refer to them.
 """
 
 import json
@@ -25,7 +27,9 @@ from kbbench_hf.metrics.generative_re import STOP_WORDS
 from kbbench_hf.text.words import list_words
 
 _K1, _B = 1.2, 0.75
+"""Parameters of BM25 (Lucene's defaults)."""
 _CHUNK = 20_000
+"""Nodes whose texts are in memory together."""
 
 
 class NodeWords:
@@ -50,7 +54,7 @@ class NodeWords:
         self._norm = (_K1 + 1) / (1 + _K1 * (1 - _B + _B * lengths / mean))
 
     def scores(self, question: set[str]) -> NDArray[np.float64]:
-        """Return the score of each node, in the order of `nodes`."""
+        """Return the score of each node, shape (n_nodes,), in the order of `nodes`; 0 for one without any word."""
         scores = np.zeros(len(self._norm))
         for word in sorted(question & self._postings.keys()):
             places = self._postings[word]
@@ -60,7 +64,10 @@ class NodeWords:
 
 
 def ranks_by_words(kb: KnowledgeBase, questions: Sequence[set[str]], answers: Sequence[Sequence[int]]) -> list[int]:
-    """Return the rank of each question's best answer among all nodes, 1 the first; of ties the earlier row leads."""
+    """Return the rank of each question's best answer among all nodes, 1 the first; of ties the earlier row leads.
+
+    `questions` are sets of words, `answers` row numbers, at least one for each question.
+    """
     nodes = np.arange(len(kb))
     index = NodeWords(kb, nodes, {word for question in questions for word in question})
     ranks = []
@@ -75,6 +82,7 @@ def ranks_by_words(kb: KnowledgeBase, questions: Sequence[set[str]], answers: Se
 SAMPLE = 500
 """Questions of a split that are tried, the same ones every time."""
 TEXT_LIMIT, DEGREE_LIMIT, TYPE_LIMIT, OVERLAP_LIMIT = 0.6, 0.25, 0.25, 0.5
+"""Values of the shortcuts above which a finding is marked."""
 MOST_SHOWN = 10
 """Answers, and near misses, that a reviewer sees."""
 _LONGEST = 600
@@ -112,6 +120,7 @@ _TITLES = {
 
 
 def _findings(kb: KnowledgeBase, split: str, rows: Sequence[Row]) -> Iterator[Finding]:
+    """Yield a finding for each shortcut, and for the executor where the questions have templates."""
     answers = [frozenset(kb.rows(row["answer_ids"]).tolist()) for row in rows]
     kinds = [tuple(sorted(set(kb.types(sorted(each))))) for each in answers]
     questions = [set(list_words(row["query"])) - STOP_WORDS for row in rows]
@@ -163,6 +172,10 @@ def _overlaps(
     of_kinds: dict[Kinds, NDArray[np.int64]],
     kinds: Sequence[Kinds],
 ) -> list[float]:
+    """Return the share of a question's words in its answer's text, less that in a random other node's of its types.
+
+    Questions without words beside their topics, or without other nodes, have no value.
+    """
     gaps = []
     for row, question, right, kind in zip(rows, questions, answers, kinds, strict=True):
         gold = row.get("gold_id")
@@ -202,7 +215,7 @@ def executed(kb: KnowledgeBase, row: Row) -> frozenset[int]:
 
 
 def review_items(folder: DatasetFolder, split: str, size: int) -> list[ReviewItem]:
-    """Return the review items of a split: a fixed sample of its questions, balanced over templates.
+    """Return at most `size` review items of a split: a fixed sample of its questions, balanced over templates.
 
     Raises:
         UsageError: the dataset has no such split.
@@ -222,6 +235,7 @@ def review_items(folder: DatasetFolder, split: str, size: int) -> list[ReviewIte
 
 
 def _review_item(kb: KnowledgeBase, row: Row, split: str) -> ReviewItem:
+    """Return a question with its answers, its requirements, and nodes that meet its template but not these."""
     answers = kb.rows(row["answer_ids"]).tolist()
     needed, near = [], list[int]()
     if row.get("topic_ids"):
@@ -240,5 +254,6 @@ def _review_item(kb: KnowledgeBase, row: Row, split: str) -> ReviewItem:
 
 
 def _in_words(requirement: dict[str, object]) -> str:
+    """Return a requirement as text: `year <= 1900`, or a phrase alone."""
     parts = (requirement.get("field"), requirement.get("op"), requirement["value"])
     return " ".join(str(part) for part in parts if part is not None)

@@ -3,6 +3,9 @@
 The release states no licence, so nothing of it is shipped: it is read from the user's clone. Texts of TACRED
 (LDC2018T24) and NYT10m (LDC2008T19) are written only where the user's own licensed copy holds the same text, compared
 by hash. Ids are hashes of texts, because texts are the release's only keys.
+
+The benchmark names `build_genres_corpora`, and what it needs of the release to calibrate judges and to study people's
+votes, by import string. The dataset is the same bytes in every build of the same clone.
 """
 
 import csv
@@ -55,6 +58,7 @@ class _Config:
     """What a licensed copy is called, where one is needed."""
 
 
+# The counts of documents and triples are those of the release: with others, a clone is refused.
 CONFIGS: Mapping[str, _Config] = {
     "cdr": _Config("cdr_rand_200", 200, 2077),
     "docred": _Config("docred_rand_200", 200, 2485),
@@ -98,7 +102,7 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
         if name not in CONFIGS:
             raise unknown_name("config of genres-corpora", name, CONFIGS)
     wanted = configs or [name for name in CONFIGS if not CONFIGS[name].licensed or release.licensed_files(name)]
-    tables = {name: {"test": _documents(release, name)} for name in wanted}
+    tables = {name: {"test": _document_table(release, name)} for name in wanted}
     for name in wanted:
         if corpus := release.corpus(name):
             rows = [{"id": text_id(text), "text": text} for text in corpus]
@@ -119,7 +123,12 @@ def build_genres_corpora(source: Path | None, out: Path, configs: Sequence[str] 
     write_dataset(out, tables, card + repair_report(answers), answers)
 
 
-def _documents(release: "_ReleaseFiles", name: str) -> pa.Table:
+def _document_table(release: "_ReleaseFiles", name: str) -> pa.Table:
+    """Return the table of a config, in the order of the release's sample.
+
+    Raises:
+        DataError: the counts are not the release's, or a licensed copy is absent or lacks a text.
+    """
     config = CONFIGS[name]
     sample, gold = read_release(release.inputs / f"{config.sample}.json"), release.gold(name)
     found = (len(sample), sum(map(len, gold.values())))
@@ -147,6 +156,7 @@ class _ReleaseFiles:
             raise UsageError(f"{source} holds neither 'datasets' nor 'inputs'; expected a clone of GenRES: {CLONE}")
 
     def gold(self, name: str) -> dict[str, list[list[str]]]:
+        """Return text -> its gold triples; texts without gold may be absent."""
         folder = self.inputs / "processed" if self._is_clone else self.inputs
         by_sample = folder / f"{CONFIGS[name].sample}_processed.json"
         return dict(read_release(by_sample if by_sample.is_file() else folder / f"{name}_processed.json"))
@@ -172,6 +182,7 @@ class _ReleaseFiles:
         ]
 
     def licensed_files(self, name: str) -> list[Path]:
+        """Return the files of the user's licensed copy of a config, sorted; empty where there are none."""
         folder = self._root / "licensed" / name
         return sorted(path for path in folder.glob("*") if path.suffix in (".json", ".txt"))
 
@@ -274,6 +285,7 @@ _STUDIED_METRICS = {
     "US": "uniqueness",
     "FS": "factualness",
 }
+"""The study's name of a quality -> our metric."""
 
 
 def human_votes(release: Path, examples: Examples) -> list[HumanVote]:
@@ -293,14 +305,15 @@ def human_votes(release: Path, examples: Examples) -> list[HumanVote]:
     try:
         with file.open(encoding="utf-8", newline="") as source:
             rows = [row for row in csv.DictReader(source) if "groundtruth" not in (row["a"], row["b"])]
-            return [_vote(row) for row in rows if row["id"] in known]
+            return [_parse_vote(row) for row in rows if row["id"] in known]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{file} holds no votes ({error!r}); expected the columns metric, id, a, b, merged, score_a and score_b."
         ) from None
 
 
-def _vote(row: Mapping[str, str]) -> HumanVote:
+def _parse_vote(row: Mapping[str, str]) -> HumanVote:
+    """Return a row of the human study as a vote; a KeyError or ValueError says that it is none."""
     votes: Mapping[str, Vote] = {"a": "a", "b": "b", "tie": "tie"}
     scores = float(row["score_a"]), float(row["score_b"])
     return HumanVote(_STUDIED_METRICS[row["metric"]], row["id"], row["a"], row["b"], votes[row["merged"]], *scores)

@@ -1,4 +1,7 @@
-"""Shortcut audit of an extraction dataset: F1 of copied train triples and of names without relations."""
+"""Shortcut audit of an extraction dataset: F1 of copied train triples and of names without relations.
+
+`kbbench audit` runs it through the benchmarks of Text2KGBench's form, and prints the findings.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +19,13 @@ Guess = Callable[[Row], list[Triple]]
 
 
 def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[Finding]:
-    """Return the mean F1, in mode `reference`, of shortcut guesses on the splits `test` and `unseen`.
+    """Return the mean F1, in mode `reference`, of shortcut guesses on the splits `test` and `unseen`, as findings.
 
     - `copy`: the triples of the most similar train sentence.
     - `train_facts`: every train triple whose subject and object the sentence has, word for word.
     - `first_name`: the first name that train has too as the subject of all others, by train's commonest relation.
+
+    `closed_book` is not used: there are no answers in words to check.
     """
     guesses = _guesses(folder.rows("sentences", "train") if "train" in folder.configs()["sentences"] else [])
     found = []
@@ -34,6 +39,7 @@ def audit(folder: DatasetFolder, closed_book: ClosedBook | None = None) -> list[
 
 
 def _f1(rows: Sequence[Row], material: Material, guess: Guess) -> float:
+    """Return the mean F1 of a shortcut's guesses; NaN without rows."""
     scores = [
         score_reference(guess(row), gold_triples(row), row["sentence"], material.released[row["ontology_id"]]).f1
         for row in rows

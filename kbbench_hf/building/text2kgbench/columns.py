@@ -1,5 +1,8 @@
 """Arrow schemas of Text2KGBench's configs, rows of `mentions` and `prompts`, and repairs of the gold.
 
+The release, the user's own ontologies and the script of mini-text2kg build with it. The columns, the names of repairs
+and their details are stored formats.
+
 Changed in `triples_repaired` (the released `triples` stay as they are):
 
 - `empty_gold_restored`: the gold list is empty because a relation label was looked up with its case and blanks
@@ -69,7 +72,7 @@ PROMPTS = pa.schema(_strings("id", "ontology_id", "template", "demonstration_id"
 def sentence_tables(
     splits: Mapping[str, Sequence[Row]], schema: pa.Schema = SENTENCES, version: int = 2
 ) -> dict[str, pa.Table]:
-    """Return the table of each split of `sentences`, with the column `mentions` filled in."""
+    """Return the table of each split of `sentences`, with `mentions` filled in; `version` as in `with_mentions`."""
     return {split: pa.Table.from_pylist(with_mentions(rows, version), schema) for split, rows in splits.items()}
 
 
@@ -104,10 +107,11 @@ def prompt_row(row: Row, template: str) -> Row:
 Triple = dict[str, str | None]
 
 _UNPARSED_DATE = re.compile(r"00 \w* \d+")
+"""A date without a day, as the release writes it: "00 May 1997", "00  1997"."""
 
 
 def distinct(triples: list[Triple]) -> list[Triple]:
-    """Return the triples without repeated ones, compared by their three labels."""
+    """Return the triples without repeated ones, compared by their three labels; the first of equal ones stays."""
     first = {(each["sub"], each["rel"], each["obj"]): each for each in reversed(triples)}
     return [each for each in triples if first[each["sub"], each["rel"], each["obj"]] is each]
 
@@ -142,7 +146,10 @@ def repair(row: Row, original: Triple | None, json_relations: Collection[str]) -
 
 
 def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
-    """Flag what depends on several rows: repeated sentences, leaking demonstrations, test facts that train has."""
+    """Flag what depends on several rows: repeated sentences, leaking demonstrations, test facts that train has.
+
+    `splits` must have `train`, which may be empty; the flags are appended to the rows' `repairs`.
+    """
     train = {row["id"]: row for row in splits["train"]}
     facts: dict[str, set[tuple[str, str, str]]] = {}
     for row in splits["train"]:
@@ -162,10 +169,11 @@ def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
 
 
 def flag_unstated(splits: Mapping[str, list[Row]]) -> None:
-    """Flag restored triples whose relation their sentence does not state."""
+    """Flag restored triples whose relation their sentence does not state: in `repairs`, from revision 2 on."""
     for row in (row for rows in splits.values() for row in rows if restores_unstated(row)):
         row["repairs"].append({"kind": "restored_not_stated", "detail": str(row["triples_repaired"][0]["rel"])})
 
 
 def _labels(row: Row) -> set[tuple[str, str, str]]:
+    """Return the released triples of a row by their labels."""
     return {(each["sub"], each["rel"], each["obj"]) for each in row["triples"]}

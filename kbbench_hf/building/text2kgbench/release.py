@@ -1,7 +1,8 @@
 """Builder of the Text2KGBench datasets from the release (cenguix/Text2KGBench, commit 50a3d25).
 
 Released ids, sentences and labels are kept verbatim; repairs are separate, flagged columns (`repairs`). Every file is
-pinned by its SHA-256 (`files.tsv`): another revision is refused.
+pinned by its SHA-256 (`files.tsv`): another revision is refused. The benchmark names `build_wikidata_tekgen` and
+`build_dbpedia_webnlg` by import string. Both revisions of a dataset are the same bytes in every build.
 """
 
 import hashlib
@@ -31,6 +32,7 @@ from kbbench_hf.files.download import PinnedFile, cache_folder, fetch
 
 _CARDS = Path(__file__).with_name("cards")
 CONFIGS = ("sentences", "sentences_folded", "ontologies", "prompts")
+"""The configs of both datasets."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def build(
     for config in configs or ():
         if config not in CONFIGS:
             raise unknown_name(f"config of {release.dataset}", config, CONFIGS)
-    folder = download(release.folder) if source is None else _locate(release, source)
+    folder = download(release.folder) if source is None else _find_half(release, source)
     check_pins(folder)  # so that what follows is of the form that the release has
     ontologies = [
         read_ontology(name, folder / f"ontologies/{name}_ontology.json", folder / f"ontologies/owl/ont_{name}.ttl")
@@ -106,8 +108,12 @@ def build(
 build_wikidata_tekgen, build_dbpedia_webnlg = (partial(build, half) for half in (WIKIDATA_TEKGEN, DBPEDIA_WEBNLG))
 
 
-def _locate(release: ReleaseHalf, source: Path) -> Path:
-    """Return the half's folder, given the repository's root, its `data`, the half itself, or what holds the data."""
+def _find_half(release: ReleaseHalf, source: Path) -> Path:
+    """Return the half's folder, given the repository's root, its `data`, the half itself, or what holds the data.
+
+    Raises:
+        DataError: `source` is none of these.
+    """
     places = [source / parent / release.folder for parent in ("", "data", "text2kgbench")]
     if source.name == release.folder:
         places.append(source)
@@ -167,7 +173,7 @@ def _read_turtle(path: Path) -> dict[str, dict[str, list[str]]]:
 def _read_sentences(
     release: ReleaseHalf, folder: Path, ontologies: Sequence[Row]
 ) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
-    """Return the rows of `sentences` and of `prompts`, by split, in the release's order."""
+    """Return the rows of `sentences` and of `prompts`, by split, in the release's order, with all repairs and flags."""
     splits: dict[str, list[Row]] = {split: [] for split in release.splits}
     prompts: dict[str, list[Row]] = {split: [] for split in release.templates}
     for ontology in ontologies:
@@ -183,7 +189,7 @@ def _read_sentences(
             verified = folder / f"manually_verified_sentences/selected_ont_{name}.txt"
             selected = set(verified.read_text(encoding="utf-8").split())
         for split in release.splits:
-            file, asked_file = _files(folder, name, split)
+            file, asked_file = _split_files(folder, name, split)
             asked = _read_rows(asked_file)
             for row_id, released in _read_rows(file).items():
                 row = {
@@ -191,7 +197,7 @@ def _read_sentences(
                     "ontology_id": name,
                     "split": split,
                     "sentence": released["sent"],
-                    "triples": _triples(released),
+                    "triples": _parse_triples(released),
                     "repairs": [],
                     "selected": row_id in selected,
                     "similar_ids": similar.get(row_id, []),
@@ -206,7 +212,7 @@ def _read_sentences(
     return splits, prompts
 
 
-def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
+def _split_files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
     """Return the file with an ontology's triples of a split, and the one with the sentences that models saw."""
     prompted = folder / f"{split}/ont_{name}_{split}.jsonl"
     if split == "test":
@@ -217,7 +223,7 @@ def _files(folder: Path, name: str, split: str) -> tuple[Path, Path]:
     return prompted, prompted
 
 
-def _triples(released: Row) -> list[Triple]:
+def _parse_triples(released: Row) -> list[Triple]:
     """Return the triples of a row that has them as a list, or a single one in fields of its own with identifiers."""
     parts = ("sub", "rel", "obj")
     if "triples" in released:
@@ -232,7 +238,7 @@ def _read_original_gold(folder: Path, name: str) -> dict[str, Triple]:
     file = folder / ORIGINAL_GOLD / f"{name}.jsonl"
     if not file.is_file():
         file = download_original_gold() / f"{name}.jsonl"
-    return {row_id: _triples(row)[0] for row_id, row in _read_rows(file).items()}
+    return {row_id: _parse_triples(row)[0] for row_id, row in _read_rows(file).items()}
 
 
 def _read_answers(release: ReleaseHalf, folder: Path, splits: Mapping[str, list[Row]]) -> Answers:
@@ -314,7 +320,11 @@ def pinned_files(folder: str) -> list[PinnedFile]:
 
 
 def download(folder: str) -> Path:
-    """Return one half of the release, downloaded where it is not there yet (12 MB and 6 MB)."""
+    """Return the folder of one half of the release, downloaded where it is not there yet (12 MB and 6 MB).
+
+    Raises:
+        KBBenchError: it could not be downloaded.
+    """
     return fetch(pinned_files(folder), _cache()) / folder
 
 
@@ -360,10 +370,12 @@ def check_pins(half: Path) -> None:
 
 
 def _cache() -> Path:
+    """Return the folder of the downloaded release."""
     return cache_folder() / f"text2kgbench-{COMMIT[:7]}"
 
 
 def _file_url(path: str) -> str:
+    """Return the address of a pinned file; the earlier gold has another commit and other names."""
     folder, _, name = path.rpartition("/")
     if folder.endswith(ORIGINAL_GOLD):
         stem = name.removesuffix(".jsonl")
