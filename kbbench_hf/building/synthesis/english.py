@@ -1,4 +1,8 @@
-"""English names of types and relations: number of nouns, forms of verbs, relative clauses for relations."""
+"""English names of types and relations: number of nouns, forms of verbs, relative clauses for relations.
+
+`wording` writes questions with it; `english.toml` has the words, `grammar.toml` the rules and forms. A change of either
+changes the questions of synthesized datasets.
+"""
 
 import re
 import tomllib
@@ -36,8 +40,8 @@ def name_words(name: str) -> str:
 
 
 def singular(noun: str) -> str:
-    """Return the singular of a noun phrase; inverse of `plural`."""
-    return _inflected(noun, _singular_word)
+    """Return the singular of a noun phrase, whose head is before the first preposition; one in the singular stays."""
+    return _inflect(noun, _singular_word)
 
 
 def plural(noun: str) -> str:
@@ -48,11 +52,11 @@ def plural(noun: str) -> str:
     >>> [singular(noun) for noun in ("dishes", "parts of the body", "people", "bus", "CVEs")]
     ['dish', 'part of the body', 'person', 'bus', 'CVE']
     """
-    return _inflected(singular(noun), _plural_word)
+    return _inflect(singular(noun), _plural_word)
 
 
 def with_article(noun: str) -> str:
-    """Return a noun after its indefinite article.
+    """Return a noun after its indefinite article; without one, a noun that cannot be counted.
 
     >>> [with_article(noun) for noun in ("ingredient", "unit", "hour", "town", "NGO")]
     ['an ingredient', 'a unit', 'an hour', 'a town', 'an NGO']
@@ -77,7 +81,7 @@ def agree(text: str, *, many: bool) -> str:
 
 
 def fill(text: str, slots: Mapping[str, str]) -> str:
-    """Return a text with its `{slots}` filled, those that are known."""
+    """Return a text with its `{slots}` filled; those that are not in `slots` stay."""
     return re.sub(r"\{(\w+)\}", lambda found: slots.get(found[1], found[0]), text)
 
 
@@ -171,11 +175,12 @@ def passive_of(base: str) -> str:
 
 
 def third_person(base: str) -> str:
-    """Return the third person of a verb."""
+    """Return the third person of a verb, from its base: `writes`."""
     return "has" if base == "have" else _plural_word(base)
 
 
-def _inflected(noun: str, inflect: Callable[[str], str]) -> str:
+def _inflect(noun: str, inflect: Callable[[str], str]) -> str:
+    """Return a noun phrase with its head inflected, the word before the first preposition, on both sides of an "or"."""
     parts = []
     for part in noun.split(" or "):
         words = part.split()
@@ -229,8 +234,11 @@ _VERBS = _verb_forms()
 
 GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
 _SIGN = re.compile(r"[,;.:!?/\"()]")
+"""A sign in the name of a relation, which then is quoted."""
 _LINKS = ("interaction", "relation", "relationship", "association", "connection", "link", "border", "similarity")
+"""Nouns for an edge itself, such as "synergistic interaction": each end has one with the other."""
 _ROLE_ENDINGS = ("er", "or", "ist", "ant", "ment", "tion", "ship", "ee", "ary")
+"""Endings of unknown nouns that are read as roles."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +321,7 @@ def _relation_words(relation: str, ends: RelationEnds) -> list[str]:
 
 
 def _tag(word: str) -> str:
-    """Return a letter for what a word is in the name of a relation; the rules of the grammar have them."""
+    """Return a letter for what a word is in the name of a relation; `grammar.toml` lists them before its rules."""
     if word in WORDS["prepositions"] or word in ("a", "an", "the"):
         return {"of": "o", "by": "y", "a": "a", "an": "a", "the": "a"}.get(word, "p")
     base, tense = verb_form(word)

@@ -1,4 +1,7 @@
-"""Topic entities of questions: random draws, names that identify them, and limits on repeated topics and answers."""
+"""Topic entities of questions: random draws, names that identify them, and limits on repeated topics and answers.
+
+`templates` and `questions` draw with it. The order of random numbers decides which questions a seed gives.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,11 +22,14 @@ from kbbench_hf.knowledge_base.store import KnowledgeBase
 from kbbench_hf.text.words import list_words
 
 OF_A_TEMPLATE = 3
+"""Questions of one template that a topic may serve."""
 TOPIC_SHARE, ANSWER_SHARE, HUB_SHARE = 0.02, 0.05, 0.1
+"""Shares of all questions that a topic may serve, that a node may answer, and that hubs may lead to."""
 MOST_LINKED_SHARE = 0.12
 """The share of questions that the node of the answer type with most edges may answer; such questions share answers, so
 that most of them are in one split."""
 FEWEST_AS_TOPIC, FEWEST_AS_ANSWER = 3, 5
+"""Questions that a topic may serve, and that a node may answer, where these shares are smaller."""
 HUB_PERCENTILE = 99
 
 
@@ -46,7 +52,11 @@ class TopicDraws:
         met: NDArray[np.int64] | None = None
         for walk in sorted(path.walks, key=lambda each: any(hop.negated for hop in each.hops)):
             if walk.topic is not None and walk.topic not in drawn:
-                topic = self._first(walk, rng) if met is None else self._meeting(walk, met, set(drawn.values()), rng)
+                topic = (
+                    self._draw_first(walk, rng)
+                    if met is None
+                    else self._draw_meeting(walk, met, set(drawn.values()), rng)
+                )
                 if topic is None:
                     return None
                 drawn[walk.topic] = topic
@@ -71,7 +81,8 @@ class TopicDraws:
                 counts[-1].append(len(nodes))
         return counts
 
-    def _first(self, walk: MetapathWalk, rng: Random) -> int | None:
+    def _draw_first(self, walk: MetapathWalk, rng: Random) -> int | None:
+        """Return a random row from which the first hop of a walk leads on; None where there is none."""
         hop = walk.hops[0]
         key = (walk.start_type, hop.relation, hop.direction)
         if key not in self._starts:
@@ -81,7 +92,8 @@ class TopicDraws:
         rows_of, weights = self._starts[key]
         return rng.choices(rows_of, cum_weights=weights)[0] if rows_of else None
 
-    def _meeting(self, walk: MetapathWalk, met: NDArray[np.int64], drawn: set[int], rng: Random) -> int | None:
+    def _draw_meeting(self, walk: MetapathWalk, met: NDArray[np.int64], drawn: set[int], rng: Random) -> int | None:
+        """Return a random row, none of `drawn`, from which a walk leads to a random one of `met`; None for none."""
         answer = int(met[rng.randrange(len(met))])
         back = MetapathWalk(None, walk.hops[-1].node_type, reverse_hops(walk.start_type, walk.hops))
         possible = [row for row in back.follow(self.graph, np.array([answer])).tolist() if row not in drawn]
@@ -93,7 +105,7 @@ class EntityNames:
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._names, self._types = kb.names(), kb.types()
-        self._folded = list(map(_form, self._names))
+        self._folded = list(map(_normal_form, self._names))
         self._of_type = Counter(zip(self._types, self._folded, strict=True))
         self._of_all = Counter(self._folded)
 
@@ -117,7 +129,7 @@ class EntityNames:
         return None
 
 
-def _form(name: str) -> str:
+def _normal_form(name: str) -> str:
     """Return the normal form of a name, the same for all spellings."""
     return "".join(list_words(folded(name))) or name.strip()
 

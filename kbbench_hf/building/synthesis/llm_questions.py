@@ -1,7 +1,8 @@
 """Question synthesis with language models: planned without one, then extracted, fused, rewritten and judged.
 
 The plan (templates, topics, candidates, gold) depends on no response, so that every step is one batch of prompts. Each
-response is journaled: the dataset is the same after an interruption and in any order of responses.
+response is journaled: the dataset is the same after an interruption and in any order of responses. `synthesize` calls
+`questions_by_models`.
 """
 
 import re
@@ -43,6 +44,7 @@ from kbbench_hf.runners.jobs import Prompts, Sampling
 from kbbench_hf.runners.run_options import language_model
 
 MOST_PROPERTIES = 3
+"""Properties that are taken from a gold node."""
 LONGEST_DOCUMENT = 12_000
 """Characters of a node's text that a model is shown."""
 FEWEST_VOTES = 20
@@ -79,26 +81,26 @@ def parse_properties(reply: str, text: str) -> list[tuple[str, str]]:
     >>> parse_properties(reply, "It was built  in 1850.")
     [('is old', 'BUILT in')]
     """
-    document, properties = _flat(text), []
-    for parsed in _objects(reply):
+    document, properties = _fold_blanks(text), []
+    for parsed in _json_objects(reply):
         listed = parsed.get("properties")
         for each in listed if isinstance(listed, list) else ():
             if isinstance(each, dict):
                 stated, source = (str(each.get(key) or "").strip() for key in ("property", "source"))
-                if stated and source and _flat(source) in document:
+                if stated and source and _fold_blanks(source) in document:
                     properties.append((stated, source))
     return list(dict(properties).items())[:MOST_PROPERTIES]
 
 
 def fusion_prompt(relational: str, properties: Sequence[str], names: Sequence[str], wrong: str = "") -> Prompt:
     """Return the prompt for a question of the relational part and the properties; `wrong`: the last reply's fault."""
-    parts = f"Relational part: {relational}\nProperties:\n{_bullets(properties)}{_mend(wrong)}"
+    parts = f"Relational part: {relational}\nProperties:\n{_bullets(properties)}{_fault_line(wrong)}"
     return chat_prompt(_FUSE.format(names=", ".join(names)), parts, _QUESTION)
 
 
 def rewriting_prompt(question: str, names: Sequence[str], wrong: str = "") -> Prompt:
     """Return the prompt for a question in other words; `wrong`: the last reply's fault."""
-    return chat_prompt(_REWRITE.format(names=", ".join(names)), f"Question: {question}{_mend(wrong)}", _QUESTION)
+    return chat_prompt(_REWRITE.format(names=", ".join(names)), f"Question: {question}{_fault_line(wrong)}", _QUESTION)
 
 
 def parse_question(reply: str) -> str:
@@ -107,7 +109,7 @@ def parse_question(reply: str) -> str:
     >>> parse_question('Here: {"question": "Which lights stand in Kvaer?"}')
     'Which lights stand in Kvaer?'
     """
-    questions = [parsed["question"] for parsed in _objects(reply) if isinstance(parsed.get("question"), str)]
+    questions = [parsed["question"] for parsed in _json_objects(reply) if isinstance(parsed.get("question"), str)]
     return " ".join(questions[-1].split()) if questions else ""
 
 
@@ -154,7 +156,7 @@ class JudgeVotes:
             parsed = [vote for vote in votes if vote is not None]
             if len(votes) < FEWEST_VOTES:
                 continue
-            if (unparsed := _share(votes, None)) >= 0.1:
+            if (unparsed := _share_of_votes(votes, None)) >= 0.1:
                 alarms.append(f"{name} gave no readable verdict on {unparsed:.0%} of {len(votes):,} candidates.")
             if parsed and all(parsed):
                 alarms.append(f"{name} agreed with every one of {len(parsed):,} candidates: it judges nothing.")
@@ -167,8 +169,8 @@ class JudgeVotes:
         lines = ["| judge | votes | yes | unread | yes on gold |", "|---|---|---|---|---|"]
         columns = zip(*self.votes, strict=True), zip(*self.of_gold, strict=True)
         for name, votes, gold in zip(self.names, *columns, strict=False):
-            yes, passed = _share(votes, True), _share(gold, True)
-            lines.append(f"| {name} | {len(votes):,} | {yes:.3f} | {_share(votes, None):.3f} | {passed:.3f} |")
+            yes, passed = _share_of_votes(votes, True), _share_of_votes(gold, True)
+            lines.append(f"| {name} | {len(votes):,} | {yes:.3f} | {_share_of_votes(votes, None):.3f} | {passed:.3f} |")
         lines += ["", f"Fleiss' kappa of the judges: {fleiss_kappa(self.votes):.3f}, unread votes counted as no."]
         lines.append("Gold passed in the paper: 86.6, 98.9 and 92.3 % (Amazon, MAG, Prime).")
         return [*lines, *(f"\n**{alarm}**" for alarm in self.alarms())]
@@ -190,11 +192,13 @@ def fleiss_kappa(votes: Sequence[Sequence[bool | None]]) -> float:
     return (agreed - chance) / (1 - chance) if chance < 1 else float("nan")
 
 
-def _share(votes: Sequence[bool | None], what: bool | None) -> float:
+def _share_of_votes(votes: Sequence[bool | None], what: bool | None) -> float:
+    """Return the share of votes of a kind; NaN without votes."""
     return sum(vote is what for vote in votes) / len(votes) if votes else float("nan")
 
 
 def _record(name: str, text: str) -> str:
+    """Return a node as prompts show it, its text cut."""
     return f"Name: {name}\n<record>\n{text[:LONGEST_DOCUMENT]}\n</record>"
 
 
@@ -202,15 +206,18 @@ def _bullets(items: Sequence[str]) -> str:
     return "\n".join(f"- {each}" for each in items)
 
 
-def _mend(wrong: str) -> str:
+def _fault_line(wrong: str) -> str:
+    """Return the line of a prompt on the fault of the last reply; "" without one."""
     return f"\nThe last one was not right: {wrong}. Mend that." if wrong else ""
 
 
-def _flat(text: str) -> str:
+def _fold_blanks(text: str) -> str:
+    """Return a text in lower case with single blanks, so that quotes of it are found."""
     return re.sub(r"\s+", " ", text).casefold().strip()
 
 
-def _objects(reply: str) -> list[dict[str, Any]]:
+def _json_objects(reply: str) -> list[dict[str, Any]]:
+    """Return the JSON objects in a reply, in their order, those of its reasoning aside."""
     return [each.value for each in extract_json(strip_reasoning(reply).response) if isinstance(each.value, dict)]
 
 
@@ -250,7 +257,7 @@ def costs(
     by_model: dict[str, list[Prompt]] = defaultdict(list)
     for each in planned.questions:
         names, rows = kb.names(list(each.topics)), list(each.answers)
-        by_model[models.extract.model].append(extraction_prompt(*_gold(kb, each)))
+        by_model[models.extract.model].append(extraction_prompt(*_gold_name_and_text(kb, each)))
         by_model[models.fuse.model].append(fusion_prompt(each.text, guess, names))
         by_model[models.rewrite.model].append(rewriting_prompt(each.text, names))
         for name, text in zip(kb.names(rows), kb.texts(rows), strict=True):
@@ -276,13 +283,19 @@ def _ask_all(
     """
     drafts = [_Draft(each, kb.names(list(each.topics)), kb.names(list(each.answers))) for each in questions]
     for draft in drafts:
-        if not _gold(kb, draft.plan)[1].strip():
+        if not _gold_name_and_text(kb, draft.plan)[1].strip():
             draft.dropped = "the gold node has no text"
     take_properties = partial(_take_properties, kb)
-    _complete(drafts, "extract", lambda draft, _: extraction_prompt(*_gold(kb, draft.plan)), take_properties, ask)
-    _complete(drafts, "fuse", _fusion_prompt, _take_question, ask)
-    _complete(drafts, "rewrite", _rewriting_prompt, _take_question, ask)
-    return drafts, _judge(kb, drafts, models, ask)
+    _run_step(
+        drafts,
+        "extract",
+        lambda draft, _: extraction_prompt(*_gold_name_and_text(kb, draft.plan)),
+        take_properties,
+        ask,
+    )
+    _run_step(drafts, "fuse", _fusion_prompt, _take_question, ask)
+    _run_step(drafts, "rewrite", _rewriting_prompt, _take_question, ask)
+    return drafts, _collect_votes(kb, drafts, models, ask)
 
 
 def write_questions(
@@ -310,7 +323,7 @@ def write_questions(
     return questions, _card_section(models, drafts, lost, votes, count)
 
 
-def _complete(
+def _run_step(
     drafts: Sequence[_Draft],
     step: str,
     prompt: Callable[[_Draft, str], Prompt],
@@ -331,12 +344,14 @@ def _complete(
         draft.dropped = faults[key] if step == "extract" else f"{step}: {faults[key]}"
 
 
-def _gold(kb: KnowledgeBase, plan: SyntheticQuestion) -> tuple[str, str]:
+def _gold_name_and_text(kb: KnowledgeBase, plan: SyntheticQuestion) -> tuple[str, str]:
+    """Return the name and the text of a planned question's gold node."""
     return kb.names([plan.gold])[0], kb.texts([plan.gold])[0]
 
 
 def _take_properties(kb: KnowledgeBase, draft: _Draft, reply: str) -> str:
-    draft.properties = parse_properties(reply, _gold(kb, draft.plan)[1])
+    """Store the properties of a reply, and return its fault: that none has its source in the text; "" for none."""
+    draft.properties = parse_properties(reply, _gold_name_and_text(kb, draft.plan)[1])
     return "" if draft.properties else "no property whose source stands in the gold node's text"
 
 
@@ -349,7 +364,10 @@ def _rewriting_prompt(draft: _Draft, wrong: str) -> Prompt:
 
 
 def _take_question(draft: _Draft, reply: str) -> str:
-    """Store the question of a reply, and return its fault: a topic that it loses, or an answer that it names."""
+    """Store the question of a reply, and return its fault: a topic that it loses, or an answer that it names.
+
+    A faultless reply has "", and a faulty one leaves the draft as it was.
+    """
     draft.text, before = parse_question(reply), draft.text
     if not draft.text:
         fault = "there was no question"
@@ -362,10 +380,13 @@ def _take_question(draft: _Draft, reply: str) -> str:
 
 
 def _vote_key(kb: KnowledgeBase, draft: _Draft, row: int) -> str:
+    """Return the key of the votes on a candidate: the attempt of its question and its id."""
     return f"{draft.plan.attempt}/{kb.ids([row])[0]}"
 
 
-def _judge(kb: KnowledgeBase, drafts: Sequence[_Draft], models: Models, ask: Ask) -> dict[str, list[bool | None]]:
+def _collect_votes(
+    kb: KnowledgeBase, drafts: Sequence[_Draft], models: Models, ask: Ask
+) -> dict[str, list[bool | None]]:
     """Return every judge's vote on every candidate of every question that was written."""
 
     def prompt(draft: _Draft, row: int) -> Prompt:
@@ -385,7 +406,7 @@ def _select(
     models: Models,
     votes: Mapping[str, Sequence[bool | None]],
 ) -> list[SyntheticQuestion]:
-    """Return the questions with answers left, each once."""
+    """Return the questions with answers left, each once; the others get the reason into `dropped`."""
     judged: list[SyntheticQuestion] = []
     met: set[object] = set()
     for draft in (each for each in drafts if not each.dropped):
@@ -412,6 +433,7 @@ def _finished_question(
     models: Models,
     votes: Mapping[int, Sequence[bool | None]],
 ) -> SyntheticQuestion:
+    """Return the question of a draft with the answers that the judges kept, and its models, outputs and votes."""
     requirements = tuple({"kind": "free", "value": stated, "source": source} for stated, source in draft.properties)
     n_textual = sum(len(stated.split()) for stated, _ in draft.properties)
     writers = {step: getattr(models, step).model for step in ("extract", "fuse", "rewrite")}

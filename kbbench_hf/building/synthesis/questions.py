@@ -1,4 +1,8 @@
-"""Question synthesis without a model: questions for a knowledge base by a spec, and statistics of the attempts."""
+"""Question synthesis without a model: questions for a knowledge base by a spec, and statistics of the attempts.
+
+`synthesize` writes the questions as a dataset, `llm_questions` takes them as a plan. The card of the dataset lists the
+reasons of rejected attempts.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -24,6 +28,7 @@ from kbbench_hf.text.words import list_words
 TRIES_WITHOUT_RESULT = 200
 """After so many rejections in a row a template is exhausted."""
 ALIKE = 0.9
+"""Least share of common words of two questions of a template that are worded alike."""
 LONG = 3
 """Hops of a walk about whose end nothing more is said."""
 MOST_WORDS = 28
@@ -44,15 +49,21 @@ class SyntheticQuestion:
     """One question with its template, topics, requirements and answers; nodes are row numbers."""
 
     attempt: int
+    """The number of the attempt that gave it, from 0; unique."""
     text: str
     template: TemplateYield
     topics: tuple[int, ...]
+    """In the order of the template's topics."""
     requirements: tuple[Requirement, ...]
     gold: int
+    """The answer that the requirements were taken from."""
     n_candidates: int
+    """Answers of the template without requirements."""
     answers: tuple[int, ...]
+    """Ascending."""
     n_relational: int
     n_textual: int
+    """Words about relations, and about requirements."""
     made_by: Mapping[str, Any] | None = None
     """The models that wrote and judged it, their outputs and votes; None without models."""
 
@@ -70,12 +81,14 @@ class AttemptStatistics:
     n_attempts: int = 0
     n_wanted: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
+    """Reason of a rejection -> attempts."""
     templates: list[TemplateYield] = field(default_factory=list)
     exhausted: list[str] = field(default_factory=list)
     """Templates that ran out of instances; others have their share."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Templates of the spec that give no question -> the reason."""
     unnameable: list[str] = field(default_factory=list)
+    """Node types whose nodes have no names."""
     unwritable: list[str] = field(default_factory=list)
     """Steps that no metapath can name."""
     alike: list[str] = field(default_factory=list)
@@ -106,7 +119,8 @@ def make_questions(
 ) -> QuestionSet:
     """Make up to `count` questions; fewer where the templates run out of instances.
 
-    The same knowledge base, spec and seed give the same questions. Every attempt has random numbers of its own.
+    The same knowledge base, spec and seed give the same questions. Every attempt has random numbers of its own. The
+    templates take turns; `advance` is called after each new question.
 
     Raises:
         DataError: no template, or no question, could be made.
@@ -220,7 +234,7 @@ class _QuestionMaker:
         if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
             raise RejectedAttempt("fewer candidates than the number of answers that was drawn")
         named = {word for name in (*self._kb.names(topics), *words_of(path)) for word in list_words(name_words(name))}
-        gold, requirements, answers = self._narrowed(candidates, n_wanted, size, rng, named)
+        gold, requirements, answers = self._narrow(candidates, n_wanted, size, rng, named)
         if reason := self._usage.refusal_of_answers(answers):
             raise RejectedAttempt(reason)
         if not may_repeat and ("answers", tuple(answers)) in self._used:
@@ -261,7 +275,7 @@ class _QuestionMaker:
         """
         return min(self._spec.most_answers, max(self._spec.least_answers, int(1 / (1 - rng.random()))))
 
-    def _narrowed(
+    def _narrow(
         self, candidates: list[int], n_wanted: int, size: int, rng: Random, said: Collection[str]
     ) -> tuple[int, list[Requirement], list[int]]:
         """Return a gold node, at most `n_wanted` requirements from it, and the candidates that meet them all.
@@ -270,13 +284,13 @@ class _QuestionMaker:
         """
         with_text = [row for row in candidates if self._requirements.has_text(row)] or candidates
         golds = rng.sample(with_text, min(MOST_GOLD if n_wanted else 1, len(with_text)))
-        tried = [(gold, *self._required(gold, candidates, n_wanted, size, rng, said)) for gold in golds]
+        tried = [(gold, *self._require(gold, candidates, n_wanted, size, rng, said)) for gold in golds]
         gold, chosen, answers = max(tried, key=lambda each: len(each[1]))
         if not self._spec.least_answers <= len(answers) <= self._spec.most_answers:
             raise RejectedAttempt("too many answers" if len(answers) > self._spec.most_answers else "too few answers")
         return gold, chosen, sorted(answers)
 
-    def _required(
+    def _require(
         self, gold: int, candidates: list[int], n_wanted: int, size: int, rng: Random, said: Collection[str]
     ) -> tuple[list[Requirement], frozenset[int]]:
         """Return requirements that a gold node meets, one phrase at most, and the candidates; each removes some."""
@@ -299,6 +313,7 @@ def _is_unordered(template: TemplateYield) -> bool:
 
 
 MOST_IN_ONE_GROUP = 0.5
+"""Largest share of questions that may hang together by their answers, with `strict`."""
 
 
 def shared_out(

@@ -1,4 +1,8 @@
-"""Requirements that narrow a template's answers, an attribute or a rare phrase of the gold node; phrase search."""
+"""Requirements that narrow a template's answers, an attribute or a rare phrase of the gold node; phrase search.
+
+`questions` draws requirements, `retrieval_audit` checks them again with `meets`; a requirement is stored as JSON in the
+column `requirements` of a synthesized dataset.
+"""
 
 import math
 import re
@@ -63,12 +67,13 @@ class NodeTexts:
         self.of = cache(self._of_type)
 
     def padded(self, rows: Sequence[int]) -> list[str]:
-        """Return the padded text of each row."""
+        """Return the text of each row as `padded` has it."""
         missing = [row for row in rows if row not in self._padded]
         self._padded |= dict(zip(missing, map(padded, self._kb.texts(missing)), strict=True)) if missing else {}
         return [self._padded[row] for row in rows]
 
     def _of_type(self, kind: str) -> "PhraseIndex":
+        """Return the index of the texts of a type; `of` keeps it."""
         return PhraseIndex(self.padded(self._kb.of_type(kind).tolist()))
 
 
@@ -111,10 +116,13 @@ Requirement = dict[str, Any]
 """`{"kind": "attribute", "field", "op", "value", "source"}` or `{"kind": "phrase", "value", "source"}`."""
 
 LONGEST_PHRASE = 5
+"""Words of a phrase."""
 MOST_OF_TYPE = 0.5
+"""Largest share of the nodes of a type that have a phrase."""
 MOST_ALONE = 0.5
 """Largest share of candidates among the nodes of their type that have a phrase."""
 FILLED_SHARE = 0.5
+"""Least share of the nodes of a type that have a value, for a column to give attributes."""
 MOST_TRIED = 16
 """Phrases of a text whose frequency in the texts of the type is counted, the rarest first."""
 
@@ -153,7 +161,7 @@ class Requirements:
         No phrase has one of the words `said`, which the question has anyway.
         """
         drawn = [*self._attributes(gold, rng), *self._phrases(gold, candidates, size, said)]
-        return [(each, frozenset(self._meeting(candidates, each))) for each in drawn]
+        return [(each, frozenset(self._candidates_meeting(candidates, each))) for each in drawn]
 
     def verbatim(self, gold: int, requirement: Requirement) -> Requirement:
         """Return a requirement with the value of a phrase spelled as the text of the gold node spells it."""
@@ -172,7 +180,8 @@ class Requirements:
         """Return whether a node's text has more words than its name."""
         return len(self._texts.padded([row])[0].split()) > len(list_words(self._kb.names([row])[0]))
 
-    def _meeting(self, candidates: Sequence[int], requirement: Requirement) -> list[int]:
+    def _candidates_meeting(self, candidates: Sequence[int], requirement: Requirement) -> list[int]:
+        """Return the candidates that meet a requirement, in their order."""
         if requirement["kind"] == "phrase":
             wanted = padded(requirement["value"])
             texts = self._texts.padded(candidates)
@@ -182,6 +191,7 @@ class Requirements:
         return passing
 
     def _attributes(self, gold: int, rng: Random) -> list[Requirement]:
+        """Return a requirement from each attribute of the gold node, in random order; numbers become rounded bounds."""
         found = []
         for field, values in self._fields(self._kb.types([gold])[0]).items():
             value = self._kb.nodes[field][gold].as_py()
@@ -189,7 +199,7 @@ class Requirements:
                 continue
             op = "=" if isinstance(value, str) else rng.choice(["<=", ">="])
             if op != "=":
-                value = _rounded(value, op, values)
+                value = _round_bound(value, op, values)
             found.append({"kind": "attribute", "field": field, "op": op, "value": value, "source": field})
         rng.shuffle(found)
         return found
@@ -288,7 +298,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _rounded(value: float, op: str, values: frozenset[Any]) -> float | int:
+def _round_bound(value: float, op: str, values: frozenset[Any]) -> float | int:
     """Return a rounder bound that the value still meets."""
     spread = max(values) - min(values)
     unit = 10 ** math.floor(math.log10(spread / 10)) if spread > 0 else 1

@@ -1,4 +1,7 @@
-"""Schema of a knowledge base for templates: typed relation steps, and node types whose nodes have names."""
+"""Schema of a knowledge base for templates: typed relation steps, and node types whose nodes have names.
+
+`questions` reads it once for a knowledge base; `templates` combines the steps, `wording` asks which lead to one node.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -12,11 +15,13 @@ from kbbench_hf.knowledge_base.metapaths import Hop, Metapath, MetapathWalk
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
 FEWEST_EDGES = 5
+"""Least number of edges of a step, self-loops aside."""
 NAMED_SHARE = 0.5
 """Least share of a type's nodes that have a name; other types are never topics."""
 SINGLE_SHARE = 0.9
-"""Least share of a type's nodes from which a functional relation leads to one node."""
+"""Least share of the nodes with edges of a functional relation from which it leads to one node."""
 PLACEHOLDERS = frozenset({"none", "nan", "null", "n/a", "na", "unknown", "untitled", "no name"})
+"""Texts in place of a name."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ def read_schema(kb: KnowledgeBase) -> Schema:
 
 
 def _n_loops(kb: KnowledgeBase, step: RelationStep) -> int:
+    """Return the number of self-loops of a relation at nodes of the step's type."""
     rows = kb.of_type(step.start)
     offsets, reached = kb.neighbors_of(rows, step.hop.relation, "out")
     return int((np.repeat(rows, np.diff(offsets)) == reached).sum())
@@ -141,10 +147,12 @@ def _is_inverse(kb: KnowledgeBase, step: RelationStep, other: RelationStep) -> b
 
 
 def _leads_to_one(kb: KnowledgeBase, step: RelationStep) -> bool:
+    """Return whether a step leads to one node from at least 90 % of the nodes from which it leads on."""
     _, counts = np.unique(_pairs(kb, step, step.hop.direction)[0], return_counts=True)
     return bool(np.mean(counts == 1) >= SINGLE_SHARE)
 
 
 def _is_nameable(kb: KnowledgeBase, kind: str) -> bool:
+    """Return whether at least half of a type's nodes have a name."""
     names = kb.names(kb.of_type(kind))
     return bool(names) and sum(map(is_name, names)) >= NAMED_SHARE * len(names)

@@ -1,4 +1,8 @@
-"""Options of question synthesis (templates, bounds, words, models), parsed from YAML."""
+"""Options of question synthesis (templates, bounds, words, models), parsed from YAML.
+
+`synthesize` parses users' specs and those of datasets with it. The keys are public: those of `SynthesisSpec` and of the
+classes in it, as `spec_example.yaml` shows them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +27,7 @@ class SpecTexts(tuple[str, ...]):
 
     @classmethod
     def read(cls, kind: type, value: Any) -> Self:
-        """Return the texts of a value in a spec."""
+        """Return the texts of a value in a spec; msgspec turns the ValueError for anything else into its own."""
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(each, str) and each for each in texts):
             raise ValueError(f"{value!r} is neither a text nor a list of texts")
@@ -135,7 +139,7 @@ class SynthesisSpec:
 
     @classmethod
     def of(cls, given: Any, where: str) -> Self:
-        """Parse the keys of a document; raises as `read`."""
+        """Parse the keys of a document, `where` in messages; those without a value are absent. Raises as `read`."""
         if not isinstance(given, dict):
             raise DataError(
                 f"{where} holds a {type(given).__name__}; expected keys. See: kbbench synthesize --spec-example"
@@ -157,7 +161,11 @@ class SynthesisSpec:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        """Check the bounds."""
+        """Check the bounds.
+
+        Raises:
+            UsageError: they contradict each other.
+        """
         if not 1 <= self.least_answers <= self.most_answers <= self.most_candidates:
             raise UsageError(
                 f"{self.least_answers} to {self.most_answers} answers of at most {self.most_candidates} candidates; "

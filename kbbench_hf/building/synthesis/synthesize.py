@@ -1,4 +1,8 @@
-"""`synthesize`: generate questions for a built knowledge base, or estimate what models would cost that write them."""
+"""`synthesize`: generate questions for a built knowledge base, or estimate what models would cost that write them.
+
+The public function and `kbbench synthesize` call it. The columns of `queries` and the folders of responses are stored
+formats. Shards of one construction meet in the folder of responses, whose settings must be equal.
+"""
 
 import json
 import re
@@ -125,7 +129,7 @@ def _collecting(folder: Path, shard: Shard | None) -> Iterator[None]:
 
 
 def is_collected(folder: Path) -> bool:
-    """Whether the shards that share this folder of responses are collected, and their dataset is still there."""
+    """Return whether the shards that share this folder of responses are collected, and their dataset is there."""
     return (folder / _COLLECTED).is_file() and (Path(NAMESPACE) / folder.name / CARD).is_file()
 
 
@@ -152,7 +156,7 @@ def open_responses(
 
 
 def _without_addresses(value: Any) -> Any:
-    # each machine may have a server of its own, and a server may move
+    """Return settings without the servers' addresses: each machine may have its own server, and a server may move."""
     if isinstance(value, dict):
         kept = value.keys() - {"base_url", "api_key_env"}
         return {name: _without_addresses(each) for name, each in value.items() if name in kept}
@@ -179,7 +183,11 @@ def synthesis_costs(
 
 
 def _new_folder(name: str, out: str | None) -> Path:
-    """Return the folder of the new dataset."""
+    """Return the folder of the new dataset.
+
+    Raises:
+        UsageError: its name is taken or invalid, or something else is in its place.
+    """
     made = out or f"{name}-questions"
     if made == name or made in benchmark_names():
         raise UsageError(f"--out {made} is taken; expected a new name. Choose another one.")
@@ -193,6 +201,11 @@ def _new_folder(name: str, out: str | None) -> Path:
 
 
 def _knowledge_base(name: str) -> DatasetFolder:
+    """Return the folder of a built or shipped knowledge base.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
     folder = built(name) or shipped_dataset(name)
     if folder is None:
         known = [*benchmark_names(), *own_names()]
@@ -208,7 +221,12 @@ def _knowledge_base(name: str) -> DatasetFolder:
 
 
 def _read_spec(name: str, spec: Path | str | None) -> SynthesisSpec:
-    """Return the spec of a file, of a dataset, or of the knowledge base itself where it has one."""
+    """Return the spec of a file, of a dataset, or of the knowledge base itself where it has one; else the defaults.
+
+    Raises:
+        UsageError: `spec` is neither a file nor a dataset with a spec, or has an unknown key.
+        DataError: the spec is malformed.
+    """
     if spec is not None and Path(spec).is_file():
         return SynthesisSpec.read(Path(spec).read_text(encoding="utf-8"), str(spec))
     given = None if spec is None else str(spec)
@@ -289,13 +307,14 @@ def query_tables(built: QuestionSet) -> dict[str, pa.Table]:
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     rows: dict[str, list[dict[str, Any]]] = {}
     for number, (question, split) in enumerate(zip(built.questions, built.splits, strict=True)):
-        rows.setdefault(split, []).append(_row(built, number, question))
+        rows.setdefault(split, []).append(_query_row(built, number, question))
     usual = ("train", "validation", "test")
     order = [*(name for name in usual if name in rows), *sorted(rows.keys() - set(usual))]
     return {split: pa.Table.from_pylist(rows[split], schema) for split in order}
 
 
-def _row(built: QuestionSet, number: int, question: SyntheticQuestion) -> dict[str, Any]:
+def _query_row(built: QuestionSet, number: int, question: SyntheticQuestion) -> dict[str, Any]:
+    """Return the row of `queries` of a question; its id is its number among all questions."""
     kb = built.kb
     provenance = {
         "mode": "grammar",
@@ -426,16 +445,16 @@ def _construction(built: QuestionSet) -> Iterable[str]:
         few, many = each.outcomes["none or too few"], each.outcomes["too many"]
         path = each.template.metapath
         yield (
-            f"| {_cell(path)} | {each.form} | {each.n_usable} of {each.n_sampled} | {few} | {many} | "
+            f"| {_markdown_cell(path)} | {each.form} | {each.n_usable} of {each.n_sampled} | {few} | {many} | "
             f"{each.median_answers:g} | {n_questions[path]} |"
         )
     if account.left_out:
         yield from ("", f"{len(account.left_out):,} templates of the spec were not asked:", "")
         yield from ("| template | reason |", "|---|---|")
-        yield from (f"| {_cell(path)} | {reason} |" for path, reason in account.left_out.items())
+        yield from (f"| {_markdown_cell(path)} | {reason} |" for path, reason in account.left_out.items())
 
 
-def _cell(path: str) -> str:
+def _markdown_cell(path: str) -> str:
     """Return a metapath as a cell of a Markdown table."""
     return f"`{path}`".replace("|", "\\|")
 

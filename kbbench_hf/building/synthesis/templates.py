@@ -1,4 +1,7 @@
-"""Templates of questions: the spec's, or those derived from the schema that give answer sets of usable size."""
+"""Templates of questions: the spec's, or those derived from the schema that give answer sets of usable size.
+
+`questions` takes its templates here, in the order in which they take turns.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +26,7 @@ MOST_MEASURED = 100
 
 
 Chain = tuple[RelationStep, ...]
+"""Steps, each from the type that the one before leads to."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,9 @@ def words_of(path: Metapath) -> list[str]:
 
 
 def _derive(schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str, wording: Wording) -> list[TemplateYield]:
+    """Return the templates of the schema that read well and give usable answers for a tenth of the draws at least."""
     kept = []
-    for form, paths in _forms(schema, spec).items():
+    for form, paths in _metapaths_by_form(schema, spec).items():
         paths = [path for path in paths if wording.reads_well(Metapath.parse(path))]
         if len(paths) > MOST_MEASURED:
             paths = sorted(Random(f"{seed}/{form}").sample(paths, MOST_MEASURED))
@@ -107,8 +112,8 @@ def _derive(schema: Schema, spec: SynthesisSpec, draws: TopicDraws, seed: str, w
     return kept
 
 
-def _forms(schema: Schema, spec: SynthesisSpec) -> dict[str, list[str]]:
-    """Return the metapaths of each form, in the order of their texts."""
+def _metapaths_by_form(schema: Schema, spec: SynthesisSpec) -> dict[str, list[str]]:
+    """Return form -> its metapaths, in the order of their texts; their topics and answers have names."""
     named = [step for step in schema.steps if step.start in schema.nameable]
     onward: dict[str, list[RelationStep]] = {}
     for step in schema.steps:
@@ -130,14 +135,17 @@ def _forms(schema: Schema, spec: SynthesisSpec) -> dict[str, list[str]]:
 
 
 def _joins(pairs: Iterable[tuple[Chain, Chain]], negated: str = "") -> list[str]:
+    """Return the metapaths of two chains with one end; `negated` is "!" where the second must not lead there."""
     return [_join(one, other, negated) for one, other in pairs if one[-1].end == other[-1].end]
 
 
 def _chain(chain: Chain, label: str = "") -> str:
+    """Return the metapath of a chain; `label` distinguishes its topic from another one of the type."""
     return f"{chain[0].start}{label}" + "".join(f" -[{step.arrow}]-> {step.end}" for step in chain)
 
 
 def _join(one: Chain, other: Chain, negated: str = "") -> str:
+    """Return the metapath of two chains with one end."""
     same = one[0].start == other[0].start
     topic = f"{other[0].start}{':2' if same else ''}"
     return f"{_chain(one, ':1' if same else '')} <-[{negated}{other[0].arrow}]- {topic}"

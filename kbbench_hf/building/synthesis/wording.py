@@ -1,4 +1,8 @@
-"""Grammar of questions: a frame, relative clauses for relations, and clauses for requirements."""
+"""Grammar of questions: a frame, relative clauses for relations, and clauses for requirements.
+
+`questions` writes questions with `Wording.ask`, and `templates` leaves out those that do not read well. The words are
+in `grammar.toml` and `english.toml`. A change here changes the questions of synthesized datasets.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +20,9 @@ from kbbench_hf.knowledge_base.metapaths import Metapath, MetapathWalk
 _OPERATORS = {"=": "equal", "<=": "most", ">=": "least"}
 _ARTICLE = re.compile(r"^(?:an?|the) (?=\S)")
 _LEFT_OVER = re.compile(r"[_{}]|\b(?:None|nan)\b")
+"""What a sentence has where a name or a value is missing."""
 _ROLE = re.compile(r"the \[(.+?)\|(.+?)\] (.*)")
+"""A role in both numbers, and what follows: "the [director|directors] of {x}"."""
 _REDUCIBLE = re.compile(r"that \[(?:is|was)\|(?:are|were)\] (?!not |an? )")
 LONGEST_REPEAT = 2
 """The most hops of one relation in a row."""
@@ -112,17 +118,25 @@ class Wording:
         reached: Sequence[Sequence[int]],
         besides: Sequence[str] = (),
     ) -> tuple[str, int, int]:
-        """Return the question about the answer of a template; `topics` are the names by their labels.
+        """Return the question about the answers of a template, and its numbers of words on relations and requirements.
 
-        The numbers are those of its words about relations and about requirements.
-        `reached` is how many nodes each hop of each walk leads to; `besides` are topics that meet the template.
+        Args:
+            template: its own phrases are used where it has some.
+            topics: label of a topic -> its name.
+            requirements: what the answers must meet besides.
+            choice: chooses the wordings.
+            reached: how many nodes each hop of each walk leads to, as `TopicDraws.reached` returns it.
+            besides: names of topics that meet the template themselves, and are no answers.
         """
         path = template.path
         singles = [self._n_single(walk, counts) for walk, counts in zip(path.walks, reached, strict=True)]
         is_one = any(n == len(walk.hops) for walk, n in zip(path.walks, singles, strict=True)) and not template.phrases
         many = not is_one and not _is_mass(self.type(path.answer_type))
         required = [
-            [english.agree(_requirement(each, choice, n, where), many=many) for n, each in enumerate(requirements)]
+            [
+                english.agree(_requirement_words(each, choice, n, where), many=many)
+                for n, each in enumerate(requirements)
+            ]
             for where in ("predicate", "clause")
         ]
         if template.phrases:
@@ -181,7 +195,7 @@ class Wording:
             return False
         onward = [self.clauses(step) for steps in walks for step in steps[1:]]
         for start in ("the ", "whose "):  # the languages of the countries of the films
-            if sum(all(_begins(each, start) for each in clauses) for clauses in onward) > 1:
+            if sum(all(_begins_or_ends_walk(each, start) for each in clauses) for clauses in onward) > 1:
                 return False
         if len(onward) == len(walks) == 1:
             return True
@@ -227,7 +241,7 @@ class Wording:
                 subject = self._subject(name, self.type(step.start)) if text.startswith("that {x} ") else name
                 clause = _Clause(text, subject, any_one=name)
             if walk.hops[number].negated:
-                clause = clause._replace(text=_negated(clause.verbal(False).text))
+                clause = clause._replace(text=_negate(clause.verbal(False).text))
         return clause
 
     def _subject(self, name: str, kind: str) -> str:
@@ -314,24 +328,27 @@ def is_filled(text: str, topics: Sequence[str]) -> bool:
 
 
 def _steps(walk: MetapathWalk) -> list[RelationStep]:
+    """Return the steps of a walk, without negation."""
     starts = [walk.start_type, *(hop.node_type for hop in walk.hops)]
     return [RelationStep(start, replace(hop, negated=False)) for start, hop in zip(starts, walk.hops, strict=False)]
 
 
 def _is_right_branching(clause: str) -> bool:
+    """Return whether a clause ends in the other node, so that a clause about that node can follow."""
     return clause.endswith("{x}") and not clause.startswith("that {x}")
 
 
-def _begins(clause: str, start: str) -> bool:
+def _begins_or_ends_walk(clause: str, start: str) -> bool:
+    """Return whether a clause begins with a word, or cannot be followed by a clause anyway."""
     return clause.startswith(start) or not _is_right_branching(clause)
 
 
-def _negated(clause: str) -> str:
+def _negate(clause: str) -> str:
     """Return the negation of a relative clause.
 
-    >>> _negated("that [lives|live] in {x}"), _negated("that {x} wrote")
+    >>> _negate("that [lives|live] in {x}"), _negate("that {x} wrote")
     ('that [does|do] not live in {x}', 'that {x} did not write')
-    >>> _negated("that [is a member|are members] of {x}"), _negated("that zings {x}")
+    >>> _negate("that [is a member|are members] of {x}"), _negate("that zings {x}")
     ('that [is not a member|are not members] of {x}', 'that [is not one|are not ones] that zings {x}')
     """
     parts = re.fullmatch(r"(that (?:\{x\} )?)(?:\[(\w+)([^|]*)\|(\w+)([^]]*)\]|(\w+))(.*)", clause)
@@ -345,10 +362,12 @@ def _negated(clause: str) -> str:
 
 
 def _is_mass(noun: str) -> bool:
+    """Return whether a noun phrase cannot be counted, so that it has no plural."""
     return noun.split()[-1] in WORDS["mass"]
 
 
-def _requirement(requirement: Requirement, choice: Choice, place: int, where: str) -> str:
+def _requirement_words(requirement: Requirement, choice: Choice, place: int, where: str) -> str:
+    """Return the words of a requirement in both numbers, `where` a clause or a predicate; `place` is its number."""
     kind = "phrase" if requirement["kind"] == "phrase" else _OPERATORS[requirement["op"]]
     value, field = requirement["value"], english.name_words(str(requirement.get("field", "value")))
     shown = str(value) if isinstance(value, str | int) else f"{value:g}"
