@@ -1,6 +1,10 @@
 """Agent runs: a language model searches with tools; conversations are journaled, scored as rankings, and replayed.
 
-A replay sends no requests, and searches nothing again: `trajectories.jsonl` has the nodes that each search showed.
+`kbbench run --agent` uses it, and `kbbench export` replays the stored conversations. A replay sends no requests, and
+searches nothing again: `trajectories.jsonl` has the nodes that each search showed.
+
+A started run must send the same requests when it is resumed: the journal has a digest of each, and `run.json` the
+`contract_sha256` of instructions and tools. So a new tool or wording needs a rule like `with_tools_of`.
 """
 
 import hashlib
@@ -46,16 +50,18 @@ ANSWER_TOKENS = 2048
 
 @dataclass
 class AgentEpisode:
-    """One question on its way: the conversation, and what its replies took."""
+    """The conversation about one question, and the tokens and seconds of its replies so far."""
 
     row: Mapping[str, Any]
     conversation: Conversation
-    more: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    """More fields of each request: the tools, see `tool_parameters`."""
     price: Price | None = None
     prompt_tokens: int | None = None
+    """The sum over replies; None until a reply has a count."""
     completion_tokens: int | None = None
     seconds: float = 0.0
-    ended: "Callable[[AgentEpisode], None]" = lambda episode: None
+    on_end: "Callable[[AgentEpisode], None]" = lambda episode: None
 
     def turn(self) -> Turn:
         """Return the next request."""
@@ -65,12 +71,12 @@ class AgentEpisode:
             max_tokens=ANSWER_TOKENS,
             json_schema=JSON_SCHEMA if conversation.agent.protocol == "json" else None,
             key=f"{self.row['id']}/{len(conversation.steps) + 1}",
-            parameters=self.more,
+            parameters=self.parameters,
             then=self.take,
         )
 
     def take(self, record: Record) -> Turn | None:
-        """Take the record of a reply, or of none, and return the next request; None at the end."""
+        """Take the record of a reply, or of a failed request, and return the next request; None at the end."""
         conversation, prompt, produced = self.conversation, record["prompt_tokens"], produced_tokens(record)
         if prompt is not None:
             self.prompt_tokens = (self.prompt_tokens or 0) + prompt
@@ -83,11 +89,14 @@ class AgentEpisode:
             conversation.take(record["response"] or "", record.get("tool_calls"), prompt, produced)
         if conversation.end is None:
             return self.turn()
-        self.ended(self)
+        self.on_end(self)
         return None
 
     def trajectory(self, *, keep_texts: bool = False) -> Trajectory:
-        """Return what was done; a conversation without an end has failed."""
+        """Return the trajectory; a conversation without an end has the end `failed`.
+
+        It has a cost only with a price in USD, and the messages only with `keep_texts`.
+        """
         conversation = self.conversation
         calls = [
             Call(step, call.name, call.arguments, outcome.error, outcome.total, outcome.shown, outcome.repaired)
@@ -123,27 +132,29 @@ def run_agent(
     keep_texts: bool = False,
     **how: Any,
 ) -> RankedRun:
-    """Let a model walk for every question, and write its rankings, on those of the run in `first`, to `folder`.
+    """Let a model search for the answers to every query, and write its rankings into `folder`.
 
-    Every reply is journalled before its calls are carried out; the same call goes on in the middle of a conversation.
-    Beside the rankings stands `trajectories.jsonl`, whose messages are kept with `keep_texts`. A question whose model
-    failed has what was selected until then; it goes on when the run is started again.
+    A ranking has the selected nodes first, then those of the run in `first`, at most `top_k` in all. `folder` also gets
+    `trajectories.jsonl`, with all messages if `keep_texts`. Each reply is journaled before its calls are executed, so
+    that the same call resumes in the middle of a conversation. A query whose model failed keeps what was selected until
+    then; it is resumed when the run is started again. `how` goes to `generate`.
 
     Raises:
-        UsageError: a kept reply answers other requests than this run's, or the server takes no tools.
+        UsageError: a stored reply answers another request than this run's, or the server takes no tools.
+        ShardEnd: with a `shard` in `how`, it has ended.
     """
     done: dict[Id, Trajectory] = {}
-    open_ones: dict[Id, AgentEpisode] = {}
+    open_episodes: dict[Id, AgentEpisode] = {}
 
-    def end(walk: AgentEpisode) -> None:
-        done[walk.row["id"]] = walk.trajectory(keep_texts=keep_texts)
-        open_ones.pop(walk.row["id"], None)
+    def end(episode: AgentEpisode) -> None:
+        done[episode.row["id"]] = episode.trajectory(keep_texts=keep_texts)
+        open_episodes.pop(episode.row["id"], None)
 
     def begin(row: Mapping[str, Any]) -> Turn:
-        more = tool_parameters(agent, tool_choice)
+        parameters = tool_parameters(agent, tool_choice)
         conversation, price = agent.conversation(row["query"]), how.get("price")
-        walk = open_ones[row["id"]] = AgentEpisode(row, conversation, more, price, ended=end)
-        return walk.turn()
+        episode = open_episodes[row["id"]] = AgentEpisode(row, conversation, parameters, price, on_end=end)
+        return episode.turn()
 
     prompts = Prompts({row["id"]: partial(begin, row) for row in examples.rows})
     options = {"title": "Running agent", **how}
@@ -152,7 +163,9 @@ def run_agent(
     else:
         generation, by_schema = generate(prompts, model, folder, **options), False
     end_shard(how.get("shard"), folder, generation.summary.n_open)
-    done |= {name: walk.trajectory(keep_texts=keep_texts) for name, walk in open_ones.items() if name not in done}
+    # a first prompt that is rendered again after the end of its conversation opens another episode
+    failed = {name: episode for name, episode in open_episodes.items() if name not in done}
+    done |= {name: episode.trajectory(keep_texts=keep_texts) for name, episode in failed.items()}
     trajectories = [done[row["id"]] for row in examples.rows]
     lines = map(json.loads, (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines())
     base = {line["id"]: line for line in lines}
@@ -181,9 +194,10 @@ def search_with_agent(
     embedder: Callable[..., Any] | None = None,
     **how: Any,
 ) -> RankedRun:
-    """Let an agent search the knowledge base, given the run in `first`.
+    """Let an agent search the knowledge base of a task, given the finished run of its base retriever in `first`.
 
-    `folder` is by default next to `first`, with its name, the model and a hash of the settings.
+    The tools search with `base`, all nodes. `folder` is by default next to `first`, with its name, the model's and a
+    hash of the settings. `how` goes to `run_agent`.
 
     Raises:
         UsageError: another run is in the folder, or the server takes no tools.
@@ -212,7 +226,7 @@ def search_with_agent(
 
 
 LEAST_TOKENS_PER_CHARACTER = 1 / 5.5
-"""A request with fewer prompt tokens than this share of its characters was not read as a whole."""
+"""A request with fewer prompt tokens per character was not read as a whole: English has 4 to 5 characters a token."""
 
 
 def _dropped_tools_warnings(agent: Agent, trajectories: list[Trajectory], generation: Generation) -> list[ScoreWarning]:
@@ -232,7 +246,7 @@ def _dropped_tools_warnings(agent: Agent, trajectories: list[Trajectory], genera
 
 
 def tool_parameters(agent: Agent, tool_choice: str | None = None) -> dict[str, Any]:
-    """Return what a request says of the tools: nothing where the model is told of them in words.
+    """Return the fields of a request with the tools; empty for the protocol `json`, whose instructions describe them.
 
     `tool_choice` is sent only where it is given: some servers refuse a request that has one.
     """
@@ -243,9 +257,9 @@ def tool_parameters(agent: Agent, tool_choice: str | None = None) -> dict[str, A
 
 
 def contract_sha256(agent: Agent) -> str:
-    """Return a hash of what every request of a run says: the instructions and the tools."""
-    said = [agent.instructions, [tool.function() for tool in agent.tools.offered]]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    """Return a hash of what every request of a run has: the instructions and the tools. `run.json` stores it."""
+    contract = [agent.instructions, [tool.function() for tool in agent.tools.offered]]
+    return hashlib.sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()
 
 
 def with_tools_of(agent: Agent, recorded: str | None) -> Agent:
@@ -256,22 +270,22 @@ def with_tools_of(agent: Agent, recorded: str | None) -> Agent:
 
 
 def chosen_protocol(model: LanguageModel, given: Protocol | None = None, *, structured: bool | None = None) -> Protocol:
-    """Return how a model is to call: as was asked for, else by tools where it can be sent them.
+    """Return the protocol of a model's calls: the given one, else `tools` where the model takes them, else `json`.
 
     Raises:
-        UsageError: it cannot be sent tools, or is to be held to a schema beside them.
+        UsageError: the model takes no tools, or a JSON schema is wanted with tools.
     """
-    takes_them = getattr(model, "takes_tools", hasattr(model, "complete") and takes(model.complete, "tools"))
-    if given == "tools" and not takes_them:
+    takes_tools = getattr(model, "takes_tools", hasattr(model, "complete") and takes(model.complete, "tools"))
+    if given == "tools" and not takes_tools:
         raise UsageError(f"{name_of(model)} does not support tool calls; expected --protocol json. Add it.")
-    protocol = given or ("tools" if takes_them else "json")
+    protocol = given or ("tools" if takes_tools else "json")
     if structured is not None and protocol == "tools":
         raise UsageError("--structured needs --protocol json; tool calls are not JSON text. Add --protocol json.")
     return protocol
 
 
 class Replayed(NamedTuple):
-    """One question: what was done, and every message from the instructions to the last result."""
+    """The replay of one query: its trajectory, and every message from the instructions to the last result."""
 
     walk: Trajectory
     messages: Sequence[Message]
@@ -282,23 +296,23 @@ class Replayed(NamedTuple):
 
 
 def replay(folder: Path) -> Iterator[Replayed]:
-    """Yield the conversation of each question of an agent's run, in order.
+    """Yield the conversation of each query of an agent's run, in the order of `trajectories.jsonl`.
 
     Replies come from the journal, the nodes of results from the trajectories, their texts from the knowledge base: all
-    are what they were. The words of an agent that came over MCP are not known; its replies hold calls alone.
+    are what they were. The texts of an external agent (MCP) are not stored; its replies have calls only.
 
     Raises:
         UsageError: no agent ran in this folder, the knowledge base is another than it was, or a result is not known.
     """
-    walks = read_trajectories(folder)
-    if not walks:
+    trajectories = read_trajectories(folder)
+    if not trajectories:
         raise UsageError(f"{folder} has no trajectories; expected the run of an agent. Make one: kbbench run --agent")
     task, settings = resolve_task([folder]), read_json(folder / RUN)["settings"]
     agent = _agent(folder, task, settings)
     rows = {row["id"]: row for row in task.examples.rows}
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(folder)) if "protocol" in settings else None
-        for walk in walks:
+        for walk in trajectories:
             row = rows[walk.id]
             messages = walk.messages if walk.messages is not None else _messages(agent, row, walk, journal)
             right = bool(walk.selected) and walk.selected[0] in row["answer_ids"]
@@ -329,7 +343,11 @@ def training_lines(folder: Path, *, successes: bool = True) -> Iterator[str]:
 
 
 def _agent(folder: Path, task: EvalTask, settings: Row) -> Agent:
-    """Return the agent that walked, over the knowledge base at hand; its search needs a `_RecordedQuestion`."""
+    """Return the agent of a run over the installed knowledge base; its searches need a `_RecordedQuestion`.
+
+    Raises:
+        UsageError: another knowledge base is installed.
+    """
     kb = knowledge_base(task)
     if kb.hash != settings["knowledge_base"]:
         raise UsageError(
@@ -364,7 +382,7 @@ def _cannot_search(folder: Path, model: str) -> str | None:
 
 
 class _RecordedSearch:
-    """The searches of a run: `call` is the one that is replayed."""
+    """The searches of a run; `call` is the one that is replayed. Without it, or its total, a search is made again."""
 
     def __init__(self, kb: KnowledgeBase, search_again: Callable[[], Search]) -> None:
         self._kb, self._search_again = kb, search_again
@@ -388,6 +406,7 @@ class _RecordedQuestion(QuestionState):
     """A question whose calls have the results that they had in the run."""
 
     recorded: Mapping[str, Call] = field(default_factory=dict)
+    """`_call_key` -> the call."""
 
     def call(self, name: str, arguments: object) -> Outcome:
         """Execute one call.
@@ -411,7 +430,9 @@ def _call_key(tool: str, arguments: object) -> str:
 
 
 def _messages(agent: Agent, row: Row, walk: Trajectory, journal: Journal | None) -> Sequence[Message]:
+    """Return the messages of a conversation, made again from its replies."""
     conversation = agent.conversation(row["query"])
+    # calls beyond the limit of a step were not executed, and an executed one may be equal to them
     recorded = {_call_key(*call[1:3]): call for call in walk.calls if call.error != "too_many_calls"}
     conversation.question = _RecordedQuestion(agent.tools, recorded=recorded)
     for text, calls in _journal_replies(walk, journal):
@@ -420,8 +441,8 @@ def _messages(agent: Agent, row: Row, walk: Trajectory, journal: Journal | None)
 
 
 def _journal_replies(walk: Trajectory, journal: Journal | None) -> Iterator[tuple[str, object]]:
-    """Yield each reply: its text, and the calls in their own field."""
-    if journal is None:
+    """Yield the text of each reply, and its calls in the form of the API; failed requests have none."""
+    if journal is None:  # an external agent's, see `agent_sessions`
         for _, calls in groupby(walk.calls, key=lambda call: call.step):
             yield "", [{"function": {"name": call.tool, "arguments": call.arguments}} for call in calls]
         return

@@ -1,7 +1,8 @@
 """Sessions of an external agent (MCP, smolagents) with the tools, stored as a run of an agent; the MCP server of them.
 
-A session is one attempt at one question. Each call is journaled before the agent gets its result, so a restarted server
-resumes the session. A finished question is final; an open one may be started again, and the last attempt counts.
+`kbbench serve` uses it. A session is one attempt at one question. Each call is journaled before the agent gets its
+result, so a restarted server resumes the session. A finished question is final; an open one may be started again, and
+the last attempt counts. The journal's keys are `PLACE/ATTEMPT` of a session and `PLACE/ATTEMPT/STEP` of its calls.
 
 The server has `start_question` and the four tools of `agents.tool_schemas`, over stdio or HTTP. Wrong arguments get a
 result that a model can act on, as in our own loop; frameworks turn MCP's own errors into exceptions.
@@ -75,22 +76,23 @@ class AgentSession:
 
     @property
     def key(self) -> str:
-        """What the journal calls it."""
+        """Its key in the journal."""
         return f"{self.place}/{self.attempt}"
 
     @property
     def end(self) -> str:
-        """How it ended, or would if nothing more came."""
+        """The end for its trajectory (see `Trajectory.end`), also of a session that is still open."""
         if self.question.finished:
             return "finished"
         return "step_limit" if len(self.calls) >= AgentLimits.calls else "no_call"
 
 
 class AgentSessions:
-    """The questions of a benchmark, and what agents have done about them.
+    """The questions of a benchmark, and the sessions of agents with them.
 
-    `base` gives the base's prediction of an example by its place, which follows what is selected, `top_k` in all. No
-    method returns an answer, nor anything from which the right ones could be told. Threads may call at once.
+    `base` returns the base retriever's prediction of an example by its place; in a ranking it follows the selected
+    nodes, at most `top_k` in all. No method returns gold, or anything that depends on it. Methods may be called from
+    several threads at once.
 
     Raises:
         BusyError: another process serves this folder.
@@ -111,7 +113,7 @@ class AgentSessions:
         self._attempts: dict[int, AgentSession] = {}
         self._open: dict[str, AgentSession] = {}
         self._next = 0
-        self._journal = Journal(folder, observe=self._remember, abilities=())  # its agents come when they like
+        self._journal = Journal(folder, observe=self._replay_record, abilities=())  # its agents come when they like
         self._journal.heartbeat.more = lambda: {"under_way": len(self._open)}
         self._journal.heartbeat.start()
         if self._attempts:
@@ -128,10 +130,10 @@ class AgentSessions:
         return sum(session.question.finished for session in self._attempts.values())
 
     def start(self, example_id: object = None) -> tuple[AgentSession | None, Outcome]:
-        """Start a question, the next one that nobody has started where no id is given.
+        """Start a question by its id; without an id, the next one that was not started.
 
-        Returns the session, None where there is none to start, and what the agent is told: `{"id", "question",
-        "session", "left"}`, or an error. A question that is open starts anew: its selection is empty.
+        Returns the session, and the result for the agent: `{"id", "question", "session", "left"}`. Where there is none
+        to start, the session is None, and the result an error. An open question starts again: its selection is empty.
         """
         with self._lock:
             place = self._place(example_id)
@@ -144,12 +146,15 @@ class AgentSessions:
             attempt = 1 if before is None else before.attempt + 1
             session = AgentSession(place, attempt, uuid4().hex[:16], self.tools.question())
             self._journal.append({"key": session.key, "error": None, "session": session.handle})
-            self._note(session)
-            told = {"id": row["id"], "question": row["query"], "session": session.handle}
-            return session, Outcome({**told, "left": len(self.rows) - len(self._attempts)})
+            self._set_attempt(session)
+            content = {"id": row["id"], "question": row["query"], "session": session.handle}
+            return session, Outcome({**content, "left": len(self.rows) - len(self._attempts)})
 
     def call(self, handle: str, name: str, arguments: object) -> Outcome:
-        """Answer one call of a tool in an open session; the journal has it when this returns."""
+        """Execute one call of a tool in an open session; the journal has it when this returns.
+
+        Errors, such as a session that is not open, are results too: a model can act on them.
+        """
         with self._lock:
             return self._call(handle, name, arguments)
 
@@ -166,7 +171,8 @@ class AgentSessions:
         outcome = question.call(name, arguments)
         session.seconds = perf_counter() - session.began
         shown, step = list(outcome.shown), len(session.calls) + 1
-        call = Call(step, name[:LONGEST_NAME], _kept(arguments), outcome.error, outcome.total, shown, outcome.repaired)
+        stored = _storable(arguments)
+        call = Call(step, name[:LONGEST_NAME], stored, outcome.error, outcome.total, shown, outcome.repaired)
         record: Record = {"key": f"{session.key}/{step}", "error": None, "call": list(call)}
         record |= {"selected": question.selected[n_selected:], "finished": question.finished}
         self._journal.append({**record, "seconds": session.seconds})
@@ -178,7 +184,7 @@ class AgentSessions:
         return outcome
 
     def write(self) -> None:
-        """Write `predictions.jsonl` and `trajectories.jsonl` of the questions that were started, each whole."""
+        """Write `predictions.jsonl` and `trajectories.jsonl` of the started questions, each atomically."""
         with self._lock:
             sessions = [self._attempts[place] for place in sorted(self._attempts)]
             rows = [rank_selected(self._base(each.place), each.question.selected, self.top_k) for each in sessions]
@@ -186,7 +192,7 @@ class AgentSessions:
             write_text(self.folder / TRAJECTORIES, "".join(self._trajectory(each).line() for each in sessions))
 
     def close(self) -> None:
-        """Write what there is, and free the folder."""
+        """Write both files, and free the folder for another process."""
         self.write()
         self._journal.close()
 
@@ -197,7 +203,7 @@ class AgentSessions:
         self.close()
 
     def _place(self, example_id: object) -> int | Outcome:
-        """Return the place of a question, or why there is none."""
+        """Return the place of a question among the examples, or the result that says why there is none."""
         if example_id is None:
             while self._next in self._attempts:
                 self._next += 1
@@ -213,21 +219,21 @@ class AgentSessions:
             return failed_call("unknown_question", message)
         return place
 
-    def _note(self, session: AgentSession) -> None:
-        """Make this the attempt that counts."""
+    def _set_attempt(self, session: AgentSession) -> None:
+        """Make a session the attempt of its question that counts, and close the one before."""
         if before := self._attempts.get(session.place):
             self._open.pop(before.handle, None)
         self._attempts[session.place] = self._open[session.handle] = session
 
-    def _remember(self, record: Record) -> None:
-        """Take up a record of an earlier server."""
+    def _replay_record(self, record: Record) -> None:
+        """Restore the state of a session from a record of an earlier server."""
         place, attempt, *step = map(int, record["key"].split("/"))
         if not step:
-            self._note(AgentSession(place, attempt, record["session"], self.tools.question()))
+            self._set_attempt(AgentSession(place, attempt, record["session"], self.tools.question()))
             return
         session = self._attempts.get(place)
         if session is None or session.attempt != attempt:
-            return  # its beginning is lost
+            return  # the record of its start is damaged
         session.calls.append(Call(*record["call"]))
         for node_id in record["selected"]:
             session.question.select(node_id)
@@ -243,10 +249,10 @@ class AgentSessions:
         return trajectory_of(self.rows[session.place], calls, selected, **more)
 
 
-def _kept(arguments: object) -> object:
-    """Return the arguments of a call as JSON can hold them; as a text that says what they began with, where not.
+def _storable(arguments: object) -> object:
+    """Return the arguments of a call as JSON values; of too long ones the beginning, of other ones the type, as text.
 
-    >>> _kept({"query": "salt", "limit": float("nan")}), _kept({1, 2}), _kept(None)
+    >>> _storable({"query": "salt", "limit": float("nan")}), _storable({1, 2}), _storable(None)
     ({'query': 'salt', 'limit': 'NaN'}, '{1, 2}', None)
     """
     try:
@@ -266,10 +272,11 @@ def open_sessions(
     out: Path | None = None,
     show: bool = True,
 ) -> AgentSessions:
-    """Return the sessions of a benchmark for somebody else's agent; the same call goes on where it stopped.
+    """Return the sessions of a benchmark for an external agent; the same call resumes those of an earlier server.
 
-    `base` ranks all questions first, in a run of its own, and is what the tools search with. `name` is what the agent
-    is called. The folder, one beside the base's run by default, is a run's: `kbbench score` and `report` take it.
+    `base`, the retriever with which the tools search, ranks all questions first, in a run of its own. `name` is that of
+    the agent in `run.json`. The folder `out`, by default one next to the base's run, is a run folder: `kbbench score`
+    and `report` take it.
 
     Raises:
         UsageError: the benchmark has no knowledge base, or the base does not exist.
@@ -290,10 +297,10 @@ def open_sessions(
 
 
 def mcp_server(sessions: AgentSessions) -> "Server[Any]":
-    """Return the server of these questions.
+    """Return the MCP server of these questions, for `serve_stdio` and `serve_http`.
 
-    A call belongs to the question of its argument `session`, or to the last one that its connection started; over stdio
-    and in memory, where there is one client, to the last of all.
+    A call belongs to the session of its argument `session`, or to the last one that its connection started; over stdio
+    and in memory, where there is one client, to the last of all. Both files are written when the server ends.
 
     Raises:
         UsageError: the extra `mcp` is not installed.

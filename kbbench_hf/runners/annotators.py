@@ -1,7 +1,8 @@
 """Annotators (judges, embedders, topic models) by name, and the annotation of one set of predictions.
 
-`judge` makes the verdicts; embeddings and topics are made here. Interrupted annotations resume. A stored annotation is
-identified by its embedder, thresholds and corpus.
+`kbbench annotate` and `run --annotate` use it. `judge` makes the verdicts; embeddings and topics are made here.
+Interrupted annotations resume. A stored annotation has an identity (embedder, thresholds, corpus, seeds): one with
+another identity is made again, and results with different identities are not compared. So identities must not change.
 """
 
 import json
@@ -70,7 +71,7 @@ class Annotators:
 
 
 def parse_annotators(names: str, **options: Any) -> Annotators:
-    """Return the annotators that `JUDGE,EMBEDDER` names: the judge judges facts and splits, topics are made as well.
+    """Return the annotators that `JUDGE,EMBEDDER` names: the judge makes both kinds of verdicts; topics are made too.
 
     A judge's name is `surface` or begins with `nli:`, `stored:`, `hf:` or `llm:`; the other name is the embedder's.
     One of the two may be left out.
@@ -97,9 +98,10 @@ def parse_annotators(names: str, **options: Any) -> Annotators:
 def annotate_predictions(
     task: EvalTask, answers: Sequence[Answer | None], folder: Path, annotators: Annotators, *, show: bool = True
 ) -> Row:
-    """Write the annotations of one set of predictions into a folder; return what was made of each kind.
+    """Write the annotations of one set of predictions into a folder; return a report, kind -> what was made.
 
-    What is there already and was made alike is kept; an interrupted judge goes on where it stopped.
+    Of a kind of verdict it has the number of items by status, see `n_failed`. Annotations that are there with the same
+    identity are kept; an interrupted judge resumes. `answers` are in the order of the task's examples.
 
     A shard (`shard` or `collect` in `annotators.judging`) judges its items only; what needs no judge is made when the
     shards are collected. The last shard to end collects them.
@@ -113,7 +115,8 @@ def annotate_predictions(
     annotators = _needed_annotators(annotators, rules, task.task_key.benchmark)
     kinds = (("factualness", annotators.fact_judge), ("granularity", annotators.split_judge))
     config = task.task_key.config
-    judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}  # first of all
+    # first of all: a wrong name is an error before anything is computed or sent
+    judges = {kind: judge_of(name, kind, config, annotators.judging) for kind, name in kinds if name}
     shard = shard_of(annotators.judging)
     judging: Row = {"text": rules.text, "agreements": annotators.calibrations, "shard": shard, "show": show}
     if shard is not None and shard.number:
@@ -149,10 +152,10 @@ def annotate_predictions(
 
 
 def _needed_annotators(annotators: Annotators, rules: AnnotationRules, benchmark: str) -> Annotators:
-    """Return the annotators whose kinds the metrics of a benchmark use.
+    """Return the annotators without those whose kind no metric of a benchmark uses.
 
     Raises:
-        UsageError: none of them, or an embedder that nothing uses.
+        UsageError: none is left, or there is an embedder that no metric uses.
     """
     needs = rules.needs
     if (annotators.embedder or annotators.stored_cosines) and "embeddings" not in needs:
@@ -168,10 +171,10 @@ def _needed_annotators(annotators: Annotators, rules: AnnotationRules, benchmark
 
 
 def annotation_rules(task: EvalTask) -> AnnotationRules:
-    """Return what a benchmark's metrics need of other models.
+    """Return the rules for annotations of a task's benchmark.
 
     Raises:
-        UsageError: they need nothing.
+        UsageError: its metrics need no annotations.
     """
     if task.benchmark.scoring.annotations is None:
         name = task.task_key.benchmark
@@ -180,7 +183,7 @@ def annotation_rules(task: EvalTask) -> AnnotationRules:
 
 
 def n_failed(report: Row) -> int:
-    """Return how many items have no verdict because a request failed.
+    """Return how many items of a report of `annotate_predictions` have no verdict because a request failed.
 
     >>> n_failed({"factualness": {"ok": 3, "failed: 500": 2}})
     2
@@ -200,7 +203,12 @@ def judge_of(name: str, kind: str, config: str, judging: RunOptions) -> AnyJudge
 
 
 def _corpus(file: Path) -> TopicCorpus:
-    """Return the texts of a file: a JSON list of them, as a release has it, or one a line."""
+    """Return the texts of a file: a JSON list of them, as a release has it, or one a line; blank ones are left out.
+
+    Raises:
+        UsageError: there is no such file.
+        DataError: it has another form.
+    """
     if not file.is_file():
         raise UsageError(f"{file} does not exist; expected a corpus, a text a line or a JSON list. Check the path.")
     written = file.read_text(encoding="utf-8")
@@ -226,7 +234,10 @@ def annotate_embeddings(
     *,
     show: bool = True,
 ) -> int:
-    """Write the vectors of every element of gold and predicted triples; return how many were encoded now."""
+    """Write the vectors of every element of gold and predicted triples; return how many were encoded now.
+
+    Stored vectors of the same embedder and thresholds are reused.
+    """
     elements = sorted({*_elements(rules, examples, answers)})
     identity = {
         "embedder": public_name(embedder.name),
@@ -258,10 +269,10 @@ def annotate_embeddings(
 
 
 def annotate_stored_cosines(examples: Examples, folder: Path, file: Path) -> int:
-    """Write the cosines that a release stored for one system (`{text: {gold triple: [cosine, ...]}}`).
+    """Write the cosines that a release stored for one system; return how many documents have some.
 
-    They are text-embedding-ada-002's, and all that completeness needs. Return how many documents they cover. CDR's
-    belong to an older gold than the release's last.
+    The file has `{text: {gold triple: [cosine, ...]}}`, of vectors of text-embedding-ada-002. Completeness needs no
+    more. The cosines of CDR belong to older gold than that of the last release.
 
     Raises:
         DataError: the file is of another form.
@@ -299,8 +310,8 @@ def annotate_topics(
 ) -> None:
     """Write the topic shares of source texts and predicted triples, for each mode with its own topic models.
 
-    A model is trained on `corpus` for each seed. It is kept in `models` with the shares of the source texts, for the
-    next set of predictions.
+    A model is trained on `corpus` for each seed. It is kept in the folder `models` with the shares of the source texts,
+    for the next set of predictions. The shares of all seeds stand next to each other: `len(seeds) * n_topics` a row.
     """
     corpus_sha256 = corpus_hash(corpus.texts)
     wanted = list(modes)
@@ -329,7 +340,7 @@ def annotate_topics(
 
 
 def _identity(of_models: Sequence[Mapping[str, Any]], corpus: TopicCorpus) -> dict[str, Any]:
-    """Return what topics depend on: what the models share, then the seed and the hash of each, and their corpus."""
+    """Return the identity of topics: the settings that the models share, the seed and hash of each, and the corpus."""
     shared = {name: value for name, value in of_models[0].items() if name not in ("seed", "model_sha256")}
     return {
         **shared,
@@ -341,6 +352,7 @@ def _identity(of_models: Sequence[Mapping[str, Any]], corpus: TopicCorpus) -> di
 
 
 def _topic_model(file: Path, corpus: Sequence[str], settings: LdaSettings) -> TopicModel:
+    """Return the topic model of a file; where there is none, train it and write the file."""
     if file.is_file():
         return TopicModel.load(file)
     model = TopicModel.train(corpus, settings)
@@ -349,7 +361,10 @@ def _topic_model(file: Path, corpus: Sequence[str], settings: LdaSettings) -> To
 
 
 def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
-    """Return the topic shares of the source texts, kept beside the model: they are the same for every system."""
+    """Return the topic shares of the source texts, shape (documents, topics).
+
+    They are stored next to the model, because they are the same for every system.
+    """
     identity = {**model.identity, "documents_sha256": sha256("".join(examples.ids).encode("utf-8")).hexdigest()}
     kept = read_annotation(place, "sources", identity)
     if kept is not None:
@@ -360,6 +375,7 @@ def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
 
 
 def _elements(rules: AnnotationRules, examples: Examples, answers: Sequence[Answer | None]) -> Iterator[str]:
+    """Yield the subjects, relations and objects of gold and predicted triples in all modes, with repetitions."""
     for row, answer in zip(examples.rows, answers, strict=True):
         for mode in MODES:
             for triple in (*rules.gold(row, mode), *select_triples(answer or [], mode)):
@@ -368,4 +384,5 @@ def _elements(rules: AnnotationRules, examples: Examples, answers: Sequence[Answ
 
 
 def _lists(matrix: Any) -> pa.Array:
+    """Return the rows of a matrix as a column of lists of equal length."""
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(matrix).ravel()), matrix.shape[1])

@@ -1,7 +1,8 @@
 """Calibration of judges on the verdicts of a release, and of embedder thresholds on its published scores.
 
-Judges are evaluated on held-out documents and systems: thresholds and weights are fitted on one half of the documents,
-without the judged system, and all systems are judged on the other half.
+`kbbench annotate --calibrate` uses it. Judges are evaluated on held-out documents and systems: thresholds and weights
+are fitted on one half of the documents, without the judged system, and all systems are judged on the other half. The
+samples are drawn with a fixed seed: a change of the drawing or its order changes every stored agreement.
 """
 
 import math
@@ -45,16 +46,16 @@ from kbbench_hf.runners.judge import AnyJudge, calibration_identity, corpus_of, 
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64]
 SAMPLE = 2000
-"""Triples of each half that a judge is asked for: kappa is then known to about .03."""
+"""Triples of each half that a judge judges: kappa is then known to about .03."""
 YES = {"factualness": 1.0, "granularity": 2.0}
-"""The least verdict that is a yes: supported; split into two or more."""
+"""The lowest verdict that is a yes: supported; split into two or more."""
 _FEWEST = 30
-"""Triples of a system below which it has no figure: of two systems, the release judged only a few documents."""
+"""A system with fewer triples has no score: of two systems, the release judged only a few documents."""
 
 
 @dataclass(frozen=True)
 class JudgedItems:
-    """Triples with a released verdict, one row each."""
+    """Triples with a released verdict; all columns have one entry per triple, in one order."""
 
     kind: str
     items: Sequence[Item]
@@ -66,7 +67,7 @@ class JudgedItems:
     """Whether the row's document is of the half that may be fitted on."""
 
     def of(self, chosen: Bools) -> "JudgedItems":
-        """Return the chosen rows."""
+        """Return the chosen rows, in their order; `chosen` is a mask over all rows."""
         items = [item for item, wanted in zip(self.items, chosen.tolist(), strict=True) if wanted]
         columns = {name: getattr(self, name)[chosen] for name in ("values", "systems", "documents", "fits")}
         return replace(self, items=items, **columns)
@@ -89,20 +90,20 @@ def calibrate_judge(
     sample: int | None = SAMPLE,
     show: bool = True,
 ) -> JudgeAgreement:
-    """Measure how far a judge agrees with a release's verdicts, and keep it in `folder`, where annotating finds it.
+    """Return the agreement of a judge with a release's verdicts; write it into `folder`, where annotating finds it.
 
-    A judge with a threshold that nobody chose gets the one that agrees best on the half of the documents that may be
-    fitted on; on the other half each system is judged with the threshold of all others. What was judged is kept: an
-    interrupted calibration goes on.
+    A judge whose threshold is not given gets the one that agrees best on the half of the documents for fitting; on the
+    other half each system is judged with the threshold of all others. Verdicts are journaled: an interrupted
+    calibration resumes. Surface features are fitted anew and not written: they know their agreement themselves.
 
     Args:
         rules: the benchmark's.
         release: the folder of the release.
         examples: those of the config to calibrate on.
         kind: `factualness` or `granularity`.
-        judge: the judge. Surface features are fitted anew, and judge everything.
-        folder: where calibrations are kept.
-        sample: at most so many triples of each half are judged, drawn at random with a fixed seed; None for all.
+        judge: the judge; surface features judge all triples of the half that is not for fitting.
+        folder: the folder of calibrations.
+        sample: maximum number of triples of each half, drawn at random with a fixed seed; None for all.
         show: whether to show progress.
 
     Raises:
@@ -111,8 +112,8 @@ def calibrate_judge(
     """
     found, corpus = released_items(rules, release, examples, kind), corpus_of(examples)
     if isinstance(judge, SurfaceJudge):
-        said = predict_from_surface(found, ~found.fits)
-        measured = agreement_on(found, ~found.fits, corpus, said.astype(np.float64) * YES[kind], said)
+        predicted = predict_from_surface(found, ~found.fits)
+        measured = agreement_on(found, ~found.fits, corpus, predicted.astype(np.float64) * YES[kind], predicted)
         return replace(measured, people=check_by_people(rules, release, examples, kind, judge, folder, show=show))
     tunes = isinstance(judge, Tunable) and not judge.chosen
     checked, fitted = _sample_rows(~found.fits, sample), _sample_rows(found.fits & tunes, sample)
@@ -134,7 +135,7 @@ def calibrate_judge(
 
 
 def released_items(rules: AnnotationRules, release: Path, examples: Examples, kind: str) -> JudgedItems:
-    """Return every stored triple of the release's systems that its judge gave a verdict on.
+    """Return every stored triple of the release's systems that its judge gave a verdict on, system by system.
 
     Raises:
         DataError: the release has no verdicts of the examples' config.
@@ -155,28 +156,28 @@ def released_items(rules: AnnotationRules, release: Path, examples: Examples, ki
 
 
 def predict_from_surface(found: JudgedItems, chosen: Bools) -> Bools:
-    """Return the verdicts of surface features on the chosen rows, fitted on other documents and other systems."""
+    """Return whether surface features say yes to each chosen row, fitted on other documents and other systems."""
     features = FEATURES[found.kind](found.items)
-    said = np.zeros(len(found.items), dtype=np.bool_)
+    predicted = np.zeros(len(found.items), dtype=np.bool_)
     for system in np.unique(found.systems[chosen]):
         fitted, judged = found.fits & (found.systems != system), chosen & (found.systems == system)
-        said[judged] = fit_logistic(features[fitted], found.yes[fitted]).says(features[judged])
-    return said[chosen]
+        predicted[judged] = fit_logistic(features[fitted], found.yes[fitted]).says(features[judged])
+    return predicted[chosen]
 
 
 def agreement_on(found: JudgedItems, chosen: Bools, corpus: str, values: Values, surface: Bools) -> JudgeAgreement:
-    """Return how far a judge's verdicts on the chosen rows agree with the released ones.
+    """Return how far a judge's verdicts on the chosen rows agree with the released ones; rows without one are left out.
 
     Args:
         found: all rows.
-        chosen: those that are judged, on none of which anything was fitted.
-        corpus: what they are of.
+        chosen: a mask of the judged ones, on none of which anything was fitted.
+        corpus: the config of their texts.
         values: the judge's verdict on each chosen row, NaN where it gave none.
-        surface: what surface features say of each chosen row.
+        surface: whether surface features say yes to each chosen row.
     """
-    judged, read, half = found.of(chosen), ~np.isnan(values), found.of(~found.fits)
-    kept, given = judged.of(read), values[read]
-    released, figures = (_system_scores(kept, each) for each in (kept.values, given))
+    judged, has_verdict, half = found.of(chosen), ~np.isnan(values), found.of(~found.fits)
+    kept, given = judged.of(has_verdict), values[has_verdict]
+    released, by_judge = (_system_scores(kept, each) for each in (kept.values, given))
     keys = [item if found.kind == "factualness" else item[1] for item in half.items]
     return JudgeAgreement(
         corpus=corpus,
@@ -185,16 +186,19 @@ def agreement_on(found: JudgedItems, chosen: Bools, corpus: str, values: Values,
         n_systems=len(released),
         judge=agreement(kept.yes, given >= YES[found.kind]),
         constant=constant_agreement(kept.yes),
-        surface=agreement(kept.yes, surface[read]),
+        surface=agreement(kept.yes, surface[has_verdict]),
         ceiling=self_agreement(keys, half.yes),
-        spearman=spearman(released, figures) if len(released) > 1 else None,
-        mean_absolute_error=float(np.abs(released - figures).mean()) if len(released) else None,
-        n_unread=int((~read).sum()),
+        spearman=spearman(released, by_judge) if len(released) > 1 else None,
+        mean_absolute_error=float(np.abs(released - by_judge).mean()) if len(released) else None,
+        n_unread=int((~has_verdict).sum()),
     )
 
 
 def _by_threshold(judge: Tunable, drawn_items: JudgedItems, raws: Sequence[str]) -> tuple[float, Values]:
-    """Return the threshold that agrees best with all systems, and the verdicts by the best of all other systems."""
+    """Return the threshold that agrees best over all systems, and a verdict for each row.
+
+    The verdicts on a system's triples use the threshold that agrees best over all other systems.
+    """
     probabilities = np.array([judge.probability(raw) for raw in raws])
 
     def best(rows: Bools) -> float:
@@ -209,7 +213,7 @@ def _by_threshold(judge: Tunable, drawn_items: JudgedItems, raws: Sequence[str])
 
 
 def _sample_rows(rows: Bools, sample: int | None) -> Bools:
-    """Return the rows, or as many of them as the sample has, drawn by a fixed seed."""
+    """Return a mask of the rows; where they are more than the sample, of so many of them, drawn with a fixed seed."""
     places = np.flatnonzero(rows)
     if sample is None or len(places) <= sample:
         return rows
@@ -219,7 +223,10 @@ def _sample_rows(rows: Bools, sample: int | None) -> Bools:
 
 
 def _system_scores(found: JudgedItems, values: Values) -> Values:
-    """Return the mean of each system's verdicts over its triples: supported, or exp(-sub-triples)."""
+    """Return the mean of each system's verdicts over its triples, systems by name: supported, or exp(-sub-triples).
+
+    Systems with fewer than `_FEWEST` triples are left out.
+    """
     if found.kind == "granularity":
         values = np.exp(-np.where(values > 1, values, 0.0))
     systems, counts = np.unique(found.systems, return_counts=True)
@@ -261,13 +268,14 @@ def check_by_people(
     its = [vote(scores[each.a, each.id], scores[each.b, each.id]) for each in votes]
     released = [vote(each.score_a, each.score_b) for each in votes]
     by_people, by_judge = (
-        bradley_terry([(each.a, each.b, said) for each, said in zip(votes, all_said, strict=True)])
-        for all_said in (people, its)
+        bradley_terry([(each.a, each.b, outcome) for each, outcome in zip(votes, outcomes, strict=True)])
+        for outcomes in (people, its)
     )
     return HumanCheck(decided_votes(people, its), decided_votes(people, released), by_people, by_judge)
 
 
 def _document_score(verdicts: list[Verdict], kind: str) -> float:
+    """Return the score of a document's triples in mode `reference`."""
     empty, values = EMPTY_SCORES["reference"][kind], [each.value for each in verdicts]
     if kind == "factualness":
         return float(factualness([values], empty=empty)[0])
@@ -277,10 +285,10 @@ def _document_score(verdicts: list[Verdict], kind: str) -> float:
 def calibrate_embedder(
     rules: AnnotationRules, release: Path, examples: Examples, embedder: Embedder, work: Path, *, show: bool = True
 ) -> tuple[Thresholds, dict[str, Calibration]]:
-    """Return the thresholds for an embedder, and for each metric how close its figures come to the published ones.
+    """Return the thresholds for an embedder, and for each metric how close its scores come to the published ones.
 
-    Every stored output in `release` of the examples' dataset takes part whose figure has a stored basis. Vectors are
-    kept in `work`, so that an interrupted calibration goes on.
+    Uses the stored outputs in `release` of the examples' dataset that have a published score. Vectors are kept in the
+    folder `work`, so that an interrupted calibration resumes.
 
     Raises:
         DataError: the release has no stored outputs of this dataset.

@@ -1,4 +1,9 @@
-"""Concurrent requests to a chat model: retries, backoff, timeouts, an orderly stop; each outcome is journaled."""
+"""Concurrent requests to a chat model: retries, backoff, timeouts, an orderly stop; each outcome is journaled.
+
+`generate` sends the prompts of a run with it, `served_models` texts for vectors and scores, `server_probe` nothing but
+the request that identifies a server. A request may be paid for: each response is recorded before anything else is done
+with it, and a run that stops waits for open requests.
+"""
 
 import asyncio
 import math
@@ -20,28 +25,32 @@ from kbbench_hf.runners.jobs import ATTEMPTS, Job, Sampling, as_completion, take
 from kbbench_hf.runners.refusal_scope import CANARY, Arbiter, refusal_error
 
 DRAIN_S = 10.0
-"""How long an interrupted run waits for the answers that are under way."""
+"""Seconds that an interrupted run waits for the responses under way."""
 LOADING_S = 1800.0
-"""How long a model may load."""
+"""Seconds that a model may load; then each refusal of a loading server counts as an attempt."""
 _LOADING_PAUSE_S = 5.0
 _LONG_S = 10.0
-"""A wait that is worth a word."""
+"""A longer wait is reported."""
 
 LONGEST_ANSWER = 8
-"""The most times that an answer is taken to last longer than the canary's, which is at most 32 tokens."""
+"""Maximum latency of a response that is assumed, in latencies of the canary, which has at most 32 tokens."""
 UNKNOWN_LATENCY_S = 10.0
-"""The latency of one request that is assumed before the first reply, where there is no canary."""
+"""The latency of one request that is assumed before the first response, where there is no canary."""
 _CROWDED_TIMEOUTS = 2
-"""So often a request may time out before it is sent alone."""
+"""After so many timeouts a request is sent alone."""
 _LOST_ALONE = 3
-"""So many requests in a row that time out alone, while others are answered: these are slow, not the server."""
+"""After so many requests in a row that time out alone while others are answered, none is sent alone any more.
+
+These requests are slow, and not the server.
+"""
 
 _SILENT_TIMEOUTS = 2
-"""A server that sent nothing at all for as many timeouts is taken for one that never answers."""
+"""A run stops if a server sent nothing at all for as many timeouts."""
 _SILENT_S = 60.0
-"""It gets as many seconds at least: with a short timeout, a model may still be loading when the first requests end."""
+"""It waits as many seconds at least: with a short timeout, a model may still be loading when the first requests end."""
 
 _STOPPED = "stopped"
+"""The `error` of a job that was not sent because the run stops; it gets no record in the journal."""
 
 
 class RequestSender:
@@ -57,7 +66,7 @@ class RequestSender:
         attempts: int = ATTEMPTS,
     ) -> None:
         self.model, self.record, self.budget = model, record, budget
-        self.arbiter = Arbiter(model, self._complete, self._keep)
+        self.arbiter = Arbiter(model, self._complete, self._record_probe)
         self.check: Callable[[Completion], None] = lambda completion: None
         """Called on every completion before it is recorded; raises an error if it must not count."""
         self.follow: Callable[[Job, Record], Job | None] = lambda job, record: None
@@ -122,7 +131,7 @@ class RequestSender:
             raise self._reason
 
     def steer(self, *, paused: bool, concurrency: int | None) -> None:
-        """Pause or resume, with what is under way going on, and change how many requests may be."""
+        """Pause or resume, and set the maximum number of concurrent requests (None: unchanged); open ones continue."""
         if self._stopping.is_set():
             return
         if self.gate.is_paused and not paused:
@@ -131,7 +140,7 @@ class RequestSender:
         self._add_workers()
 
     def status(self) -> str:
-        """Return what the run waits for: open requests, a rate limit, the first response; empty where for nothing."""
+        """Return what the run waits for: open requests, a rate limit, the first response; empty if for nothing."""
         now = time.monotonic()
         if not self._stopping.is_set():
             if (left := self._waits_until - now) > _LONG_S:
@@ -144,19 +153,19 @@ class RequestSender:
         return f"stopping: waiting for {self.gate.active} open requests (Ctrl-C again stops at once)"
 
     def pace(self) -> str:
-        """Return how many requests may be under way, where the timeout does not allow for all of them."""
+        """Return how many concurrent requests the timeout allows; empty if it allows as many as the user."""
         if self.gate.timeouts.size == self.gate.most:
             return ""
         return f"slow: {self.gate.limit} of {self.gate.most} at once"
 
     async def canary(self, extra: Mapping[str, Any] | None = None, max_tokens: int | None = None) -> None:
-        """Ask the canary prompt and record the answer, under an id of None; `extra` are the run's own parameters.
+        """Send the canary prompt and record the response under the id None; `extra` are the run's own parameters.
 
-        With `max_tokens`, the length of the first answer, the canary's latency decides with how many requests the run
-        begins.
+        With `max_tokens`, the maximum length of the first response, the canary's latency decides with how many
+        concurrent requests the run begins.
 
         Raises:
-            KBBenchError: the server had nothing but faults to say to it, however often it was asked.
+            KBBenchError: the last attempt failed with a timeout, a broken connection or a server error (5xx).
         """
         self._begin_silence()
         parameters = Sampling(extra=extra or {}).parameters(CANARY)
@@ -173,7 +182,12 @@ class RequestSender:
             self.gate.timeouts.start(record["latency_s"] * longer)
 
     async def recognize(self) -> None:
-        """Let a model that can ask its server what it is, as patiently as for an answer: without it no key is right."""
+        """Let a model identify its server, if it can, with as many attempts as for a prompt: keys depend on it.
+
+        Raises:
+            UsageError: the server refuses the key, the model or the address.
+            KBBenchError: it does not answer.
+        """
         recognize = getattr(self.model, "recognize", None)
         if recognize is None:
             return
@@ -196,6 +210,7 @@ class RequestSender:
                 await asyncio.sleep(self._wait(attempt, failure))
 
     async def _work(self, jobs: Iterator[Job]) -> None:
+        """Send jobs of the common iterator one after the other, each with those that follow in its conversation."""
         for first in jobs:
             job: Job | None = first
             while job is not None:
@@ -214,7 +229,7 @@ class RequestSender:
                     return
 
     def _stop(self, reason: KBBenchError | InterruptedRunError, drain_s: float | None = None) -> None:
-        """Send nothing more; wait for what is under way (it may be paid for), at most `drain_s` seconds if given."""
+        """Send nothing more; wait for open requests (they may be paid for), at most `drain_s` seconds if given."""
         if not self._stopping.is_set():
             self._reason = reason
             self._stopping.set()
@@ -223,7 +238,7 @@ class RequestSender:
                 asyncio.get_running_loop().call_later(drain_s, self._task.cancel)
 
     async def _outcome(self, job: Job) -> Record:
-        """Send one job until it is answered or given up, and return its record."""
+        """Send one job until it is answered or fails for good; return its record, `_STOPPED` if the run stops."""
         attempt = n_sent = n_timeouts = 0
         loading_since: float | None = None
         first: Sent | None = None
@@ -240,8 +255,8 @@ class RequestSender:
                     completion = await self._complete(job)
                     self.check(completion)
                 except Failure as error:
-                    verdict = await self._judged(job, error)
-                    if verdict is None:  # it is said otherwise now
+                    verdict = await self._failure_of_job(job, error)
+                    if verdict is None:  # the form of requests has changed: this was no attempt
                         attempt -= 1
                         self.gate.answered()
                         continue
@@ -253,14 +268,14 @@ class RequestSender:
                     self._heard, self._silent_since = True, None
                     self._unanswered, self._lost_alone = 0, 0 if alone else self._lost_alone
                     return job.answered(completion, n_sent)
-                if failure.reason == "loading":  # no attempt: there was nobody to ask
+                if failure.reason == "loading":  # no attempt: there is no model yet
                     loading_since = loading_since or time.monotonic()
                     attempt -= time.monotonic() - loading_since < LOADING_S
                 wait = self._wait(attempt, failure)
                 last = not failure.transient or attempt == self.attempts
                 if failure.reason == "rate_limited":
                     self.gate.refused()
-                    if not last:  # keep the place while waiting: the server asked for less work, not for other work
+                    if not last:  # keep the place while waiting: the server wants fewer requests, not others
                         await self._pause(wait)
                 elif failure.reason == "timeout" and job.id is not None:
                     n_timeouts += 1
@@ -278,13 +293,13 @@ class RequestSender:
         return job.record(error=_STOPPED, attempts=n_sent)
 
     def _begin_silence(self) -> None:
-        """Begin to wait for the first response to a prompt, where none has come."""
+        """Start the clock for the first response to a prompt, unless there was one."""
         if not self._heard:
             self._silent_since, self._n_silent = time.monotonic(), 0
 
     @property
     def _most_silent_s(self) -> float:
-        """How many seconds the run waits for the first response."""
+        """Seconds that the run waits for the first response."""
         return max(_SILENT_S, _SILENT_TIMEOUTS * self._timeout_s)
 
     def _note_silence(self, failure: Failure) -> None:
@@ -306,12 +321,12 @@ class RequestSender:
             )
 
     async def _note_timeout(self, sent: Sent, first: Sent | None) -> None:
-        """Lower the concurrency; wait, with nothing else under way, where the server answers nothing at all.
+        """Lower the concurrency after a timeout; pause if the server answers nothing although nothing else is open.
 
-        `first` is when a request that was now sent alone timed out before.
+        `first` is the state at the first timeout of a request that was now sent alone; None for other requests.
 
         Raises:
-            KBBenchError: it has answered none of the last requests, each of which was sent alone.
+            KBBenchError: the server answered none of the last requests, each of which was sent alone.
         """
         limit = self.gate.timeouts
         limit.timed_out(sent)
@@ -327,8 +342,12 @@ class RequestSender:
                 )
             await self._pause(wait_before_retry(self._unanswered, None, self._rng))
 
-    async def _judged(self, job: Job, failure: Failure) -> Failure | None:
-        """Return what a failure is for this job, None where it is to be sent again at once, said otherwise."""
+    async def _failure_of_job(self, job: Job, failure: Failure) -> Failure | None:
+        """Return the failure that counts for a job; None if it is to be sent again at once, in another form.
+
+        Raises:
+            KBBenchError: a refusal of the whole run.
+        """
         if failure.reply is not None:
             self.check(failure.reply)
             self.arbiter.answered(job)
@@ -340,7 +359,7 @@ class RequestSender:
             return other
 
     def _wait(self, attempt: int, failure: Failure) -> float:
-        """Return the seconds to wait after a failure.
+        """Return the seconds to wait after a failed attempt, the first of which has the number 1.
 
         Raises:
             KBBenchError: the server asks for a day or more.
@@ -356,13 +375,13 @@ class RequestSender:
             return _LOADING_PAUSE_S if failure.retry_after is None else max(1.0, failure.retry_after)
         return wait_before_retry(attempt, failure.retry_after, self._rng)
 
-    def _keep(self, record: Record) -> None:
-        """Keep what is no answer of the run, and pay for it."""
+    def _record_probe(self, record: Record) -> None:
+        """Record a request that the arbiter sent, and count it in the budget."""
         self.budget.requests += 1
         self.record(record)
 
     async def _complete(self, job: Job) -> Completion:
-        """Ask once. What a model of the user's raises is a failure of this one answer."""
+        """Send a job once. An exception of the user's own model object is a failure of this prompt alone."""
         started = time.perf_counter()
         limits: dict[str, Any] = {"max_tokens": job.max_tokens}
         if self._takes_more:
@@ -384,6 +403,7 @@ class RequestSender:
         return str(getattr(self.model, "base_url", name_of(self.model)))
 
     async def _pause(self, seconds: float) -> None:
+        """Wait so many seconds, or until the run stops."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -391,9 +411,13 @@ class RequestSender:
             return
 
     def _watch(self, record: Record) -> None:
-        """Stop a run whose server is down; odd replies and refused prompts are outcomes, however many they are."""
+        """Count failures in a row; refused prompts and unusable replies are outcomes, however many they are.
+
+        Raises:
+            KBBenchError: so many requests failed in a row that the server must be down.
+        """
         if record["error"] in OF_THE_PROMPT:
-            return  # however many: what others bring decides
+            return  # says nothing of the server: neither counted nor the end of a row
         error = record["error"] or ""
         is_outage = error in ("rate_limited", "loading", "model_error") or Failure(error, transient=True).overload
         self._failures_in_a_row = self._failures_in_a_row + 1 if is_outage else 0
@@ -405,7 +429,7 @@ class RequestSender:
 
     @asynccontextmanager
     async def _signals(self) -> AsyncIterator[asyncio.Task[Any] | None]:
-        """Stop in good order at the first SIGINT or SIGTERM, at once at the second."""
+        """Drain open requests at the first SIGINT or SIGTERM, cancel them at the second; only in the main thread."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if threading.current_thread() is not threading.main_thread() or task is None:
             yield task

@@ -1,7 +1,8 @@
 """Generation runs: prompts in, completions out, each stored in a journal first, so that any run can be resumed.
 
-Benchmarks, judges and the reranker pass a mapping of ids to prompts; the model has `complete` or `generate` (see
-`protocols`).
+Runs, agents, judges, the re-ranker and `synthesize` pass a mapping of ids to prompts; the model has `complete` or
+`generate` (see `protocols`). The keys of stored responses are digests of the requests (`jobs.Work`). What changes a key
+sends every prompt of a started run again.
 """
 
 import asyncio
@@ -58,11 +59,14 @@ class Generation:
     predictions: Sequence[Sequence[Row]] = field(default=(), repr=False)
 
     def records(self) -> Iterator[Record]:
-        """Return one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names what it holds."""
+        """Yield one record per prompt and repeat, all of the first repeat first; `jobs.FIELDS` names its fields.
+
+        Prompts that were not sent, of a run that stopped early, have none.
+        """
         return filter(None, self.journal.read(self.keys))
 
     def responses(self) -> dict[Any, str | None]:
-        """Return id -> text of the first repeat, None where the model did not answer."""
+        """Return id -> text of the first repeat; None where the request failed or was refused."""
         return {
             record["id"]: record["response"] if record["error"] is None else None
             for record in self.records()
@@ -156,7 +160,11 @@ def generate(
 
 
 def _join_group(model: LanguageModel, folder: Path, shard: Shard | None) -> tuple[int, int]:
-    """Return the number of this process and how many run together, which see one folder and have one model."""
+    """Return the rank of this process and the number of processes, after a check of their common folder and model.
+
+    Raises:
+        UsageError: a process does not see the folder, or has another model; or a group is given a shard.
+    """
     rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
     if n_processes > 1:
         check_group(shard, n_processes)
@@ -167,7 +175,7 @@ def _join_group(model: LanguageModel, folder: Path, shard: Shard | None) -> tupl
 
 @dataclass
 class _GenerationState:
-    """The state of a run: its jobs, who answers them, the counts of its records, and the keys of all jobs, in order."""
+    """The state of a run: its jobs, its model, the counts of its records, and the keys of all jobs, in order."""
 
     work: Work
     model: LanguageModel
@@ -178,14 +186,14 @@ class _GenerationState:
     meter: Meter
     journal: Journal = field(init=False)
     name: str = ""
-    """The model in the keys."""
+    """The name of the model in the keys."""
     keys: list[str] = field(default_factory=list)
     stopped: KBBenchError | None = None
-    """What ended the run early."""
+    """The error that ended the run early."""
 
     def __post_init__(self) -> None:
         self.used = Meter(self.meter.price)
-        """Counts the records of this shard."""
+        """Counts the records of this shard, for its share of the budget; `meter` counts all."""
         self.context = ContextCheck({})
 
     def observe(self, outcome: Record) -> None:
@@ -203,7 +211,7 @@ class _GenerationState:
             self.meter.n_parse_failures += not prediction(outcome, self.parse, self.answer).parsed
 
     def generate(self, advance: Advance) -> None:
-        """Let a local model answer what the journal lacks."""
+        """Let a local model answer the prompts without a record."""
         self.name = self.identity.meet(self.model)
         model = cast(Generator, self.model)
         self.keys = answer_in_batches(
@@ -226,15 +234,15 @@ class _GenerationState:
         self.keys = []
         for first in self.work.jobs(self.name):
             for job in self.work.walk(self.name, first, self.journal):
-                self._note(job)
+                self._add_key(job)
 
-    def _note(self, job: Job) -> None:
+    def _add_key(self, job: Job) -> None:
         self.keys.append(job.key)
         if hasattr(self.model, "complete"):  # servers alone cut prompts
             self.context.n_characters[job.key] = sum(len(each["content"] or "") for each in job.prompt.messages)
 
     async def ask(self, sender: RequestSender, advance: Advance, *, canary: bool) -> None:
-        """Send the jobs that the journal lacks; what ends the run early is kept in `stopped`."""
+        """Send the jobs without a record; `stopped` gets the error that ends the run early."""
         extra = self.work.sampling.extra
         async with AsyncExitStack() as stack:
             if hasattr(sender.model, "__aenter__"):
@@ -262,10 +270,13 @@ class _GenerationState:
                     await sender.canary(extra)
 
     def _missing(self, arbiter: Arbiter) -> Iterator[Job]:
-        """Yield the jobs without a record; an answered prompt of an earlier start is one that the arbiter knows."""
+        """Yield the jobs without a record, the next one of each conversation.
+
+        The arbiter is told an answered prompt of an earlier start, which it may send again as a probe.
+        """
         for first in self.work.jobs(self.name, self.shard):
             for job in self.work.walk(self.name, first, self.journal):
-                self._note(job)
+                self._add_key(job)
                 if job.key not in self.journal:
                     yield job
                     break
@@ -303,7 +314,7 @@ class _GenerationState:
             yield record or {**dict.fromkeys(FIELDS), "id": ids[place % len(ids)], "error": "not_asked"}
 
     def complete(self, summary: RunSummary, limit: TimeoutLimit | None) -> tuple[RunSummary, list[ScoreWarning]]:
-        """Return the summary with servers, timeouts and reason to stop, and the warnings on the run."""
+        """Return the summary with servers, timeouts and the reason of an early end, and the warnings on the run."""
         n_timeouts, held = (limit.n_timeouts, limit.held) if limit else (0, None)
         servers, stopped = tuple(self.identity.servers), str(self.stopped) if self.stopped else None
         summary = replace(summary, servers=servers, stopped=stopped, n_timeouts=n_timeouts, concurrency=held)
@@ -349,6 +360,7 @@ def slow_warnings(summary: RunSummary, limit: "TimeoutLimit") -> list[ScoreWarni
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
+    """Convert Ctrl-C inside the block into the error of an interrupted run."""
     try:
         yield
     except KeyboardInterrupt:
@@ -391,7 +403,7 @@ def _steered(sender: RequestSender, meter: Meter, heartbeat: Heartbeat) -> Itera
 
 
 MOST_UNREAD = 0.1
-"""Maximum share of responses without a readable judgment; above it a run has no result."""
+"""Maximum share of responses without a readable verdict; above it a run has no result."""
 
 
 class UnreadError(KBBenchError):
@@ -399,10 +411,10 @@ class UnreadError(KBBenchError):
 
 
 def check_read(n_unread: int, n_answered: int, what: str) -> None:
-    """Raise an error if more than a tenth of the responses cannot be parsed.
+    """Check that at most a tenth of the responses cannot be parsed; `what` is the noun for the message.
 
     Raises:
-        UnreadError: so many.
+        UnreadError: there are more.
 
     >>> check_read(1, 10, "score")
     >>> check_read(2, 10, "score")

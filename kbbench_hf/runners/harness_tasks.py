@@ -1,4 +1,7 @@
-"""A benchmark as a task of another evaluation harness: the prompts, the parser and the scores of `run`."""
+"""A benchmark as a task of another evaluation harness: the prompts, the parser and the scores of `run`.
+
+`inspect_tasks` and `lm_eval_tasks` use it. The same replies must have the same scores as in `run`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +87,7 @@ class HarnessTask:
         return {row["id"]: groups[key] for key, row in keyed}
 
     def values(self, row: Row) -> dict[str, float]:
-        """Return the metrics of one prediction that have a value."""
+        """Return metric -> value of one prediction, without the metrics that have no value for it."""
         task, group = self.prompted.task, self._groups[row["id"]]
         answers = [self.answer(row) if each["id"] == row["id"] else None for each in group]
         examples = replace(task.examples, rows=group)
@@ -122,11 +125,14 @@ class HarnessTask:
         return result.averaged or result
 
     def gold(self, example: Id) -> list[str]:
-        """Return the gold of an example as text; empty without explanations."""
+        """Return the gold of an example as texts; empty if the benchmark has no explanations."""
         return self.explanation({"id": example, "error": ""}).gold
 
     def explanation(self, row: Row) -> Explanation:
-        """Return the gold of an example, and the verdict on each part of a prediction; empty without explanations."""
+        """Return the gold of an example, and the verdict on each part of a prediction.
+
+        All parts are empty if the benchmark has no explanations.
+        """
         task = self.prompted.task
         if task.benchmark.showing.explain is None:
             return Explanation([], [], [])

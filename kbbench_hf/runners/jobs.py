@@ -1,6 +1,7 @@
 """Jobs of a generation run (prompt, repeat, parameters, and a digest of the request as key), and batches of them.
 
-Batches are for local models: they are fixed, and divided over the processes of a group or the shards of a run.
+Batches are for local models: they are fixed, and divided over the processes of a group or the shards of a run. Keys and
+`FIELDS` are stored in journals: with another key a prompt of a started run is sent again.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from kbbench_hf.protocols import Completion, Generator, name_of
 from kbbench_hf.runners.progress import Advance, Meter
 
 ATTEMPTS = 8
-"""How often one request is sent before its example counts as failed: about a minute of trying."""
+"""Attempts of one request before its example counts as failed: about a minute with backoff."""
 NO_BUDGET = "--max-requests and --max-cost are for served models; a local model costs nothing by request."
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
@@ -42,7 +43,7 @@ class Sampling:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def parameters(self, prompt: Prompt, repeat: int = 0) -> dict[str, Any]:
-        """Return the parameters of one request, under OpenAI's names, leaving out those that are not set."""
+        """Return the parameters of one request by OpenAI's names, without those that are not set (None)."""
         chosen = {
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -64,11 +65,11 @@ class Job(NamedTuple):
     parameters: dict[str, Any]
     schema: Mapping[str, Any] | None
     request: str = ""
-    """The digest of what is sent, which is the key of all but turns."""
+    """The digest of the request; it is also the key, except for turns."""
 
     @property
     def max_tokens(self) -> int:
-        """How long the answer may be."""
+        """Maximum tokens of the response."""
         longest: int = self.parameters.get("max_tokens", self.prompt.max_tokens)
         return longest
 
@@ -78,7 +79,7 @@ class Job(NamedTuple):
         return {**dict.fromkeys(FIELDS), "key": self.key, "id": self.id, "repeat": self.repeat, **sent, **fields}
 
     def answered(self, completion: Completion, attempts: int) -> Record:
-        """Return the journal's record of an answer, which says how it breaks the schema where one was asked for."""
+        """Return the journal's record of a response, with its violation of the schema if the job has one."""
         fields = {**_completion_fields(completion), "attempts": attempts, "at": round(time.time(), 3)}
         text = fields["response"]
         if completion.error in SETTLED:
@@ -90,7 +91,7 @@ class Job(NamedTuple):
         return self.record(**fields)
 
     def failed(self, failure: Failure, attempts: int) -> Record:
-        """Return the journal's record of a prompt that was given up, with what came instead of an answer."""
+        """Return the journal's record of a prompt that failed for good, with the text of an unusable reply."""
         came = _completion_fields(failure.reply) if failure.reply else {}
         how = {"error": failure.reason, "settled": failure.settled, "detail": failure.detail or None}
         kept = {"response": failure.text or None, "attempts": attempts, "at": round(time.time(), 3)}
@@ -98,7 +99,7 @@ class Job(NamedTuple):
 
 
 def _completion_fields(completion: Completion) -> dict[str, Any]:
-    """Return what a journal's record holds of a completion."""
+    """Return the fields of a completion for a journal's record; `tool_calls` only if there are any."""
     fields = completion._asdict()
     fields["response"] = fields.pop("text")
     del fields["total_tokens"]
@@ -123,25 +124,28 @@ FIELDS = tuple(
 
 @dataclass(frozen=True)
 class Turn(Prompt):
-    """One request of a conversation: its answer decides what is asked next, if anything.
+    """One request of a conversation: its response decides the next request, if any.
 
-    Its answer is kept under `key`, which names the conversation and the step. What is sent follows from all answers
-    before it, so that a digest of the request, kept with the answer, shows whether a resumed conversation is the same.
+    The response is stored under `key`, which names the conversation and the step. The request follows from all earlier
+    responses, so that a digest of it, stored with the response, shows whether a resumed conversation is the same.
     """
 
     key: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """More of the request: the tools that may be called."""
+    """More fields of the request: the tools."""
     then: Callable[[Record], "Turn | None"] | None = None
-    """What is asked after the answer, or after none came (`error`); None where the conversation has ended."""
+    """Takes the record of the response, or of a failed request, and returns the next turn; None at the end."""
 
 
 MOST_KEPT = 50_000_000
-"""Prompts are kept up to so many characters in all; contexts can be large."""
+"""Maximum characters of all prompts that are cached; contexts can be large."""
 
 
 class Prompts(Mapping[Any, Prompt]):
-    """Prompts by name, in the order given, written when they are first needed and kept up to `MOST_KEPT`."""
+    """Prompts by name, in the given order, rendered when they are first needed and cached up to `MOST_KEPT`.
+
+    A `Turn` is rendered anew each time, because its conversation has a state.
+    """
 
     def __init__(self, writers: Mapping[Any, Callable[[], Prompt]]) -> None:
         self._writers, self._room = writers, MOST_KEPT
@@ -152,7 +156,7 @@ class Prompts(Mapping[Any, Prompt]):
             return self._kept[name]
         prompt = self._writers[name]()
         size = sum(len(str(message["content"])) for message in prompt.messages)
-        if size <= self._room and not isinstance(prompt, Turn):  # a conversation starts anew each time
+        if size <= self._room and not isinstance(prompt, Turn):
             self._kept[name] = prompt
             self._room -= size
         return prompt
@@ -178,7 +182,7 @@ class Work:
     structured: bool = False
 
     def __len__(self) -> int:
-        """How many jobs there are."""
+        """Return the number of jobs; the later turns of conversations are not counted."""
         return len(self.prompts) * self.repeats
 
     def jobs(self, model: str, shard: Shard | None = None) -> Iterator[Job]:
@@ -209,7 +213,7 @@ class Work:
             job = None if record is None else self.after(model, job, record)
 
     def after(self, model: str, job: Job, record: Record) -> Job | None:
-        """Return what is asked in a conversation after this record of a job; None where it ends, or is none.
+        """Return the next job of a conversation after this record of a job; None at its end, and for other prompts.
 
         Raises:
             UsageError: the record answers another request.
@@ -240,12 +244,12 @@ def takes(function: Callable[..., Any], *names: str) -> bool:
 
 
 def as_completion(answer: "str | Completion", seconds: float) -> Completion:
-    """Return a model's answer as a completion: a bare text is a whole answer whose tokens nobody counted."""
+    """Return a model's answer as a completion; a bare text is a complete one without token counts."""
     return answer if isinstance(answer, Completion) else Completion(str(answer), "stop", None, None, seconds)
 
 
 BATCH = 16
-"""Prompts at a time, of a model that says nothing of it."""
+"""Prompts of a batch for models without a `batch_size`."""
 
 
 def answer_in_batches(
@@ -258,14 +262,14 @@ def answer_in_batches(
     advance: Advance,
     shard: Shard | None = None,
 ) -> list[str]:
-    """Answer what the journal does not hold; return the keys of all jobs, in order, under the model's `name`.
+    """Answer the prompts without a record; return the keys of all jobs, in order, under the model's `name`.
 
     With a `shard`, only its batches are answered, and only their keys returned.
 
-    Which prompts stand in a batch follows from the run alone, longest first, never from what is already done or from
-    the number of processes: padding moves the last bits of the logits, so another batch could be another answer. A
-    batch that was recorded in part is made again as a whole, and its missing answers are recorded. Conversations that
-    begin in one batch go on in it, those that have not ended.
+    The prompts of a batch depend on the run alone, longest first, never on what is already done or on the number of
+    processes: padding changes the last bits of the logits, so that another batch may give another answer. A batch that
+    was recorded in part is answered again as a whole, and the missing records are added. The conversations of a batch
+    stay together until they end.
     """
     size = getattr(model, "batch_size", BATCH)
     rank, n_processes = getattr(model, "rank", 0), getattr(model, "n_processes", 1)
@@ -291,7 +295,7 @@ def answer_in_batches(
             if any(job.key not in journal for job in jobs):
                 advance(0)
                 is_stored, journal.heartbeat.under_way = False, len(jobs)
-                _answer(model, jobs, journal, record)
+                _answer_batch(model, jobs, journal, record)
             held = zip(jobs, journal.read([job.key for job in jobs]), strict=True)
             jobs = [after for job, done in held if done is not None and (after := work.after(name, job, done))]
             keys += [job.key for job in jobs]
@@ -301,7 +305,12 @@ def answer_in_batches(
     return keys
 
 
-def _answer(model: Generator, jobs: list[Job], journal: Journal, record: Callable[[Record], None]) -> None:
+def _answer_batch(model: Generator, jobs: list[Job], journal: Journal, record: Callable[[Record], None]) -> None:
+    """Let a model answer one batch, and record the jobs without a record; each has the seconds of the whole batch.
+
+    Raises:
+        UsageError: the model takes no schemas, or returns another number of answers.
+    """
     started = time.perf_counter()
     more: dict[str, Any] = {}
     if takes(model.generate, "parameters", "seed"):

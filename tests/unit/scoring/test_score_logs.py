@@ -280,7 +280,8 @@ def test_a_log_with_a_field_of_another_type_is_refused_in_words(log: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("ids", "message"), [("d1", "'d1' is not a ranking"), ({"d1": None}, "score None is not"), ({"d1": "x"}, "score 'x'")]
+    ("ids", "message"),
+    [("d1", "'d1' is not a ranking"), ({"d1": None}, "score None is not"), ({"d1": "x"}, "score 'x'")],
 )
 def test_a_ranking_without_an_order_is_refused_in_words(ids: object, message: str, tmp_path: Path) -> None:
     logs = LogOptions(qrels=written(tmp_path, "qrels.txt", "q1 0 d1 1\n"))
