@@ -1,4 +1,7 @@
-"""Files: built datasets, importers of prediction formats, journals, downloads, atomic writes; paths and checksums."""
+"""Files: built datasets, importers of prediction formats, journals, downloads, atomic writes; paths and checksums.
+
+Nearly all packages import it; so it imports nothing large. The names of files and folders are stored formats.
+"""
 
 import hashlib
 import os
@@ -8,20 +11,23 @@ from pathlib import Path
 from kbbench_hf.errors import UsageError
 
 RUN = "run.json"
-"""What a run's folder says of itself."""
+"""The file of a run folder with the settings and facts of the run."""
 STDIN = "-"
 """The path of standard input."""
 _STDIN_NAMES = {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
 
 
 def user_path(path: str | Path) -> Path:
-    """Return a user's path with `~` and environment variables expanded, unless a file has this very name."""
+    """Return a user's path with `~` and environment variables expanded; unchanged if it exists as it is."""
     given = Path(path)
     return given if given.exists() else Path(os.path.expandvars(given)).expanduser()
 
 
 def shown_name(path: Path) -> str:
-    """Return the name of a file in messages: without its folder, except for pipes."""
+    """Return the name of a file or folder for messages: the last part of its path; the whole path of anything else.
+
+    Standard input (`-`) is named in words.
+    """
     return "standard input" if str(path) == STDIN else path.name if path.is_file() or path.is_dir() else str(path)
 
 

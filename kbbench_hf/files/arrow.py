@@ -1,4 +1,8 @@
-"""Conversion between NumPy or Python values and Arrow arrays without pandas (whose import takes 0.2 s)."""
+"""Conversion between NumPy or Python values and Arrow arrays without pandas (whose import takes 0.2 s).
+
+Knowledge bases and their builders use it, with columns of millions of values: so arrays share memory, and texts are
+encoded in one pass. Parquet files written from these arrays are compared byte for byte.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
@@ -20,7 +24,7 @@ def arrow_numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def arrow_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return texts or integers, of which some may be None, or lists of them.
+    """Return texts or integers as an Arrow array of a type; None becomes null. With a list type, lists of them.
 
     >>> arrow_array([["a", "ü"], []], pa.list_(pa.string())).to_pylist(), arrow_array([1, None], pa.int64()).to_pylist()
     ([['a', 'ü'], []], [1, None])
@@ -52,4 +56,5 @@ def numpy_numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 def _offsets(values: Sequence[Sequence[Any]]) -> NDArray[np.int32]:
+    """Return the n + 1 offsets of n values in their concatenation."""
     return np.fromiter(accumulate(map(len, values), initial=0), np.int32, len(values) + 1)

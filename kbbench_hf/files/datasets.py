@@ -2,6 +2,9 @@
 
 The layout is the Hub's, so that `datasets.load_dataset` reads the folder as it is:
 `README.md`, `manifest.json`, `data/<config>/<split>.parquet`.
+
+Builders write with it, and everything else reads. The revision of a dataset is a hash of its Parquet files: a change of
+`_write_parquet` (compression, row groups, encodings) gives every dataset a new revision.
 """
 
 import hashlib
@@ -61,7 +64,7 @@ class DatasetFolder:
 
     @property
     def manifest(self) -> Row:
-        """The manifest: `revision`, and for each file its `sha256` and number of `rows`; `answers` where it has any.
+        """The manifest: `revision`, `files` (path -> `sha256`, `rows`), and of some `answers`, `version`, `left_out`.
 
         Raises:
             UsageError: the folder has none.
@@ -89,7 +92,7 @@ class DatasetFolder:
 
     @property
     def left_out(self) -> Sequence[str]:
-        """What its builder could not take from the source, in sentences; empty for most."""
+        """Sentences on what its builder could not take from the source; empty for most."""
         sentences: Sequence[str] = self.manifest.get("left_out", ()) if self.file(MANIFEST).is_file() else ()
         return sentences
 
@@ -102,13 +105,13 @@ class DatasetFolder:
 
     @property
     def canary(self) -> str:
-        """The GUID on its card by which its texts are found in training data; empty where an older build has none."""
+        """The GUID on its card by which its texts are found in training data; empty for older builds."""
         card = self.path / CARD
         found = _CANARY.search(card.read_text(encoding="utf-8")) if card.is_file() else None
         return found[1] if found else ""
 
     def configs(self) -> dict[str, list[str]]:
-        """Return config -> splits."""
+        """Return config -> splits, in the order of the manifest: the first config is the default one."""
         splits: dict[str, list[str]] = {}
         for name in self.manifest["files"]:
             _, config, file = name.split("/")
@@ -116,7 +119,7 @@ class DatasetFolder:
         return splits
 
     def n_rows(self, split: str) -> dict[str, int]:
-        """Return config -> its number of rows in a split, or in `full`: of nodes and edges, for example."""
+        """Return config -> its number of rows in a split; configs without splits (nodes, edges) have `full` only."""
         files = {tuple(name.split("/")[1:]): of["rows"] for name, of in self.manifest["files"].items()}
         parts = f"{split}.parquet", "full.parquet"
         return {config: rows for (config, part), rows in files.items() if part in parts}
@@ -179,17 +182,18 @@ def _says_private(front_matter: str) -> bool:
 
 
 def _is_entry(name: str, facts: object) -> bool:
+    """Return whether a manifest has a data file in the expected form."""
     return name.count("/") == 2 and isinstance(facts, dict) and {"sha256", "rows"} <= facts.keys()
 
 
 def built(name: str) -> DatasetFolder | None:
-    """Return a finished dataset in `./kbbench`, or None; a name with a slash is none."""
+    """Return a finished dataset in `./kbbench`; None if there is none, or if the name has a slash."""
     folder = Path(NAMESPACE) / name
     return DatasetFolder(folder) if folder.name == name != ".." and (folder / MANIFEST).is_file() else None
 
 
 def check_replaceable(out: Path) -> None:
-    """Refuse to replace anything but a dataset or an empty folder.
+    """Check that a path is free, an empty folder or a dataset, which a new dataset may replace.
 
     Raises:
         UsageError: the path has other content.
@@ -342,6 +346,11 @@ def _features(schema: "pa.Schema") -> list[Row]:
 
 
 def _feature(kind: "pa.DataType") -> Row:
+    """Return a type as `datasets` writes it.
+
+    Raises:
+        KeyError: a rare type.
+    """
     from pyarrow import types
 
     if types.is_struct(kind):
@@ -381,6 +390,7 @@ def size_category(rows: int) -> str:
 
 
 def _write_parquet(file: Path, table: "pa.Table") -> None:
+    """Write a table; columns with the metadata `SMALL_STEPS` are delta-encoded. The bytes decide the revision."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

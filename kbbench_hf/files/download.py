@@ -1,4 +1,8 @@
-"""Downloader of pinned files (URL, size, SHA-256) with retries, resumed downloads and atomic writes."""
+"""Downloader of pinned files (URL, size, SHA-256) with retries, resumed downloads and atomic writes.
+
+`building` fetches the releases of the authors with it. A file under its own name always has the pinned bytes; what is
+not complete has the ending `.part`.
+"""
 
 import os
 import threading
@@ -91,11 +95,18 @@ def fetch(files: Sequence[PinnedFile], folder: Path, *, pause_seconds: float = 1
 
 
 def _is_there(file: PinnedFile, folder: Path) -> bool:
+    """Return whether the folder has the file with the pinned bytes."""
     path = folder / file.path
     return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
 
 
 def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], pause_seconds: float) -> None:
+    """Download one file with retries; pauses double. A response 4xx other than 429 ends it at once.
+
+    Raises:
+        KBBenchError: the connection broke each time, or the file is gone; what arrived stays.
+        DataError: the bytes are not the pinned ones; they are removed.
+    """
     target = folder / file.path
     part = target.with_name(target.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +114,7 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
         advance(min(part.stat().st_size, file.size))
     for attempt in range(ATTEMPTS):
         try:
-            _continue(file, part, advance)
+            _append_missing(file, part, advance)
             break
         except (OSError, HTTPException) as error:
             gone = False
@@ -128,8 +139,12 @@ def _fetch_one(file: PinnedFile, folder: Path, advance: Callable[[int], None], p
     put_in_place(part, target)
 
 
-def _continue(file: PinnedFile, part: Path, advance: Callable[[int], None]) -> None:
-    """Append the missing bytes to `part`; a server without range requests sends the whole file again."""
+def _append_missing(file: PinnedFile, part: Path, advance: Callable[[int], None]) -> None:
+    """Append the missing bytes to `part`; a server without range requests sends the whole file again.
+
+    Raises:
+        ConnectionError: the connection ended before the last byte.
+    """
     have = part.stat().st_size if part.is_file() else 0
     if have > file.size:
         part.unlink()

@@ -1,4 +1,9 @@
-"""Registry of file formats of predictions, detected by content: JSON Lines, JSON, csv, Parquet, TREC, tool outputs."""
+"""Registry of file formats of predictions, detected by content: JSON Lines, JSON, csv, Parquet, TREC, tool outputs.
+
+`scoring`, uploads and `annotate` read files with it; `score_rows` logs of scores. Formats are tried in the order of
+`BINARY` and `TEXT`: the later ones accept more, so that a new one must come before them. A file is never read in
+another form without a word: what is ambiguous is refused.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -32,7 +37,7 @@ TEXT = (
     FileFormat(trec.is_qrels, trec.refuse_qrels),
     FileFormat(lambda head: True, tables.parse_delimited),
 )
-"""The first format that matches counts."""
+"""The first format that matches the first bytes is taken."""
 _OTHER_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".eval", ".run", ".trec"})
 """Suffixes of other predictions files, which make a folder of JSON Lines or Parquet files ambiguous."""
 UNSUPPORTED = {
@@ -52,9 +57,10 @@ UNSUPPORTED = {
 
 
 def read_file(path: Path, settings: ReadSettings | None = None, max_bytes: int | None = None) -> ParsedFile:
-    """Detect the format of a file or saved dataset, and return its rows, problems among them.
+    """Detect the format of a file or saved dataset, and return its rows and problems, which are read lazily.
 
-    With `max_bytes` the file is an upload: it must be JSON Lines, which are parsed line by line, perhaps compressed.
+    An error that ends reading is the last row, as a `Problem`. With `max_bytes` the file is an upload: it must be JSON
+    Lines, perhaps compressed with gzip.
     """
     opened = None
     try:
@@ -70,6 +76,11 @@ def read_file(path: Path, settings: ReadSettings | None = None, max_bytes: int |
 
 
 def _parse(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
+    """Return the rows of a user's own file.
+
+    Raises:
+        Unreadable: it is damaged, or of a format that is not supported.
+    """
     encoding = ""
     if opened.archive is not None:
         parsed = harness.parse_inspect_archive(opened.archive)
@@ -94,6 +105,11 @@ def _parse(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
 
 
 def _parse_upload(opened: OpenedFile) -> ParsedFile:
+    """Return the rows of an upload.
+
+    Raises:
+        Unreadable: it is not JSON Lines.
+    """
     is_text = b"\x00" not in opened.head
     if is_text:
         as_utf8(opened)
@@ -123,6 +139,7 @@ def _detect_tool(parsed: ParsedFile, settings: ReadSettings) -> ParsedFile:
 
 
 def _closed_after(opened: OpenedFile | None, lines: Iterator[ParsedRow]) -> Iterator[ParsedRow]:
+    """Yield lines, and close their file after the last one or when the reader stops."""
     try:
         yield from lines
     finally:
@@ -148,6 +165,11 @@ def prediction_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _folder_files(folder: Path) -> list[Path]:
+    """Return the predictions files of a folder: of a run its own, else all files of one format, by name.
+
+    Raises:
+        UsageError: there are none, files of two formats, or a run that is not finished.
+    """
     own = folder / "predictions.jsonl"
     if own.is_file():
         return [own]

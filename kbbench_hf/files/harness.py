@@ -4,6 +4,9 @@ Sources: lm-evaluation-harness, commit 4e7e0d4, inspect_ai, commit 499e615, and 
 batch guides of OpenAI (Azure, Mistral, vLLM run-batch and Fireworks write the same lines), Anthropic, Gemini and Vertex
 AI, and Amazon Bedrock; HELM's scenario_state.json; promptfoo's and lighteval's results; LangChain's GraphDocument;
 LlamaIndex's nodes; the XML that WebNLG/WebNLG-Text-to-triples evaluates.
+
+`formats` calls the importers for a file of any origin: a field may be absent or of any type, and a log may be cut off.
+An importer refuses a file in words (`Unreadable`) rather than guess, and never takes the gold for predictions.
 """
 
 import json
@@ -109,8 +112,10 @@ def parse_inspect_log(log: Log) -> ParsedFile | None:
 def parse_inspect_archive(archive: ZipFile) -> ParsedFile:
     """Return the rows of an `.eval` log of inspect_ai, packed with deflate or zstandard, its samples perhaps in chunks.
 
+    Members are read when their rows are.
+
     Raises:
-        Unreadable: its samples have an unknown form.
+        Unreadable: its samples have an unknown form, or a member is damaged or has another content.
     """
     names = list(dict.fromkeys(archive.namelist()))
     samples = [name for name in names if _SAMPLE.fullmatch(name)]
@@ -211,6 +216,10 @@ def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFi
 
 
 def _row(sample: object) -> object:
+    """Return the fields of a sample that importers of predictions and of scores read; a value of another type as it is.
+
+    It has an `error`, or a `response` with the `failure` that makes it no answer, or neither.
+    """
     if not isinstance(sample, dict):
         return sample
     row = {key: sample[key] for key in ("id", "epoch") if key in sample}
@@ -303,6 +312,7 @@ def _error_field(path: str) -> FieldPath:
 
 
 def _batch(words: str, keys: tuple[str, ...], example_id: str, path: str) -> ToolOutput:
+    """Return the format of a batch API, whose completions are at a path."""
     return ToolOutput(words, keys, {"id": example_id, "response": _response_field(path), "error": _error_field(path)})
 
 
@@ -312,6 +322,7 @@ def _promptfoo_error(row: Row) -> object:
 
 
 def _promptfoo_output(row: Row) -> object:
+    """Return the output of a row as text; promptfoo parses JSON outputs."""
     output = value_at(row, "response.output")
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
@@ -326,6 +337,7 @@ def _llama_index_json(row: Row) -> object:
     return json.dumps({"nodes": value_or_none(row, "metadata.nodes"), "relations": value_at(row, "metadata.relations")})
 
 
+# the first one with all keys is taken, so that a format with fewer keys comes after one with more
 ROWS = (
     _batch("OpenAI batch output", ("custom_id", "response"), "custom_id", "response"),
     _batch("Anthropic batch results", ("custom_id", "result.type"), "custom_id", "result.message"),
@@ -359,6 +371,7 @@ def detect_tool(first: object) -> ToolOutput | None:
 
 
 def _has(row: Row, key: str) -> bool:
+    """Return whether a row has a value at one of the paths in a key of `ToolOutput`."""
     return any(path in row if "." not in path else value_or_none(row, path) is not None for path in key.split("|"))
 
 
@@ -378,6 +391,7 @@ def parse_tool_document(document: Mapping[str, object]) -> ParsedFile | None:
 
 
 _START = re.compile(rb"\s*(<\?xml[^>]*>)?\s*(<!--.*?-->\s*)?<(benchmark|entries|entry)\b", re.DOTALL)
+"""A declaration, a comment, and the first element; the first bytes may end anywhere after it."""
 _SET = "generatedtripleset"
 _GOLD_SETS = ("modifiedtripleset", "originaltripleset")
 
@@ -410,6 +424,11 @@ def parse_webnlg(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
 
 
 def _webnlg_rows(entries: list[ElementTree.Element]) -> Iterator[ParsedRow]:
+    """Yield the attributes of each entry with its `id` and `triples`; rows are numbered, as XML keeps no lines.
+
+    Raises:
+        Unreadable: a triple has not three parts.
+    """
     for number, entry in enumerate(entries, start=1):
         names = {**entry.attrib, "id": entry.get("eid") or entry.get("id")}
         texts = [each.text or "" for each in entry.findall(f"{_SET}/gtriple")]

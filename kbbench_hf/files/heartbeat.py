@@ -1,7 +1,8 @@
 """What a process of a run reports every second (`progress.json`, claims of shards), and the user's `control.json`.
 
 `kbbench status` reads the reports and writes the control file. The processes share a disk and nothing else: reports
-have times and rates by the clock of their own process only.
+have times and rates by the clock of their own process only. Processes of other versions may run in the same folder, so
+fields of reports and of the control file keep their names.
 """
 
 import functools
@@ -21,16 +22,16 @@ from kbbench_hf.files import RUN
 from kbbench_hf.files.writing import write_text
 
 BEAT_S = 1.0
-"""A process reports, and looks at the control file, so often."""
+"""Seconds between two reports, and between two looks at the control file."""
 RATE_BEATS = 60
-"""A rate is that of so many reports: about a minute."""
+"""Reports over which a rate is measured: about a minute."""
 CONTROL = "control.json"
 PAUSE, CONCURRENCY = "pause", "concurrency"
-"""What a process may be able to do while it runs."""
+"""Abilities: what the user can change while a process runs."""
 
 
 class RunControl(NamedTuple):
-    """What the user asks of the processes of a run."""
+    """The settings of the control file, for the processes of a run."""
 
     paused: bool = False
     concurrency: int | None = None
@@ -38,7 +39,7 @@ class RunControl(NamedTuple):
 
 
 def read_control(folder: Path) -> RunControl | None:
-    """Return what the user asks for in a run folder; None where the file cannot be read now."""
+    """Return the control file of a run folder, the defaults without one; None if it cannot be read now."""
     try:
         # opened, not stat: a network disk answers stat from its cache
         content = json.loads((folder / CONTROL).read_bytes())
@@ -51,16 +52,17 @@ def read_control(folder: Path) -> RunControl | None:
 
 
 def write_control(folder: Path, **changes: Any) -> RunControl:
-    """Change what is asked of a run; return all that is asked of it now."""
+    """Change fields of the control file of a run; return all of its fields."""
     control = (read_control(folder) or RunControl())._replace(**changes)
     write_text(folder / CONTROL, json.dumps(control._asdict()) + "\n")
     return control
 
 
 class Heartbeat:
-    """Writes every second into `file` what its process does, and obeys the control file of the run.
+    """Writes a report of its process into `file` every second, and reads the control file of the run.
 
-    A claim's file tells by its changes that the process lives. Of other files nothing is left at an end without error.
+    The file of a claim shows by its changes that the process lives, and stays. Other files are removed at the end,
+    unless an error is the reason. Without a file, only the control file is read.
 
     >>> import tempfile
     >>> heartbeat = Heartbeat(folder := Path(tempfile.mkdtemp()), folder / "progress.json")
@@ -74,14 +76,14 @@ class Heartbeat:
     def __init__(self, folder: Path, file: Path | None, *, before: Path | None = None, is_claim: bool = False) -> None:
         earlier = read_report(before or file).get("report") if file is not None else None
         self._earlier: Mapping[str, Any] = earlier or {}
-        """The last report of an earlier start, which has counted what this one may not yet have read."""
+        """The last report of an earlier start, whose counts hold until this one has counted as far."""
         self.file, self._is_claim = file, is_claim
         above = [folder, *folder.parents][3:4] if folder.parent.name == "work" else []
         self.run = next((run for run in above if (run / RUN).is_file()), folder)
         """The folder of the control file: that of the run whose annotations are in `folder`."""
         self.control = RunControl()
         self.on_control: Callable[[RunControl], object] | None = None
-        """Called in another thread where the process obeys itself; `waits` is for all others."""
+        """Called in another thread with a changed control file; where it is None, the loop of the run polls `waits`."""
         self.announce: Callable[[str], object] = lambda note: None
         self._is_announced = False
         self.on_beat: Callable[[], object] = lambda: None
@@ -89,10 +91,10 @@ class Heartbeat:
         self.n_total: int | None = None
         self.n_done = self.under_way = 0
         self.n_stored = 0
-        """How many of `n_done` an earlier start has done."""
+        """How many of `n_done` an earlier start has done; they do not count in the rate."""
         self.note = ""
         self.more: Callable[[], Mapping[str, object]] = dict
-        """Returns more fields of the report, or later values of these."""
+        """Returns more fields of the report, or newer values of these."""
         self._process = {"host": socket.gethostname(), "machine": machine(), "pid": (pid := os.getpid())}
         self._process["started"] = start_of(pid)
         self.journal: dict[str, object] = {}
@@ -111,13 +113,13 @@ class Heartbeat:
         self._thread.start()
 
     def begin(self, n_total: int | None, n_done: int) -> None:
-        """Count the examples of this process, of which an earlier start has done `n_done`."""
+        """Set the number of examples of this process (None: unknown), of which an earlier start has done `n_done`."""
         self.n_total, self.n_done, self.n_stored = n_total, n_done, n_done
         self._counts.clear()
         self._counts.append((time.monotonic(), 0))
 
     def stop(self, error: BaseException | None = None) -> None:
-        """End; the last report says why, where an error is the reason."""
+        """Stop reporting; the last report has the error, if one ended the work."""
         if self._thread is None or self._ended.is_set():
             return
         self._ended.set()
@@ -132,11 +134,11 @@ class Heartbeat:
 
     @property
     def waits(self) -> bool:
-        """Whether the run is paused, and nothing else than its loop obeys that."""
+        """Whether the run is paused and its loop must wait by itself."""
         return self.control.paused and self.on_control is None and PAUSE in self.abilities
 
     def pause_note(self) -> str:
-        """Return why a paused run waits, and how it goes on; announce it once in each pause."""
+        """Return a sentence on the pause and how to resume; announce it once in each pause."""
         note = f"{self.run} is paused. To resume: kbbench status {shlex.quote(str(self.run))} --resume"
         if not self._is_announced:
             self._is_announced = True
@@ -144,7 +146,7 @@ class Heartbeat:
         return note
 
     def content(self, more: Mapping[str, object] | None = None) -> bytes:
-        """Return what the file has now."""
+        """Return the present content of the file, a line of JSON; `more` are further fields."""
         report: dict[str, Any] = {
             "n_done": self.n_done,
             "n_total": self.n_total,
@@ -153,7 +155,7 @@ class Heartbeat:
             "abilities": self.abilities,
             "note": self.note,
         }
-        with suppress(Exception):  # whatever fails here, a claim has to change
+        with suppress(Exception):  # a claim must change, whatever fails here
             report |= self.more()
         n_new = report["n_done"] - self.n_stored
         if self.n_total in (None, self._earlier.get("n_total")):
@@ -189,7 +191,7 @@ class Heartbeat:
 
 
 def read_report(file: Path) -> dict[str, Any]:
-    """Return what a process wrote about itself; nothing where that cannot be read."""
+    """Return the report in a file; empty if it cannot be read or is not a JSON object."""
     try:
         content = json.loads(bytes_of(file))
     except ValueError:
@@ -198,7 +200,7 @@ def read_report(file: Path) -> dict[str, Any]:
 
 
 def bytes_of(file: Path) -> bytes:
-    """Return the content of a file; nothing where it cannot be read now."""
+    """Return the content of a file; empty if it cannot be read now."""
     try:
         return file.read_bytes()
     except OSError:
@@ -206,7 +208,7 @@ def bytes_of(file: Path) -> bytes:
 
 
 def is_alive(holder: Mapping[str, Any]) -> bool | None:
-    """Return whether the process of a report lives; None where it is of another machine, which tells only by changes.
+    """Return whether the process of a report lives; None for another machine's, whose report must be watched.
 
     >>> is_alive({"machine": machine(), "pid": os.getpid(), "started": start_of(os.getpid())})
     True
@@ -220,7 +222,7 @@ def is_alive(holder: Mapping[str, Any]) -> bool | None:
 
 @functools.cache
 def machine() -> str:
-    """Return what tells apart machines, their boots and containers, so that process ids can be compared."""
+    """Return an id of this machine, its boot and its container, within which process ids are unique; else empty."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -228,7 +230,7 @@ def machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """Return when a process started, in ticks since the boot; empty where it has ended, or the system does not say."""
+    """Return the start of a process in ticks since the boot; empty if it has ended, or without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -1,7 +1,8 @@
 """Journal of completed work: crash-safe JSON Lines with checksums, appended with one write per record.
 
-A record that `append` has returned from survives the death of the process (not of the machine). Each process of a run
-appends to a file of its own; all files are read together, so a run goes on with any number of processes.
+All runs, judges and `synthesize` use it. A record that `append` has returned from survives the death of the process
+(not of the machine). Each process of a run appends to a file of its own; all files are read together, so a run resumes
+with any number of processes. The form of a line, its checksum and the order of fields are stored formats.
 """
 
 import json
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 Record = dict[str, Any]
-"""What is known of one piece of work: `key` says which, `error` (if not None) how it failed.
+"""One piece of work: its `key`, and an `error` if it failed.
 
-What failed may be tried again, unless `settled` is true: then the failure is its outcome.
+Failed work may be tried again, unless `settled` is true: then the failure is its outcome.
 """
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -30,20 +31,22 @@ _CHECKSUM_END = len(b'{"crc32":"00000000",')
 
 
 class _Place(NamedTuple):
+    """The line of a record: the middle part of its file's name, and its bytes."""
+
     shard: str
     offset: int
     length: int
 
 
 class Journal:
-    """The completed work of a run: what was done, by key, and where it is written.
+    """The completed work of a run, by key.
 
-    Only positions are kept in memory; `observe` is shown every whole record of an earlier run as it is read. Among the
-    records of one key the first that is done (no error, or settled) holds; where none is, the last. Lines that are torn
-    or altered are left out and counted in `n_damaged`.
+    Only positions are kept in memory; `observe` is called with every whole record of an earlier start as it is read.
+    Of several records of one key, the first that is done (no error, or settled) counts; if none is, the last. Torn or
+    altered lines are left out and counted in `n_damaged`.
 
     `shard` is the rank of this process in a group, whose file is locked, or a `Shard`, which needs no lock: each start
-    has a new file, made with its first record. `abilities` are what `kbbench status` may ask of this process.
+    has a new file, made with its first record. `abilities` are what the user can change with `kbbench status`.
 
     Raises:
         BusyError: another live process writes this shard; the message has its process id. A dead one's lock or claim is
@@ -74,7 +77,7 @@ class Journal:
         self._lock: BaseFileLock | Claim | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self.heartbeat = Heartbeat(folder, None)
-        """Tells `kbbench status` what this process does: a shard's from now on, that of others once it is started."""
+        """The reports for `kbbench status`: a shard's has started already, others wait for `start`."""
         if isinstance(shard, Shard):
             self._shard = shard.file_name()
             if shard.number:
@@ -94,7 +97,10 @@ class Journal:
         self.reload(observe)
 
     def reload(self, observe: Callable[[Record], object] | None = None) -> None:
-        """Read all shards (again), to see what other processes have written; `observe` is shown every whole record."""
+        """Read all files (again), with the records of other processes; call `observe` with every whole record.
+
+        The files of ranks come first, then those of shards by name, so that each process sees one order.
+        """
         self.n_damaged = 0
         self._done.clear()
         self._failed.clear()
@@ -111,7 +117,7 @@ class Journal:
                     if record is None:
                         self.n_damaged += 1
                     else:
-                        self._note(record, place)
+                        self._index(record, place)
                         if observe is not None:
                             observe(record)
 
@@ -138,7 +144,7 @@ class Journal:
                 f"A record could not be written to {self.folder}: {problem}. Everything before it is kept: "
                 "make room and start the same run again."
             )
-        self._note(record, _Place(self._shard, self._size, len(line)))
+        self._index(record, _Place(self._shard, self._size, len(line)))
         self._size += len(line)
         self.heartbeat.journal["size"] = self._size
 
@@ -147,7 +153,7 @@ class Journal:
         return key in self._done
 
     def __len__(self) -> int:
-        """How many keys are done."""
+        """Return the number of keys that are done."""
         return len(self._done)
 
     def read(self, keys: Iterable[str]) -> Iterator[Record | None]:
@@ -187,7 +193,8 @@ class Journal:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.close(error)
 
-    def _note(self, record: Mapping[str, Any], segment: _Place) -> None:
+    def _index(self, record: Mapping[str, Any], segment: _Place) -> None:
+        """Note the place of a record, if it is the one that counts for its key."""
         key = record["key"]
         if record.get("error") is not None and not record.get("settled"):
             self._failed[key] = segment
@@ -201,10 +208,10 @@ def _encode(record: Mapping[str, object]) -> bytes:
 
 
 def decode(line: bytes, *, brief: bool = False) -> Record | None:
-    """Return the record of a line; None where the line is damaged.
+    """Return the record of a line; None if the line is damaged.
 
-    If `brief`, its response and rankings are left out. This cuts bytes, so the order of fields must stay:
-    `finish_reason` follows `response` directly (see `runners.jobs.FIELDS`), and `ranked` is last.
+    If `brief`, its response and rankings are left out, which is fast. This cuts bytes, so the order of fields must
+    stay: `finish_reason` follows `response` directly (see `runners.jobs.FIELDS`), and `ranked` is last.
     """
     body = line[_CHECKSUM_END:]
     if not body.endswith(b"\n") or line[:_CHECKSUM_END] != b'{"crc32":"%08x",' % zlib.crc32(body):
@@ -226,7 +233,11 @@ def _shard_of(file: Path) -> str:
 
 
 def take_lock(file: Path) -> "BaseFileLock":
-    """Take the lock, which the system frees when its holder dies, and leave our process id in the file."""
+    """Take a lock, which the system frees when its holder dies, and write our process id into the file.
+
+    Raises:
+        BusyError: another process has it; the message has its id.
+    """
     from filelock import FileLock, Timeout  # imports asyncio
 
     before = _holder(file)  # some versions of filelock empty the file of another's lock
@@ -245,7 +256,7 @@ def take_lock(file: Path) -> "BaseFileLock":
 
 
 def _holder(file: Path) -> str:
-    """Return the process id in a lock's file; nothing where there is none, or it cannot be read while it is locked."""
+    """Return the process id in a lock's file; empty if there is none, or if it cannot be read while it is locked."""
     try:
         return file.read_text("ascii", "replace").partition("\n")[0].strip()
     except OSError:
@@ -253,7 +264,7 @@ def _holder(file: Path) -> str:
 
 
 def _drop_torn_tail(file: BinaryIO) -> int:
-    """Cut what stands after the last whole line (a write that a power loss or a full disk tore); return the size."""
+    """Cut the bytes after the last whole line (a write that a power loss or a full disk tore); return the new size."""
     size = end = file.seek(0, os.SEEK_END)
     while end > 0:
         start = max(0, end - 65_536)

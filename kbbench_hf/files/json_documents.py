@@ -1,4 +1,7 @@
-"""Parser of JSON documents: array of rows, object id -> answer, columns, concatenated objects; with line numbers."""
+"""Parser of JSON documents: array of rows, object id -> answer, columns, concatenated objects; with line numbers.
+
+`formats` uses it for predictions and logs, `table_files` for tables. Line numbers go into messages.
+"""
 
 import json
 import re
@@ -21,7 +24,11 @@ def is_json(head: bytes) -> bool:
 
 
 def parse_json(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
-    """Return the rows of JSON text."""
+    """Return the rows of JSON text that starts with a bracket or a brace.
+
+    Raises:
+        Unreadable: it is not UTF-8, or the first value is not JSON; later errors come when rows are read.
+    """
     text = JsonText(decoded(opened.read(), 1))
     start = text.skip_space(0)
     if text.text.startswith("[", start):
@@ -37,7 +44,13 @@ def parse_json(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
 def parse_document(
     document: dict[str, object], settings: ReadSettings, lines: Sequence[int] | None = None
 ) -> ParsedFile:
-    """Return the rows of a file that is one object: a log, one row, columns, a list under a key, id -> answer."""
+    """Return the rows of a file that is one object: a log, one row, columns, a list under a key, id -> answer.
+
+    The first of these forms that fits is taken. `lines` are the line numbers of the members.
+
+    Raises:
+        Unreadable: these are scores without predictions, or columns of different lengths (when rows are read).
+    """
     harness.refuse_summary(document)
     log = harness.parse_inspect_log(document) or harness.parse_mteb(document, any_splits=settings.whole_rows)
     if log := log or harness.parse_tool_document(document):
@@ -55,6 +68,7 @@ def parse_document(
 
 
 def _is_rows(value: object, id_field: str) -> bool:
+    """Return whether a value is a list of objects with ids, at least one."""
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) and id_field in row for row in value)
 
 
@@ -74,25 +88,29 @@ def _transposed(columns: dict[str, object]) -> Iterator[ParsedRow]:
 
 
 class JsonText:
-    """JSON text, parsed value by value, with the line of each."""
+    """JSON text, parsed value by value, with the line of each; positions are offsets in the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._seen, self._line = 0, 1
 
     def skip_space(self, position: int) -> int:
-        """Return the position of the next value."""
+        """Return the next position without white space."""
         match = _SPACE.match(self.text, position)
         return match.end() if match else position
 
     def line(self, position: int) -> int:
-        """Return the line of a position; positions must not decrease."""
+        """Return the line of a position, from 1; positions must not decrease from call to call."""
         self._line += self.text.count("\n", self._seen, position)
         self._seen = position
         return self._line
 
     def value(self, position: int) -> tuple[object, int]:
-        """Return the value at a position, and its end."""
+        """Return the value at a position, and the position after it.
+
+        Raises:
+            Unreadable: it is not JSON, too deep, has a key twice or a number that is too long.
+        """
         try:
             return _DECODER.raw_decode(self.text, position)
         except RecursionError:
@@ -105,6 +123,7 @@ class JsonText:
             raise Unreadable(LONG_NUMBER, line=self.line(position)) from None
 
     def _syntax_error(self, message: str, position: int) -> Unreadable:
+        """Return the error at a position, with its line and what mends it, if that is known."""
         number = self.text.count("\n", 0, position) + 1
         start = self.text.rfind("\n", 0, position) + 1
         shown = self.text[start : start + 160].partition("\n")[0].strip()
@@ -117,7 +136,11 @@ class JsonText:
         return Unreadable(f"not JSON: {message} at column {position - start + 1}", remedy, number, shown)
 
     def items(self, start: int) -> Iterator[ParsedRow]:
-        """Yield the items of the array at a position; nothing may follow it."""
+        """Yield the items of the array at a position.
+
+        Raises:
+            Unreadable: an item is not JSON, or text follows the array.
+        """
         position = self.skip_space(start + 1)
         while not self.text.startswith("]", position):
             number = self.line(position)
@@ -134,7 +157,11 @@ class JsonText:
             raise Unreadable("there is text after the end of the array", "Remove it.", self.line(end))
 
     def concatenated(self, position: int) -> Iterator[ParsedRow]:
-        """Yield concatenated objects."""
+        """Yield the objects from a position on, which follow each other without commas.
+
+        Raises:
+            Unreadable: something is not an object, or a comma follows one.
+        """
         while position < len(self.text):
             number = self.line(position)
             value, end = self.value(position)
@@ -147,7 +174,7 @@ class JsonText:
                 raise Unreadable("not JSON: a comma between objects outside an array", remedy, self.line(position))
 
     def member_lines(self, start: int) -> list[int]:
-        """Return the line of each member of the object at a position, which was parsed before."""
+        """Return the line of each member of the object at a position, which `value` has accepted before."""
         self._seen, self._line = 0, 1
         numbers, position = [], self.skip_space(start + 1)
         while not self.text.startswith("}", position):

@@ -1,4 +1,7 @@
-"""Parser of JSON Lines: one object per line; an invalid line is a problem, and parsing continues."""
+"""Parser of JSON Lines: one object per line; an invalid line is a problem, and parsing continues.
+
+`formats` uses it for users' files and for uploads of unknown origin: bounds on lines and depth protect the board.
+"""
 
 import json
 from collections import Counter
@@ -13,7 +16,9 @@ from kbbench_hf.files.rows import LONG_NUMBER, ParsedFile, ParsedRow, Problem, R
 MAX_LINE_BYTES = 1_000_000
 """The longest line of an uploaded file."""
 MAX_DEPTH = 8
+"""Maximum levels of lists and objects in an answer."""
 _LOOKED_AT = 50
+"""Lines from which the format is detected; some may be damaged."""
 
 
 def is_json_lines(head: bytes) -> bool:
@@ -27,6 +32,7 @@ def is_json_lines(head: bytes) -> bool:
 
 
 def _has_any(lines: list[bytes], kind: type) -> bool:
+    """Return whether one of the lines is a whole JSON value of a type, perhaps with a comma after it."""
     for line in lines:
         with suppress(ValueError, RecursionError):
             if isinstance(json.loads(line.strip().rstrip(b",")), kind):
@@ -40,7 +46,11 @@ def parse_json_lines(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
 
 
 def read_lines(opened: OpenedFile, longest: int) -> Iterator[ParsedRow]:
-    """Yield the value, or the problem, of every line that is not blank."""
+    """Yield the value, or the problem, of every line that is not blank.
+
+    Raises:
+        Unreadable: a line has more than `longest` bytes.
+    """
     for number in count(1):
         if not (text := opened.stream.readline(longest + 1)):
             return
@@ -57,10 +67,10 @@ def read_lines(opened: OpenedFile, longest: int) -> Iterator[ParsedRow]:
 
 
 def parse(text: bytes) -> object:
-    """Parse JSON without duplicate keys; `check_plain` checks NaN, infinity and depth.
+    """Return the value of JSON text without duplicate keys; `check_plain` checks NaN, infinity and depth.
 
     Raises:
-        Unreadable: the error and its remedy.
+        Unreadable: it is not JSON or not UTF-8, has a key twice, is too deep, or a number is too long.
     """
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=unique_keys)
@@ -87,10 +97,10 @@ def python_remedy(text: str) -> str:
 
 
 def check_plain(value: object, depth: int = MAX_DEPTH) -> None:
-    """Refuse NaN, infinity, and values nested too deeply.
+    """Check that a value has no NaN or infinity, and at most `depth` levels.
 
     Raises:
-        ValueError: with the message.
+        ValueError: it has; the text is the message for the user.
     """
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is not JSON; expected a finite number")

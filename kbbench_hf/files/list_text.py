@@ -1,4 +1,8 @@
-"""Parser of lists in text: JSON, printed Python or NumPy lists, items with separators, triples with bars."""
+"""Parser of lists in text: JSON, printed Python or NumPy lists, items with separators, triples with bars.
+
+Readers of predictions and of users' tables use it. Nothing is evaluated but quoted texts: a cell may have any content.
+A text that is no list for sure is refused, since a guess would change scores.
+"""
 
 import ast
 import json
@@ -19,6 +23,7 @@ _TOKEN = re.compile(
 _WORDS: dict[str, object] = {"None": None, "True": True, "False": False, "nan": None}
 _CLOSING = {"[": "]", "(": ")"}
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+"""An integer of up to 18 digits, which fits into 64 bits."""
 
 
 class ListTextError(ValueError):
@@ -46,7 +51,7 @@ def parse_list(text: str) -> object:
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     tokens = _scan(text)
-    value = _value(tokens, 0)
+    value = _parse_value(tokens, 0)
     if tokens:
         raise ListTextError(f"there is text after the end of the list: {text[-40:]!r}")
     return value
@@ -62,9 +67,9 @@ def whole_number(text: object) -> int | None:
 
 
 def split_readings(text: str) -> dict[str, list[str]]:
-    """Return separator -> items for each separator in a text without brackets; '' for the text as one item.
+    """Return separator -> items for each separator in a text without brackets; '' -> the text as one item.
 
-    Spaces separate whole numbers only.
+    The order is that of `SEPARATORS`. Spaces separate whole numbers only.
 
     >>> split_readings("92;84")
     {'': ['92;84'], ';': ['92', '84']}
@@ -107,6 +112,11 @@ Tokens = deque[tuple[str, str]]
 
 
 def _scan(text: str) -> Tokens:
+    """Return the tokens of a text.
+
+    Raises:
+        ListTextError: a part is none of the known ones.
+    """
     tokens, position = Tokens(), 0
     while position < len(text.rstrip()):
         match = _TOKEN.match(text, position)
@@ -118,16 +128,27 @@ def _scan(text: str) -> Tokens:
 
 
 def _take(tokens: Tokens) -> tuple[str, str]:
+    """Remove and return the next token.
+
+    Raises:
+        ListTextError: there is none.
+    """
     if not tokens:
         raise ListTextError("the list has no end")
     return tokens.popleft()
 
 
 def _take_if(tokens: Tokens, mark: str) -> bool:
+    """Remove the next token if it is this mark; return whether it was."""
     return bool(tokens) and tokens[0] == ("mark", mark) and bool(tokens.popleft())
 
 
-def _value(tokens: Tokens, depth: int) -> object:
+def _parse_value(tokens: Tokens, depth: int) -> object:
+    """Remove the tokens of the next value, and return the value.
+
+    Raises:
+        ListTextError: they are no value.
+    """
     kind, text = _take(tokens)
     if depth > MAX_DEPTH:
         raise ListTextError(f"nested more than {MAX_DEPTH} levels deep")
@@ -144,40 +165,42 @@ def _value(tokens: Tokens, depth: int) -> object:
         case "gap", _:
             raise ListTextError("'...': it was shortened when it was printed, and the middle is lost")
         case "wrap", _:
-            return _wrapped(tokens, depth)
+            return _parse_call(tokens, depth)
         case "mark", "[" | "(":
-            return _items(tokens, _CLOSING[text], depth)
+            return _parse_items(tokens, _CLOSING[text], depth)
         case "mark", "{":
-            return _members(tokens, depth)
+            return _parse_members(tokens, depth)
     raise ListTextError(f"not a list: {text!r} where an item was expected")
 
 
-def _wrapped(tokens: Tokens, depth: int) -> object:
+def _parse_call(tokens: Tokens, depth: int) -> object:
     """Return the first argument of a call, such as array([...], dtype=object)."""
     _take(tokens)
-    value = _value(tokens, depth + 1)
+    value = _parse_value(tokens, depth + 1)
     while _take(tokens) != ("mark", ")"):
         pass
     return value
 
 
-def _items(tokens: Tokens, closing: str, depth: int) -> list[object]:
+def _parse_items(tokens: Tokens, closing: str, depth: int) -> list[object]:
+    """Return the items up to the closing bracket; NumPy prints no commas between them."""
     items: list[object] = []
     n_commas = 0
     while not _take_if(tokens, closing):
-        items.append(_value(tokens, depth + 1))
+        items.append(_parse_value(tokens, depth + 1))
         n_commas += _take_if(tokens, ",")
     if closing == ")" and len(items) == 1 and not n_commas:
         raise ListTextError("one thing in parentheses, which is not a tuple")
     return items
 
 
-def _members(tokens: Tokens, depth: int) -> object:
+def _parse_members(tokens: Tokens, depth: int) -> object:
+    """Return the members up to the closing brace; keys become text."""
     members: dict[str, object] = {}
     while not _take_if(tokens, "}"):
-        key = _value(tokens, depth + 1)
+        key = _parse_value(tokens, depth + 1)
         if not _take_if(tokens, ":"):
             raise ListTextError("a set, whose items have no order")
-        members[str(key)] = _value(tokens, depth + 1)
+        members[str(key)] = _parse_value(tokens, depth + 1)
         _take_if(tokens, ",")
     return members

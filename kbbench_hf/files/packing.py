@@ -1,4 +1,8 @@
-"""Opener of files: packed with gzip, zstandard, bzip2, xz or zip, and of any Unicode encoding."""
+"""Opener of files: packed with gzip, zstandard, bzip2, xz or zip, and of any Unicode encoding.
+
+All importers of users' files open them here, and uploads too: their decompressed size is bounded before it is in
+memory, and only gzip is decompressed. A damaged file is refused in words, whatever its library raises.
+"""
 
 import bz2
 import codecs
@@ -21,7 +25,7 @@ from kbbench_hf.files import STDIN, shown_name
 from kbbench_hf.files.rows import Unreadable
 
 HEAD = 1 << 16
-"""How many bytes are read to detect a format."""
+"""Number of the first bytes that formats are detected from."""
 OWN_LINE_BYTES = 100_000_000
 """The longest line of a user's own file."""
 SAVE_AS_UTF8 = (
@@ -30,8 +34,9 @@ SAVE_AS_UTF8 = (
 _ZSTANDARD = 93
 """The number of this compression in zip files, which `zipfile` does not read before Python 3.14."""
 _NESTED = 3
-"""The most nested compressions."""
+"""Passes over nested packings; the last one must find none, so that two may be nested."""
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile, struct.error, NotImplementedError, RuntimeError)
+"""Errors of the libraries for damaged or unsupported files; RuntimeError is zipfile's for a password."""
 
 
 @dataclass
@@ -47,11 +52,11 @@ class OpenedFile:
 
     @property
     def head(self) -> bytes:
-        """The first bytes, without reading on."""
+        """The first bytes, at most `HEAD`; they stay in the stream."""
         return self.stream.peek(HEAD)[:HEAD]
 
     def read(self) -> bytes:
-        """Return all bytes."""
+        """Return all bytes that were not read yet."""
         return self.stream.read()
 
     def close(self) -> None:
@@ -118,6 +123,7 @@ def read_member(archive: ZipFile, name: str) -> bytes:
 
 
 def _open_member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
+    """Return the stream of a member's decompressed bytes; of zstandard, its header is skipped by hand."""
     if member.compress_type != _ZSTANDARD:
         return archive.open(member)  # type: ignore[return-value]
     source = archive.fp
@@ -129,6 +135,13 @@ def _open_member(archive: ZipFile, member: ZipInfo) -> BinaryIO:
 
 
 def _open_archive(opened: OpenedFile, source: Path | io.BytesIO) -> OpenedFile:
+    """Return the only file of a zip archive, opened; of an `.eval` log the file with its archive.
+
+    Hidden files and those that macOS adds do not count.
+
+    Raises:
+        Unreadable: it is damaged, a spreadsheet, or has several files.
+    """
     try:
         archive = ZipFile(source)
     except _BROKEN as error:

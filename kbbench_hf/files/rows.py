@@ -1,4 +1,7 @@
-"""Types of parsed files: rows with line numbers, problems, notes; access to fields by dotted paths."""
+"""Types of parsed files: rows with line numbers, problems, notes; access to fields by dotted paths.
+
+All importers return them, and `scoring` reads them. Users write paths (`--map`, `--where`), so their meaning stays.
+"""
 
 import re
 import sys
@@ -9,15 +12,15 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True)
 class Problem:
-    """One error in a predictions file: where (`file`, `line`, counted from 1) and what."""
+    """One error in a predictions file: `file`, `line` (from 1; None for the whole file) and message."""
 
     file: str
     line: int | None
     message: str
     remedy: str = ""
-    """How to correct it, in a sentence; the same for all problems of a kind."""
+    """How to correct it, in a sentence; the same for all problems of a kind, so that messages show it once."""
     shown: str | None = None
-    """The line, to be shown beside an example of a correct one."""
+    """The line, to be shown next to an example of a correct one."""
 
     def __str__(self) -> str:
         """Render as `file:line: message`."""
@@ -30,7 +33,7 @@ LONG_NUMBER = f"a number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 class Unreadable(ValueError):
-    """An error at which reading ends: message, line and remedy."""
+    """An error at which reading of a file, or in a `try` of one row, ends: message, line and remedy."""
 
     def __init__(self, message: str, remedy: str = "", line: int | None = None, shown: str | None = None) -> None:
         super().__init__(message)
@@ -52,7 +55,7 @@ class Note(NamedTuple):
 
 
 class KeyedAnswer(NamedTuple):
-    """An answer of an object id -> answer."""
+    """A member of an object id -> answer."""
 
     id: str
     answer: object
@@ -112,7 +115,7 @@ class ParsedFile:
 
 
 def until_unreadable(file: str, lines: Iterator[ParsedRow]) -> Iterator[ParsedRow]:
-    """Yield rows; an error that ends reading is the last one, as a problem."""
+    """Yield rows; an `Unreadable` that ends reading becomes the last row, as a problem."""
     try:
         yield from lines
     except Unreadable as error:
@@ -157,6 +160,7 @@ def value_at(value: object, path: str) -> object:
 
 
 def _has_index(value: Sequence[object], index: str) -> bool:
+    """Return whether a list has an index, which may be negative."""
     return -len(value) <= int(index) < len(value)
 
 

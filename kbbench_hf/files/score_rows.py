@@ -1,4 +1,8 @@
-"""Importers of scores per example: lm-evaluation-harness, inspect_ai, Every Eval Ever, tables, runs with qrels, ..."""
+"""Importers of scores per example: lm-evaluation-harness, inspect_ai, Every Eval Ever, tables, runs with qrels, ...
+
+`scoring.score_logs` compares systems of any harness with it (`compare`, `report`). A score is taken as the log has it
+and never computed again, except from rankings with qrels.
+"""
 
 import json
 import math
@@ -18,20 +22,20 @@ from kbbench_hf.files.trec import Judgments, score_of
 
 Row = Mapping[str, Any]
 IDS = ("id", "example_id", "question_id", "query_id", "qid", "sample_id", "item_id", "doc_id", "uid", "idx", "index")
-"""Names of the id column of a table; the first that it has counts."""
+"""Names of the id column of a table; the first one that it has is taken."""
 NO_SCORE = re.compile(
     r"(?i)unnamed.*|index|idx|.*_?ids?|epoch|seed|fold|run|rank|year|length|cost|n_.*|num_.*|.*tokens?|.*time|.*_ms"
 )
-"""Columns of numbers that are scores only where they are named."""
+"""Columns of numbers that are scores only if the user names them."""
 _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
-"""A comma that may separate thousands or decimals."""
+"""A number whose comma may separate thousands or decimals."""
 WORDS = {"true": 1, "yes": 1, "correct": 1, "pass": 1, "false": 0, "no": 0, "incorrect": 0, "fail": 0}
 LETTERS = {"C": 1, "I": 0, "P": 0.5, "N": 0}
 """Values of inspect_ai's scorers: correct, incorrect, partial, no answer."""
 SAMPLES = "_samples.jsonl"
 """End of the name of a file of samples of Every Eval Ever; its record has the same name with `.json`."""
 _LOG_FILES = ("samples_*.jsonl", "*.eval", "details_*.parquet", "*_predictions.json", f"*{SAMPLES}")
-"""The files of a log folder: the first pattern that matches counts."""
+"""Files of a folder of logs; those of the first pattern that matches any are read."""
 _LM_EVAL_KEYS = "doc_id doc target arguments resps filtered_resps filter metrics".split()
 _LM_EVAL_KEYS += ["doc_hash", "prompt_hash", "target_hash"]
 _RANKINGS = Unreadable("rankings have no scores per query", "Add the relevant candidates: --qrels FILE.")
@@ -57,7 +61,7 @@ class ScoredRow(NamedTuple):
 
 
 def shown_example(scored: ScoredRow) -> dict[str, Any]:
-    """Return the question and the gold of an example as a page shows them; None where the log does not have them."""
+    """Return `id`, `question` and `gold` of an example as pages show them; None if the log does not have them."""
     question, gold = scored.content, scored.row.get("target")
     text = question if isinstance(question, str) else json.dumps(question, ensure_ascii=False, default=str)
     golds = [(str(each), "") for each in (gold if isinstance(gold, list) else [gold])]
@@ -66,7 +70,7 @@ def shown_example(scored: ScoredRow) -> dict[str, Any]:
 
 
 def field_of(row: Row, path: str) -> object:
-    """Return a plain value at a path, of the row or of the example in it.
+    """Return a text, number or truth value at a path, of the row or of the example in it.
 
     Raises:
         KeyError: there is none.
@@ -106,7 +110,7 @@ def number_of(value: object) -> float | None:
 def scored_rows(
     parsed: ParsedFile, judged: Judgments | None, value: Sequence[str], no_scores: Collection[str | None] = ()
 ) -> Iterable[ScoredRow]:
-    """Return the rows of a file with their scores, in the format that its first row shows.
+    """Return the rows of a file with their scores, in the format of its first row; all are in memory.
 
     Args:
         parsed: the file, with the fields that it has.
@@ -156,6 +160,11 @@ def _refuse_other_types(log_format: str, scored: Iterator[ScoredRow]) -> Iterato
 
 
 def _as_object(value: object, line: int | None) -> Row:
+    """Return a row as an object; an answer under an id with this `id`, and alone as its `score`.
+
+    Raises:
+        Unreadable: it is a problem or no object.
+    """
     if isinstance(value, Problem):
         raise Unreadable(value.message, value.remedy, line, value.shown)
     if isinstance(value, KeyedAnswer):
@@ -192,6 +201,7 @@ def _inspect(rows: Iterable[Row]) -> Iterator[ScoredRow]:
 
 
 def _promptfoo(rows: Iterable[Row]) -> Iterator[ScoredRow]:
+    """Yield results of promptfoo, whose examples are told apart by `id`, `testIdx` or all variables."""
     for row in rows:
         output, variables, provider = value_or_none(row, "response.output"), row["vars"], row.get("provider")
         failed = output is None and row.get("error")
@@ -234,7 +244,7 @@ def _every_eval(rows: Sequence[Row]) -> Iterator[ScoredRow]:
 
 
 def _stated_in_record(file: Path) -> Iterator[tuple[str, tuple[float | None, bool | None]]]:
-    """Yield what a record of Every Eval Ever says of each metric; nothing where there is none beside its samples."""
+    """Yield metric, and its score and direction in a record of Every Eval Ever; nothing if there is no record."""
     for each in read_json(file).get("evaluation_results", ()) if file.is_file() else ():
         config = each.get("metric_config", {})
         known = value_or_none(config, "additional_details.polarity") != "unknown"
@@ -269,6 +279,11 @@ def _mteb_queries(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _table(rows: Iterable[Row], value: Sequence[str]) -> Iterator[ScoredRow]:
+    """Yield the rows of a table with the columns of scores.
+
+    Raises:
+        Unreadable: a row lacks one of them.
+    """
     for number, row in enumerate(rows, start=1):
         try:
             scores = {path: value_at(row, path) for path in value}
@@ -355,7 +370,13 @@ def _frame_rows(given: Any) -> Iterable[Row]:
 
 
 def log_files(given: Any) -> Iterable[tuple[str, ParsedFile]]:
-    """Yield the name and the rows of a file, of the logs in a folder, or of a table in memory."""
+    """Yield the name and the rows of a file, of each log in a folder, or of a table in memory.
+
+    `given` is a path, an object id -> score, a DataFrame, a Series, a Dataset or a list of objects.
+
+    Raises:
+        UsageError: the path does not exist, or the folder has no logs.
+    """
     if isinstance(given, Mapping):
         given = [{"id": key, "score": value} for key, value in given.items()]
     if not isinstance(given, str | Path):

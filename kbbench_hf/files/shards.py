@@ -3,6 +3,9 @@
 Machines share the run folder and nothing else: no lock, no clock. A claim is a file that its process rewrites every few
 seconds. Another process watches by its own clock whether the file still changes. A claim names the journal of its
 process and its length: who goes on reads it as a whole, even if the disk shows it late.
+
+Runs, judges and `synthesize` use it. Machines with different versions may share a folder: which shard owns an example
+(`Shard.owns`), and the names of claims and markers, must stay.
 """
 
 import functools
@@ -22,10 +25,11 @@ from kbbench_hf.errors import BusyError, KBBenchError, UsageError, first_of
 from kbbench_hf.files.heartbeat import PAUSE, Heartbeat, bytes_of, is_alive, read_report
 
 STALE_S = 20.0
-"""A claim that has not changed for so long is taken over; NFS caches attributes for some seconds."""
+"""A claim that has not changed for so many seconds is taken over; NFS caches attributes for some seconds."""
 LATE_S = (0.5, 2.0, 5.0)
-"""Pauses before a folder is read again: a network disk may show a file late."""
+"""Pauses in seconds before a folder is read again: a network disk may show a file late."""
 ARRAY = "SLURM_ARRAY_TASK_"
+"""Beginning of the environment variables of a task of a Slurm array."""
 _CLAIM = re.compile(r"claim\.(\d+)-of-(\d+)\.(\d+)\.json")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -77,7 +81,10 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def owns(self, example: object) -> bool:
-        """Whether an example, by its id, or a batch, by its place, is in this shard, on every machine alike."""
+        """Return whether an example (by its id) or a batch (by its number) is in this shard, the same everywhere.
+
+        Integers are divided in turn, other ids by a hash.
+        """
         # another try of a prompt is in the shard of the first one, which knows that it is needed
         text = str(example).partition(", try ")[0]
         place = (
@@ -86,17 +93,17 @@ class Shard:
         return self.number > 0 and (self.is_divided or place % self.count == self.number - 1)
 
     def file_name(self) -> str:
-        """Return the name of a new journal that no other process writes, without `journal.`."""
+        """Return a new name for a journal that no other process writes, without `journal.` and ending."""
         host = re.sub(r"[^\w-]", "-", socket.gethostname())
         return f"{self.number}-of-{self.count}-{host}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 COLLECT = Shard(0, 0)
-"""Owns nothing: what the shards have journaled is scored, and nothing is sent."""
+"""The shard of a collecting run: it owns nothing and sends nothing; the records of the shards are scored."""
 
 
 class ShardEnd(KBBenchError):
-    """A shard has ended: its examples are journaled, and the run has no result yet. No failure."""
+    """A shard has ended: its examples are journaled, and the run has no result yet. It is no failure: exit code 0."""
 
     exit_code = 0
     code = "shard_end"
@@ -111,7 +118,7 @@ class ShardEnd(KBBenchError):
 
 
 class IncompleteError(KBBenchError):
-    """What is to be collected is not all there."""
+    """Records are missing that a collecting run needs: a shard is still open, or the disk shows them late."""
 
     def __init__(self, folder: Path, n: int, of: int, what: str) -> None:
         self.counts = n, of, what
@@ -144,12 +151,12 @@ def end_shard(shard: Shard | None, folder: Path, n_open: int = 0) -> None:
 
 
 def has_ended(folder: Path, shard: Shard) -> bool:
-    """Whether a shard has left its marker."""
+    """Return whether a shard has left its marker."""
     return _marker(folder, shard).exists()
 
 
 def check_group(shard: Shard | None, n_processes: int) -> None:
-    """Raise UsageError where a process group, which divides the work itself, is given a shard."""
+    """Raise UsageError if a process group, which divides the work itself, is given a shard."""
     if shard is not None and n_processes > 1:
         raise UsageError(
             f"A group of {n_processes} processes divides the work itself; --shard and --collect are for a process "
@@ -158,7 +165,7 @@ def check_group(shard: Shard | None, n_processes: int) -> None:
 
 
 def read_again(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Call a function again, after a pause, where something is missing that another machine may have just written."""
+    """Return a function that is called again, after pauses, on an IncompleteError: the disk may show files late."""
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -173,7 +180,7 @@ def read_again(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class Claim:
-    """The claim of this process on a shard, kept until `release`; `lost` where another process took it over.
+    """The claim of this process on a shard, until `release`; `lost` says that another process took it over.
 
     Each claim is a new file with the next number, made exclusively: of several processes that take over, one succeeds.
 
@@ -199,7 +206,7 @@ class Claim:
         self.heartbeat.start()
 
     def await_journals(self) -> None:
-        """Wait for the journals of earlier processes of this shard, also where their claims are not listed yet."""
+        """Wait for the journals of earlier processes of this shard, even if their claims are not listed yet."""
         await_journals(self._folder, {claim_file(self._folder, self._shard, n) for n in range(1, self._number)})
 
     def release(self) -> None:
@@ -207,7 +214,7 @@ class Claim:
         self.heartbeat.stop()
 
     def check(self) -> None:
-        """Raise BusyError where the claim is lost: this process was suspended, or cut off from the disk."""
+        """Raise BusyError if the claim is lost: this process was suspended, or cut off from the disk."""
         if self.lost:
             newest = claim_file(self._folder, self._shard, newest_claims(self._folder)[self._shard])
             raise _busy(self._folder, self._shard, newest)
@@ -217,7 +224,7 @@ class Claim:
 
 
 def await_journals(folder: Path, claims: AbstractSet[Path] = frozenset()) -> None:
-    """Wait until the journals that the claims name show in their length; at most `STALE_S` seconds."""
+    """Wait until the journals that the claims name have their full length; at most `STALE_S` seconds."""
     until = time.monotonic() + STALE_S
     while time.monotonic() < until:
         sizes = {file.name: _size_of(file) for file in folder.glob("journal*.jsonl")}
@@ -228,7 +235,11 @@ def await_journals(folder: Path, claims: AbstractSet[Path] = frozenset()) -> Non
 
 
 def check_claims(folder: Path, shard: Shard | None, newest: dict[Shard, int] | None = None) -> None:
-    """Raise BusyError where a process runs this shard, or one of another division; any, where `shard` is None."""
+    """Raise BusyError if a process runs this shard or one of another division; with `shard` None, if any does.
+
+    Claims of other machines are watched for `STALE_S` seconds: one that changes twice is of a live process. `newest`
+    has the newest claim of each shard; None to read them.
+    """
     watched: dict[Path, tuple[Shard, bytes]] = {}
     changed: set[Path] = set()
     for other, number in (newest_claims(folder) if newest is None else newest).items():
@@ -263,12 +274,13 @@ def _busy(folder: Path, shard: Shard, claim: Path) -> BusyError:
 
 
 def _claims(folder: Path) -> list[tuple[str, str, str]]:
+    """Return shard number, shard count and number of each claim in a folder, in no order."""
     matches = (_CLAIM.fullmatch(each.name) for each in folder.glob("claim.*.json"))
     return [(each[1], each[2], each[3]) for each in matches if each is not None]
 
 
 def newest_claims(folder: Path) -> dict[Shard, int]:
-    """Return the highest number of the claims on each shard."""
+    """Return shard -> highest number of the claims on it; shards without a claim are left out."""
     newest: dict[Shard, int] = {}
     for number, count, claim in _claims(folder):
         shard = Shard(int(number), int(count))
@@ -277,7 +289,7 @@ def newest_claims(folder: Path) -> dict[Shard, int]:
 
 
 def claim_file(folder: Path, shard: Shard, number: int) -> Path:
-    """Return the file of a claim, in which its process reports what it does."""
+    """Return the file of a claim, which has the reports of its process (`heartbeat.read_report`)."""
     return folder / f"claim.{shard.number}-of-{shard.count}.{number}.json"
 
 
@@ -286,6 +298,7 @@ def _marker(folder: Path, shard: Shard) -> Path:
 
 
 def _size_of(file: Path) -> int:
+    """Return the size of a file in bytes; 0 if there is none."""
     try:
         return file.stat().st_size
     except OSError:

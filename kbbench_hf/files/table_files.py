@@ -1,4 +1,9 @@
-"""Reader of users' tables (csv, Parquet, JSON Lines) as Arrow tables, their columns as stored; `--map` of columns."""
+"""Reader of users' tables (csv, Parquet, JSON Lines) as Arrow tables, their columns as stored; `--map` of columns.
+
+Builders of a user's own knowledge base or extraction data read with it. Ids and texts must come out as they are in the
+file: what an import would change (long integers, dates, spreadsheets' numbers) is refused or kept as text. The datasets
+that users have built have revisions made of these columns.
+"""
 
 import csv
 import io
@@ -37,7 +42,10 @@ _CONSTANT = re.compile(r"""(['"])(.*)\1""")
 
 @contextmanager
 def file_errors(path: Path, expected: str) -> Iterator[None]:
-    """Add the file's name to errors; their commands for a conversion write a new file into the current folder."""
+    """Convert errors inside the block into a DataError with the file's name and what was `expected`.
+
+    Commands for a conversion in a remedy get the names of the old and a new file in the current folder.
+    """
     try:
         yield
     except Unreadable as error:
@@ -74,7 +82,8 @@ def arrow_table(opened: OpenedFile, path: Path, known: Sequence[str]) -> pa.Tabl
     """Return the table of an open csv, Parquet or JSON Lines file; the columns `known` of csv are text.
 
     Raises:
-        Unreadable: it is none, or damaged.
+        Unreadable: it is none of them, or damaged.
+        DataError: two columns have one name.
     """
     if opened.head.startswith(b"PAR1"):
         import pyarrow.parquet as pq
@@ -90,7 +99,11 @@ def arrow_table(opened: OpenedFile, path: Path, known: Sequence[str]) -> pa.Tabl
 
 
 def csv_columns(opened: OpenedFile, known: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the delimiter and the column names of an open csv file; its first line stays, but for `sep=`."""
+    """Return the delimiter and the column names of an open csv file; its header stays unread, a line `sep=` does not.
+
+    Raises:
+        Unreadable: it has no header of several columns.
+    """
     first = decoded(_FIRST_LINE.split(opened.head, maxsplit=1)[0], 1)
     if not first.strip():
         raise Unreadable("no column names: the first line is empty", "Begin the file with a line of column names.", 1)
@@ -105,7 +118,7 @@ def csv_columns(opened: OpenedFile, known: Sequence[str]) -> tuple[str, list[str
 
 
 def csv_options(delimiter: str, texts: Iterable[str], block_size: int = 64 << 20, quote: Any = '"') -> Row:
-    """Return the options of Arrow's csv readers, with columns that are text whatever they hold."""
+    """Return the options of Arrow's csv readers; the columns `texts` are text, whatever they hold."""
     from pyarrow import csv as arrow_csv
 
     named = [name for text in texts for name in (text, text.removeprefix("\ufeff"))]  # Arrow drops a second mark
@@ -117,7 +130,11 @@ def csv_options(delimiter: str, texts: Iterable[str], block_size: int = 64 << 20
 
 
 def read_csv(opened: OpenedFile, path: Path, delimiter: str, texts: Iterable[str]) -> pa.Table:
-    """Return the table of an open csv file."""
+    """Return the table of an open csv file.
+
+    Raises:
+        Unreadable: it is not a table; the message has the line if it is not UTF-8.
+    """
     from pyarrow import csv as arrow_csv
 
     try:
@@ -149,6 +166,11 @@ def json_rows(opened: OpenedFile) -> Iterator[Row]:
 
 
 def _json_line(line: bytes, number: int) -> object:
+    """Return the value of a line, by the fast parser if it can read it.
+
+    Raises:
+        Unreadable: it is not JSON.
+    """
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(line)
     try:
@@ -158,7 +180,9 @@ def _json_line(line: bytes, number: int) -> object:
 
 
 def table_of_rows(rows: Iterable[Row]) -> pa.Table:
-    """Return objects as a table; values of several types become text, and objects without members JSON.
+    """Return objects as a table, its columns in the order of their first occurrence; absent values are null.
+
+    Values of several types become text, and objects without members JSON.
 
     >>> table_of_rows([{"id": 1}, {"id": "a", "tags": ["x"]}]).to_pylist()
     [{'id': '1', 'tags': None}, {'id': 'a', 'tags': ['x']}]
@@ -169,6 +193,7 @@ def table_of_rows(rows: Iterable[Row]) -> pa.Table:
 
 
 def _column(values: list[Any]) -> pa.ChunkedArray:
+    """Return values as a column of the type that Arrow infers; else as text."""
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         column = pa.chunked_array([values])
         if not (pa.types.is_struct(column.type) and not column.type.num_fields):
@@ -223,7 +248,11 @@ def _source_column(table: pa.Table, source: str, path: Path, used: set[str]) -> 
 
 
 def known_names(names: Sequence[str], known: Sequence[str], path: Path) -> Mapping[str, str]:
-    """Return column -> known name, for columns that differ from it in case, blanks or a byte-order mark only."""
+    """Return column -> known name, for columns that differ from it in case, blanks or a byte-order mark only.
+
+    Raises:
+        DataError: two columns have the same name, or several could have a known one.
+    """
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
         raise DataError(f"{path} has two columns {repeated[0]!r}; expected one of each name. Rename one of them.")
@@ -303,7 +332,11 @@ def read_text(path: Path, expected: str) -> str:
 
 
 def require_columns(table: pa.Table, columns: Sequence[str], what: str) -> None:
-    """Refuse a table without one of these columns."""
+    """Check that a table has these columns; `what` names it in the message.
+
+    Raises:
+        DataError: it lacks one.
+    """
     missing = [name for name in columns if name not in table.column_names]
     if missing:
         raise DataError(
@@ -368,6 +401,11 @@ def _stored_column(column: pa.ChunkedArray, name: str, known: Sequence[str], wha
 
 
 def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
+    """Return a column of ids as integers or text.
+
+    Raises:
+        DataError: it has truth values, dates, fractions, floats that are several integers, or shortened numbers.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _id_column(column.cast(kind.value_type), what)
@@ -397,7 +435,11 @@ def _id_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
 
 
 def _json_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
-    """Return a column of objects as JSON; a column of text is left as it is. Keys that are no text are a TypeError."""
+    """Return a column of objects as JSON; a column of text is unchanged.
+
+    Raises:
+        TypeError: keys of an object are no text.
+    """
     kind = column.type
     if _extension(kind) == "arrow.json":
         return column.cast(kind.storage_type)
@@ -428,6 +470,11 @@ def _extension(kind: pa.DataType) -> str:
 
 
 def _number_texts(column: pa.ChunkedArray, what: str) -> list[str | None]:
+    """Return floats and decimals as text without exponents; whole ones as integers, NaN as None.
+
+    Raises:
+        DataError: one is infinite.
+    """
     texts: list[str | None] = []
     values = column.to_pylist() if pa.types.is_decimal(column.type) else column.to_numpy()
     for row, value in enumerate(values, start=1):
@@ -443,13 +490,18 @@ def _number_texts(column: pa.ChunkedArray, what: str) -> list[str | None]:
 
 
 def _time_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times as text, whole seconds without a fraction; dates where all are midnight."""
+    """Return times as ISO text, whole seconds without a fraction; as dates if all are midnight."""
     texts = pc.replace_substring_regex(column.cast(pa.string()), r"\.0+($|[Z+-])", r"\1")
     midnights = pc.all(pc.ends_with(texts, " 00:00:00"), min_count=0).as_py()
     return pc.replace_substring_regex(texts, " 00:00:00$", "") if midnights else texts
 
 
 def _list_texts(column: pa.ChunkedArray, what: str, separator: str | None) -> list[str | None]:
+    """Return each list as one text; None for an empty one.
+
+    Raises:
+        DataError: without a separator, one has several values.
+    """
     lists = column.combine_chunks()
     items = iter(text_column(pa.chunked_array([lists.flatten()]), what).to_pylist())
     texts: list[str | None] = []
@@ -475,6 +527,7 @@ def _is_stored(kind: pa.DataType) -> bool:
 
 
 def _type_error(kind: pa.DataType, what: str) -> DataError:
+    """Return the error for a column whose type has no text."""
     if pa.types.is_struct(kind) and kind.num_fields:
         fields = ", ".join(repr(field.name) for field in list(kind)[:5])
         return DataError(
@@ -485,6 +538,11 @@ def _type_error(kind: pa.DataType, what: str) -> DataError:
 
 
 def _refuse_empty(column: pa.ChunkedArray, name: str, path: Path) -> None:
+    """Check that no cell of a column is null or blank.
+
+    Raises:
+        DataError: some are; the message names the first rows, counted from 1.
+    """
     if pa.types.is_dictionary(column.type):
         if all(each and each.strip() for each in column.unique().to_pylist()):
             return

@@ -1,4 +1,8 @@
-"""Importers of tables: delimited text (csv, tsv, Excel's csv), Parquet, Arrow, and datasets saved to disk."""
+"""Importers of tables: delimited text (csv, tsv, Excel's csv), Parquet, Arrow, and datasets saved to disk.
+
+`formats` reads predictions and scores with them (`table_files` reads the tables of builders). Cells of text stay text;
+`scoring.rows` decides what they mean. A delimiter or header that is not clear is refused: columns would be mixed up.
+"""
 
 import csv
 import io
@@ -17,14 +21,15 @@ if TYPE_CHECKING:
     from _csv import Reader as _Reader
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-"""Delimiter -> its name."""
+"""Delimiter -> its name in messages."""
 _LOOKED_AT = 100
+"""Lines from which delimiters are recognized."""
 _LEAST_WIDTH = 3
-"""The least columns of a table without a delimiter: lines of two words are more often something else."""
+"""The fewest columns of a table without a delimiter: lines of two words are more often something else."""
 
 
 def parse_delimited(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
-    """Return the rows of delimited text under its header; an empty cell is None.
+    """Return the rows of delimited text under its header, as text; an empty cell is None, an empty line no row.
 
     Raises:
         Unreadable: the header has fewer than two columns, or the delimiter is ambiguous.
@@ -86,6 +91,7 @@ def _separators_of_two_kinds(head: list[str]) -> tuple[str | None, str | None] |
 
 
 def _with_tabs(lines: Iterable[str], separator: str | None) -> Iterator[str]:
+    """Yield lines with tabs in place of their separators."""
     for line in lines:
         yield "\t".join(line.strip("\r\n").split(separator)) + "\n"
 
@@ -93,6 +99,13 @@ def _with_tabs(lines: Iterable[str], separator: str | None) -> Iterator[str]:
 def _delimited_rows(
     name: str, reader: "_Reader", columns: list[str], delimiter: str, skipped: int
 ) -> Iterator[ParsedRow]:
+    """Yield the rows of a table after its header; a row of another width is a problem.
+
+    `skipped` is the number of lines before the header.
+
+    Raises:
+        Unreadable: two columns have one name, or a line is not csv.
+    """
     if repeated := [column for column, n in Counter(columns).items() if n > 1 and column]:
         remedy = "Give each column its own name, in a first line of names if the table has none."
         raise Unreadable(f"two columns are called {repeated[0]!r}", remedy, 1 + skipped)
@@ -116,7 +129,7 @@ def _delimited_rows(
 
 
 def delimiter_of(head: list[str], id_field: str) -> str:
-    """Return the delimiter of a table, from its first lines.
+    """Return the delimiter of a table, from its first lines; one that makes a column `id_field` is preferred.
 
     Raises:
         Unreadable: there is none, or two delimiters fit.
@@ -193,6 +206,11 @@ def parse_saved_dataset(folder: Path) -> ParsedFile:
 
 
 def _batch_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ParsedRow]:
+    """Yield the rows of batches, numbered from 1.
+
+    Raises:
+        Unreadable: a batch is damaged.
+    """
     number = 0
     try:
         for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), start=1):

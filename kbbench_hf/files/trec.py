@@ -1,4 +1,8 @@
-"""Importer of TREC runs (trec_eval), and reader of relevance judgments (qrels) with grades: TREC, BEIR, csv."""
+"""Importer of TREC runs (trec_eval), and reader of relevance judgments (qrels) with grades: TREC, BEIR, csv.
+
+`formats`, tables of one candidate a row and builders use it. A run is ordered as trec_eval orders it, by score; where
+ranks and scores disagree, a note says so. Judgments must never be scored as a run: they are the gold.
+"""
 
 import math
 import re
@@ -13,6 +17,7 @@ from kbbench_hf.files.rows import Note, ParsedFile, ParsedRow, Problem, ReadSett
 from kbbench_hf.files.table_files import file_errors, open_text
 
 _N_LINES = 50
+"""Lines from which the format is detected."""
 SEND_RUN = "Send the run: lines of 'query Q0 candidate rank score tag', or JSON Lines."
 QRELS = Unreadable("these are qrels: judgements (gold), no run", SEND_RUN)
 LIKELY_QRELS = Unreadable(
@@ -38,6 +43,7 @@ def is_qrels(head: bytes) -> bool:
 
 
 def _is_judgment(cells: list[str]) -> bool:
+    """Return whether the cells of a line are those of qrels."""
     return len(cells) == 4 and (_is_whole(cells[1]) or cells[1].upper() == "Q0") and _is_whole(cells[3])
 
 
@@ -51,6 +57,7 @@ def _split_body(head: bytes, is_row: Callable[[list[str]], bool]) -> list[list[s
 
 
 def _is_run_line(cells: list[str]) -> bool:
+    """Return whether the cells of a line are `query Q0 candidate rank score`, perhaps with a tag."""
     return len(cells) in (5, 6) and _is_whole(cells[3]) and _number(cells[4]) is not None
 
 
@@ -88,18 +95,19 @@ def _number(text: str) -> float | None:
 
 
 def parse_trec_run(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
-    """Return one row per query, with `ids`: candidate -> score, or candidates in order of rank."""
+    """Return one row per query, with `id` and `ids`: candidate -> score, or candidates in order of rank."""
     parsed = ParsedFile("a TREC run", iter(()), only_text=True, judgments="no")
     parsed.lines = _rows(opened, settings, parsed)
     return parsed
 
 
 def refuse_qrels(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
-    """Refuse judgments instead of a run."""
+    """Raise `Unreadable`: the file has judgments, and no run."""
     raise QRELS
 
 
 def _rows(opened: OpenedFile, settings: ReadSettings, parsed: ParsedFile) -> Iterator[ParsedRow]:
+    """Yield the problems of a run's lines, then the row of each query."""
     run = TrecRun(opened.name, settings)
     for number, line in enumerate(text_lines(opened), start=1):
         cells = line.split()
@@ -120,7 +128,7 @@ def _rows(opened: OpenedFile, settings: ReadSettings, parsed: ParsedFile) -> Ite
 
 
 class TrecRun:
-    """Builder of a run: candidates with scores or ranks, grouped by query."""
+    """Builder of a run: candidates with scores or ranks, grouped by query in the order of the first lines."""
 
     def __init__(self, file: str, settings: ReadSettings) -> None:
         self._file, self._settings = file, settings
@@ -159,6 +167,11 @@ class TrecRun:
             yield ParsedRow(line, {"id": query, "ids": ids})
 
     def _check_order(self, parsed: ParsedFile) -> None:
+        """Compare the orders by score and by rank in the queries that have both; add a note if some differ.
+
+        Raises:
+            Unreadable: scores rise with the rank in all of them, or are all equal.
+        """
         orders: Counter[tuple[bool, bool]] = Counter()
         for candidates in self._queries.values():
             ranks = {rank for rank, _, _ in candidates.values()}

@@ -1,4 +1,8 @@
-"""Atomic writes of files and folders, with fsync."""
+"""Atomic writes of files and folders, with fsync.
+
+Results, datasets, reports and caches are written with it: a reader, or a kill at any moment, finds the old content or
+the new one. Temporary names begin with a dot, and are on the same disk, so that a rename is atomic.
+"""
 
 import json
 import os
@@ -72,7 +76,10 @@ def write_new(file: Path, data: bytes) -> bool:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder that replaces `path` at the end of the block."""
+    """Yield an empty temporary folder that replaces `path` at the end of the block, synced to disk.
+
+    Where the block fails, what is at `path` is unchanged.
+    """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, old = _beside(path), _beside(path)
@@ -123,7 +130,7 @@ def new_folder(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder to disk; on Windows, where folders cannot be opened, the system does it."""
+    """Sync the entries of a folder to disk; Windows, where folders cannot be opened, does it itself."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -149,4 +156,5 @@ def _sync_all(folder: Path) -> None:
 
 
 def _beside(path: Path) -> Path:
+    """Return a new temporary name in the same folder."""
     return path.with_name(f".{path.name}.partial-{uuid4().hex[:12]}")

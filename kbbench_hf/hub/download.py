@@ -1,4 +1,8 @@
-"""Datasets on the Hub: ids on the command line, a cached listing, and downloads, whole or file by file at first use."""
+"""Datasets on the Hub: ids on the command line, a cached listing, and downloads, whole or file by file at first use.
+
+`benchmarks` finds datasets with it that are not built locally, readers of predictions those of a user, and pages their
+lists. Without a network, what was downloaded before is used; nothing else waits for the Hub.
+"""
 
 import logging
 import os
@@ -33,7 +37,7 @@ class DatasetId(NamedTuple):
 
 
 def dataset_id(text: str) -> DatasetId | None:
-    """Return the parsed id of a dataset, or None where the text looks like a file.
+    """Return the parsed id of a dataset on the Hub; None if the text looks like a file, or has no owner.
 
     >>> dataset_id("me/answers:test")
     DatasetId(name='me/answers', revision=None, config=None, split='test')
@@ -47,7 +51,7 @@ def dataset_id(text: str) -> DatasetId | None:
 
 
 FIRST = (MANIFEST, CARD, f"{PREDICTIONS}/*")
-"""The files that are downloaded first."""
+"""Patterns of the files that are downloaded first; the tables follow at their first use."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ def cached_dataset(name: str, revision: str | None = None) -> Path | None:
 
 
 def _snapshot(name: str, revision: str | None, **options: Any) -> Path:
+    """Return the local folder of a commit of the owner's dataset, named after the commit."""
     from huggingface_hub import snapshot_download
 
     return Path(snapshot_download(f"{owner()}/{name}", repo_type="dataset", revision=revision, **options))
@@ -120,6 +125,7 @@ def owner() -> str:
 
 @contextmanager
 def _download_errors(name: str) -> Iterator[None]:
+    """Convert errors of a download inside the block into a UsageError with the command that builds the dataset."""
     from huggingface_hub.errors import (  # type: ignore[attr-defined]
         HTTPError,  # httpx's or httpx2's, as the version has it
         LocalEntryNotFoundError,
@@ -160,6 +166,11 @@ def predictions_on_hub(dataset: DatasetId) -> ParsedFile:
 
 
 def _single(name: str, kind: str, names: Sequence[str], form: str) -> str:
+    """Return the only name.
+
+    Raises:
+        UsageError: there are several; the message has an example of how to choose one.
+    """
     if len(names) == 1:
         return names[0]
     example = f"{name}:{form.format(names[0])}"

@@ -1,4 +1,8 @@
-"""Files of this package for the Hub: `evaluate` modules, Spaces, and its wheel, built or packed."""
+"""Files of this package for the Hub: `evaluate` modules, Spaces, and its wheel, built or packed.
+
+`kbbench publish` and `build --metrics` use it, from a checkout and from an installed wheel, where the files lie in
+other places. A packed wheel is reproducible: a Space installs it again only if its hash changes.
+"""
 
 import base64
 import hashlib
@@ -43,7 +47,7 @@ class Wheel(NamedTuple):
 
 @cache
 def own_wheel() -> Wheel:
-    """Return the wheel of the running package.
+    """Return the wheel of the running package: built in a checkout, packed from an installation; cached.
 
     Raises:
         UsageError: it runs from a checkout, and hatchling is not installed.
@@ -56,6 +60,7 @@ def own_wheel() -> Wheel:
 
 
 def _build(checkout: Path) -> Wheel:
+    """Return the wheel that hatchling builds of a checkout; errors are those of `own_wheel`."""
     if not find_spec("hatchling"):
         raise UsageError(
             f"{checkout} is a checkout, whose wheel hatchling builds; it is not installed. Expected it: "
@@ -92,11 +97,12 @@ def packed(installed: Distribution) -> Wheel:
 
 
 def _hash(data: bytes) -> str:
+    """Return a hash in the form of a wheel's RECORD."""
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def metric_modules() -> dict[str, Path]:
-    """Return the folder of each `evaluate` module, by name.
+    """Return name -> folder of each `evaluate` module of this package, by name.
 
     >>> "ranking" in metric_modules()
     True
@@ -106,7 +112,7 @@ def metric_modules() -> dict[str, Path]:
 
 
 def space_files(name: str) -> dict[str, Path]:
-    """Return the files of a Space, by their path in it."""
+    """Return path in the Space -> local file, for the Space of a name; it has no folders."""
     folder = _root("spaces", "spaces") / name
     return {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
 
@@ -120,7 +126,11 @@ def build_metrics(out: Path, modules: Mapping[str, Path]) -> list[str]:
 
 
 def _root(in_wheel: str, in_checkout: str) -> Path:
-    """Return where files lie: in a wheel they are inside the package, in a checkout beside it."""
+    """Return the folder of files that are inside the package in a wheel, and next to it in a checkout.
+
+    Raises:
+        KBBenchError: there is neither.
+    """
     for place in (_PACKAGE / in_wheel, _PACKAGE.parent / in_checkout):
         if place.is_dir():
             return place

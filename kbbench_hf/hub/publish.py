@@ -1,4 +1,8 @@
-"""Publisher of datasets, metric Spaces and the leaderboard: difference from the Hub, then one commit."""
+"""Publisher of datasets, metric Spaces and the leaderboard: difference from the Hub, then one commit.
+
+`kbbench publish` and `export` use it, and trained retrievers. Nothing is sent before the user has seen the difference;
+a public repository never gets a private dataset.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Publication:
-    """The wanted state of a repository: id, type, and the content of every file."""
+    """The wanted state of a repository: id, type, and path -> content of every file."""
 
     repo_id: str
     repo_type: Literal["dataset", "space", "model"]
@@ -58,7 +62,7 @@ class Difference:
         return bool(self.added or self.changed or self.removed or self.variables)
 
     def lines(self) -> list[str]:
-        """Return the difference as lines of text: `+` added, `~` changed, `-` removed."""
+        """Return the difference as lines of text: `+` added, `~` changed, `-` removed, `=` variables, a count."""
         marked = [("+", self.added), ("~", self.changed), ("-", self.removed)]
         files = [f"{mark} {path}" for mark, paths in marked for path in paths]
         variables = [f"= {name}: {value}" for name, value in self.variables.items()]
@@ -66,7 +70,7 @@ class Difference:
 
 
 def difference(wanted: Publication, api: "HfApi") -> Difference:
-    """Compare a publication with the repository on the Hub, by content.
+    """Return the changes that make the repository on the Hub a publication, by content; paths are sorted.
 
     Raises:
         UsageError: it is private, and the repository is public.
@@ -125,6 +129,7 @@ def publish(wanted: Publication, change: Difference, api: "HfApi") -> str:
 
 
 def _commit(wanted: Publication, change: Difference, api: "HfApi") -> str:
+    """Upload the changes in one commit on the compared one, and return its sha."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     operations: list[CommitOperationAdd | CommitOperationDelete] = [

@@ -1,4 +1,8 @@
-"""Requests to the Hub: errors with a remedy, timeouts, names, and a dataset repository's files at one commit."""
+"""Requests to the Hub: errors with a remedy, timeouts, names, and a dataset repository's files at one commit.
+
+Publishing, downloads and the outbox of boards use it. `DatasetRepository` holds what a board has stored on the Hub:
+after a lost response it must `forget`, since the commit may exist.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_S = 60.0
-"""Timeout in seconds."""
+"""Timeout of a request in seconds; huggingface_hub has none of its own."""
 LOGIN = 401, 403
 """Statuses of a missing login or permission."""
 
@@ -54,7 +58,7 @@ def connection(repository: str) -> Iterator[None]:
 
 
 def answer_within(seconds: float) -> None:
-    """Set the timeout of the next requests to the Hub; huggingface_hub has none."""
+    """Set the timeout in seconds of the next requests to the Hub, in this thread's session."""
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 
     get_session().timeout = seconds
@@ -73,11 +77,13 @@ def check_name(repository: str) -> None:
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an error without its full stop; the class if it has none."""
     first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return first.strip().rstrip(".")
 
 
 def _status(error: Exception) -> int | None:
+    """Return the HTTP status of an error; None without a response."""
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
@@ -89,7 +95,7 @@ class StoredFile:
     sha256: str = ""
 
     def same(self, other: "StoredFile") -> bool:
-        """Return whether two files may be the same."""
+        """Return whether two files may be the same: equal sizes, and equal hashes if both are known."""
         return self.size == other.size and self.sha256 in ("", other.sha256 or self.sha256)
 
 
@@ -104,7 +110,11 @@ class DatasetRepository:
         self.files: dict[str, StoredFile] = {}
 
     def refresh(self, create: bool = False) -> None:
-        """List the files of the branch's head, if it has moved; `create` creates a missing repository."""
+        """List the files of the branch's head, if it has moved; `create` creates a missing repository.
+
+        Raises:
+            RepositoryNotFoundError: there is none, without `create`; other errors are those of huggingface_hub.
+        """
         from huggingface_hub.errors import RepositoryNotFoundError
 
         answer_within(ANSWER_S)
@@ -124,7 +134,10 @@ class DatasetRepository:
         self.head = None
 
     def commit(self, files: Mapping[str, Path], message: str) -> None:
-        """Add files in one commit on the known head; the Hub refuses it if the branch has moved."""
+        """Add files (path in the repository -> local file) in one commit on the known head.
+
+        The Hub refuses it if the branch has moved; errors are those of huggingface_hub.
+        """
         from huggingface_hub import CommitOperationAdd
 
         answer_within(ANSWER_S)

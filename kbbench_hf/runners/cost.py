@@ -1,4 +1,8 @@
-"""Cost of a run: prices from the user's dated file, the budget, and the estimate before the run."""
+"""Cost of a run: prices from the user's dated file, the budget, and the estimate before the run.
+
+Runs, agents and `synthesize` use it. The package has no prices of its own: they change. A `Price` is stored in
+reports of running processes, so its fields keep their names.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,9 +14,9 @@ from kbbench_hf.errors import DataError, KBBenchError, UsageError, unknown_name
 from kbbench_hf.files.shards import Shard
 
 CHARACTERS_PER_TOKEN = 4
-"""A rule of thumb for English text, used only in estimates and always said beside them."""
+"""A rule of thumb for English text; each estimate names it among its assumptions."""
 TOKENS_PER_SECOND = 50
-"""The speed of one request that an estimate assumes."""
+"""The assumed speed of one request in estimates without a measured one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Price:
     as_of: str
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Return the price of these tokens.
+        """Return the price of these tokens, in `currency`.
 
         >>> Price("m", 2.0, 8.0, "USD", "2026-11-01").cost(1_000_000, 500_000)
         6.0
@@ -67,13 +71,16 @@ def read_price(file: Path, model: str) -> Price:
 
 
 class BudgetSpentError(KBBenchError):
-    """The run has used the requests or the money it was given; what was answered is kept."""
+    """The budget of the run is used up; the responses are stored, and a larger budget resumes the run."""
 
 
 class Budget:
-    """The requests and the money that a run may still use; earlier parts of the same run count.
+    """The maximum number of requests and cost of a run, and how much of them is used.
 
-    The shards of a run divide its budget: each has an equal share.
+    Earlier starts of the same run count: `n_requests` and `spent` are theirs. Each shard of a run has an equal share.
+
+    Raises:
+        UsageError: a maximum cost without a price.
 
     >>> budget = Budget(max_requests=1)
     >>> budget.take()
@@ -121,10 +128,10 @@ class Budget:
         self.requests += 1
 
     def pay(self, prompt_tokens: int | None, completion_tokens: int | None) -> None:
-        """Note the tokens of an answer.
+        """Add the cost of the tokens of a response; do nothing without a price.
 
         Raises:
-            KBBenchError: a limit in money was set and the server does not say how many tokens it used.
+            KBBenchError: there is a maximum cost, and the server does not report tokens.
         """
         if self.price is None:
             return
@@ -140,9 +147,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a run would take. Token counts are estimates; `cost` is None where no price is known.
+    """The estimated tokens, cost and time of a run; `cost` is None without a price.
 
-    With a measured request, `seconds` is the time if the server answers all that are sent at once as fast as one, and
+    With a measured request, `seconds` is the time if the server answers concurrent requests as fast as one, and
     `seconds_one_by_one` if it answers one after the other.
     """
 
@@ -156,7 +163,7 @@ class CostEstimate:
     seconds_per_request: float | None = None
     seconds_one_by_one: float | None = None
     sent: str = "Nothing was sent."
-    """What was sent to measure the time, and what came of it."""
+    """The request that was sent to measure the time and its result, in a sentence."""
 
     @property
     def time(self) -> str:
@@ -179,10 +186,10 @@ def estimate(
     measured: float | None = None,
     sent: str = "Nothing was sent.",
 ) -> CostEstimate:
-    """Return what these prompts would cost and take if every answer were as long as it may be.
+    """Return the cost and time of these prompts if every response has its maximum length, of `max_tokens` each.
 
-    `measured` is the latency of one request, in seconds, and `sent` says how it was measured. `assumes` says what the
-    counts rest on, and without it the time.
+    `measured` is the latency of one request in seconds; without it, the time is that of `TOKENS_PER_SECOND`. `sent`
+    says how it was measured. The field `assumes` of the result has the assumptions in words.
 
     >>> estimate([[{"role": "user", "content": "a" * 400}]], [50], concurrency=1).prompt_tokens
     100
@@ -211,7 +218,7 @@ def estimate(
 
 
 def duration(seconds: float) -> str:
-    """Return a time in seconds, minutes or hours.
+    """Return a time in words: below 2 minutes in seconds, below 2 hours in minutes, else in hours.
 
     >>> duration(4.26), duration(600), duration(100_000)
     ('4.3 s', '10 min', '28 h')

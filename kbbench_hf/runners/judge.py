@@ -1,7 +1,8 @@
-"""Judging extracted triples: verdicts asked for, journalled, resumed, and kept as annotations.
+"""Judging extracted triples: verdicts of local and language models, journaled, resumed, and written as annotations.
 
-Equal items are judged once. A reply that cannot be read, a refusal, a request that failed and an answer that was cut
-off are no verdicts: they keep their status and raw text, are counted, and leave the mean.
+`annotators` and `calibration` use it. Equal items are judged once. A reply that cannot be parsed, a refusal, a failed
+request and a truncated response are no verdicts: they keep their status and raw text, are counted, and leave the mean.
+The columns of the annotation and the statuses are stored, and so are the keys of the journal.
 """
 
 import json
@@ -50,12 +51,12 @@ _JUDGE_BATCH = 256
 
 @dataclass(frozen=True)
 class ChatJudge:
-    """A language model that judges, and how it is asked; `options` go to `generate`."""
+    """A language model that judges, and the options of its requests; `options` go to `generate`."""
 
     model: LanguageModel
     sampling: Sampling = field(default_factory=Sampling)
     structured: bool | None = None
-    """Whether it is asked by schema; None where it takes one."""
+    """Whether requests have a JSON schema; None if the model takes one."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -63,13 +64,17 @@ AnyJudge = ChatJudge | Judge
 
 
 class _Kind(NamedTuple):
-    """How one kind of verdict is asked for."""
+    """The prompt and the parser of one kind of verdict."""
 
     prompt: Callable[[str, str], Prompt]
+    """(text, triple) -> the prompt."""
     read: Callable[[str], float]
+    """Reply -> the verdict; raises ParseError."""
     prompt_sha256: str
     needs_text: bool
+    """Whether the verdict depends on the text; else a triple is judged once for all texts."""
     readable_when_cut_off: bool
+    """Whether a truncated reply may have the whole verdict: one word does, a list of sub-triples does not."""
 
 
 KINDS = {
@@ -78,9 +83,9 @@ KINDS = {
 }
 CUT_OFF = "cut off"
 UNREAD = ("parse error", CUT_OFF)
-"""Statuses of answers that came and hold no verdict."""
+"""Statuses of responses without a verdict."""
 MORE_ROOM = 4
-"""How many times the room of a prompt an answer gets that was cut off in it."""
+"""The second token limit of a response that was truncated, in limits of its prompt."""
 
 
 def annotate_verdicts(
@@ -95,13 +100,12 @@ def annotate_verdicts(
     shard: Shard | None = None,
     show: bool = True,
 ) -> Counter[str]:
-    """Write a judge's verdicts on every predicted triple; return how many items ended with which status.
+    """Write a judge's verdicts on every predicted triple; return status -> number of distinct items.
 
-    Equal items are judged once; stored verdicts are replayed by position. Whatever has no readable verdict keeps its
-    status and raw reply and is no verdict; a failed request is asked again when this is started again. What was judged
-    so far is in `folder/work`. `kind` is `factualness` or `granularity`, `text` the field of an example that holds the
-    text. How far the judge agrees with released verdicts stands beside its own, where it knows that itself or a
-    calibration wrote it into the folder `agreements`.
+    Equal items are judged once; the verdicts of a `stored:` judge are replayed by position. A failed request is sent
+    again when this is started again. The journal is in `folder/work`. `kind` is `factualness` or `granularity`, `text`
+    the field of an example that holds the text. The annotation also has the judge's agreement with released verdicts,
+    if the judge knows it or a calibration wrote it into the folder `agreements`.
 
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict; nothing is written.
@@ -141,7 +145,7 @@ def annotate_verdicts(
 def measured_agreement(
     judge: AnyJudge, identity: Identity, kind: str, examples: Examples, agreements: Path | None
 ) -> JudgeAgreement | None:
-    """Return how far a judge agrees with released verdicts of the examples' kind of text, where that was measured."""
+    """Return a judge's agreement with released verdicts on the examples' config; None if it was not measured."""
     if isinstance(judge, SurfaceJudge):
         return judge.agreement
     if agreements is None:
@@ -150,17 +154,20 @@ def measured_agreement(
 
 
 def calibration_identity(judge: AnyJudge, identity: Identity) -> Identity:
-    """Return what a judge's calibration is kept under: its identity, without a threshold that the calibration finds."""
+    """Return the identity under which a judge's calibration is stored, without a threshold that calibration finds."""
     return {"judge": judge.untuned} if isinstance(judge, Tunable) and not judge.chosen else identity
 
 
 def corpus_of(examples: Examples) -> str:
-    """Return the config that examples are of; empty where they do not say."""
+    """Return the config of examples; empty where they do not have it."""
     return str(getattr(examples.context, "config", ""))
 
 
 def with_calibrated_threshold(judge: AnyJudge, kind: str, examples: Examples, agreements: Path | None) -> AnyJudge:
-    """Return a judge with the threshold that its calibration found on texts of this kind, where there is one."""
+    """Return a judge with the threshold that its calibration found on this config; unchanged if there is none.
+
+    A threshold that the user chose stays.
+    """
     if agreements is None or not isinstance(judge, Tunable) or judge.chosen:
         return judge
     measured = read_agreement(agreements, calibration_identity(judge, {}), kind, corpus_of(examples))
@@ -168,7 +175,7 @@ def with_calibrated_threshold(judge: AnyJudge, kind: str, examples: Examples, ag
 
 
 class Judged(NamedTuple):
-    """The verdict on each item, what they were made with, and what they cost."""
+    """The verdict on each item, the identity of the judge, and the cost: items, seconds, and of models the tokens."""
 
     verdicts: list[Verdict]
     identity: Identity
@@ -178,7 +185,7 @@ class Judged(NamedTuple):
 def judge_each_once(
     items: Sequence[Item], work: Path, kind: str, judge: AnyJudge, *, shard: Shard | None = None, show: bool = True
 ) -> Judged:
-    """Return a judge's verdict on every item; equal items are judged once, and what `work` already holds is not again.
+    """Return a judge's verdict on every item, in order; equal items, and those in the journal of `work`, only once.
 
     Raises:
         UnreadError: more than a tenth of a language model's answers hold no verdict.
@@ -199,6 +206,12 @@ def judge_each_once(
 
 @read_again
 def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, shard: Shard | None, show: bool) -> list[Verdict]:
+    """Return the verdicts of a local judge; a shard has every n-th batch of `_JUDGE_BATCH` items.
+
+    Raises:
+        ShardEnd: a shard has ended.
+        IncompleteError: with `COLLECT`, a verdict is missing.
+    """
     keys = [_digest(judge.name, *item) for item in items]
     with Journal(work, shard or 0) as journal:
         if shard == COLLECT:
@@ -227,23 +240,23 @@ def _judge_locally(items: Sequence[Item], work: Path, judge: Judge, shard: Shard
 def _judge_by_chat(
     items: Sequence[Item], work: Path, kind: _Kind, judge: ChatJudge, shard: Shard | None, show: bool
 ) -> Judged:
-    """Ask for every item; an answer that was cut off while the model thought is asked for once more, with more room."""
+    """Return the verdicts of a language model; a truncated response is requested once more, with a higher limit."""
     prompts = Prompts({_digest(*item): partial(kind.prompt, *item) for item in items})
     how = {"show": show, "title": "Judging", **judge.options, "shard": shard}
     run, structured = generate_judgements(
         prompts, judge.model, work, sampling=judge.sampling, structured=judge.structured, **how
     )
-    verdicts = {record["id"]: _read_record(record, kind) for record in run.records()}
-    runs, more = [run], None
+    verdicts = {record["id"]: _parse_record(record, kind) for record in run.records()}
+    runs, higher_limit = [run], None
     cut_off = [name for name, verdict in verdicts.items() if verdict.status == CUT_OFF]
     if judge.sampling.max_tokens is None:
-        more = MORE_ROOM * kind.prompt("", "").max_tokens
+        higher_limit = MORE_ROOM * kind.prompt("", "").max_tokens
         if cut_off:
             again = Prompts({name: partial(prompts.__getitem__, name) for name in cut_off})
-            with suppress(UsageError):  # a server that has no such room has said so: what was cut off stays so
-                sampling = replace(judge.sampling, max_tokens=more)
+            with suppress(UsageError):  # a server that refuses the higher limit: the responses stay truncated
+                sampling = replace(judge.sampling, max_tokens=higher_limit)
                 runs.append(generate(again, judge.model, work, sampling=sampling, structured=structured, **how))
-                verdicts |= {record["id"]: _read_record(record, kind) for record in runs[-1].records()}
+                verdicts |= {record["id"]: _parse_record(record, kind) for record in runs[-1].records()}
     end_shard(shard, work, run.summary.n_open)
     n_unread = sum(verdict.status in UNREAD for verdict in verdicts.values())
     check_read(n_unread, n_unread + sum(verdict.status == "ok" for verdict in verdicts.values()), "verdict")
@@ -252,13 +265,14 @@ def _judge_by_chat(
         "prompt_sha256": kind.prompt_sha256,
         "sampling": judge.sampling.parameters(kind.prompt("", "")),
         "structured": structured,
-        **({"max_tokens_where_cut_off": more} if more else {}),
+        **({"max_tokens_where_cut_off": higher_limit} if higher_limit else {}),
     }
     names = ("n_requests", "prompt_tokens", "completion_tokens")
     return Judged([verdicts[name] for name in prompts], identity, {n: getattr(runs[-1].summary, n) for n in names})
 
 
-def _read_record(record: Record, kind: _Kind) -> Verdict:
+def _parse_record(record: Record, kind: _Kind) -> Verdict:
+    """Return the verdict of a record, or the status that says why there is none, with the raw reply."""
     if record["error"] == "reasoning_only":
         return Verdict(None, CUT_OFF, record["response"] or "")
     if record["error"] is not None:

@@ -1,4 +1,8 @@
-"""Runs of a language model on a benchmark: prompts, completions, predictions and result in one run folder."""
+"""Runs of a language model on a benchmark: prompts, completions, predictions and result in one run folder.
+
+`run`, testbeds and the tasks of other harnesses use it. `PromptedTask.settings` decide the default run folder and
+whether a started run may be resumed: another key or value makes it another run.
+"""
 
 import glob
 import hashlib
@@ -29,6 +33,7 @@ from kbbench_hf.scoring.score import own_predictions, repeat_files, score_with_a
 from kbbench_hf.scoring.warnings import COPIED
 
 N_HASHED_PROMPTS = 100
+"""Prompts that `prompt_sha256` covers: enough to notice another wording, and fast."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class PromptedTask:
         return Prompts({row["id"]: partial(write, row, examples, options) for row in examples.rows})
 
     def settings(self, model: str, sampling: Sampling, repeats: int = 1, structured: bool = False) -> dict[str, Any]:
-        """Return what decides the results of a run of a model."""
+        """Return the settings that decide the results of a run of a model, as `run.json` has them."""
         return {
             **self.task.settings(),
             "n_examples": len(self.task.examples.rows),
@@ -76,7 +81,10 @@ class PromptedTask:
         return asking.warn(self.task.examples, self.options) if asking.warn else []
 
     def _options(self) -> dict[str, Any]:
-        """Return the options as `run.json` has them; runs of benchmarks without a choice keep their first default."""
+        """Return the prompt options as `run.json` has them.
+
+        Benchmarks without a choice of demonstrations keep their first default, `similar`, so that their runs resume.
+        """
         chosen = {name: value for name, value in asdict(self.options).items() if name != "mode"}
         if self.task.benchmark.asking.with_similar_ids is None and self.options.demonstrations == "leak-free":
             chosen["demonstrations"] = "similar"
@@ -160,18 +168,21 @@ def run_language_model(
     parser: str | None = None,
     **how: Any,
 ) -> tuple[Path, RunSummary, Result, KBBenchError | None]:
-    """Ask a model everything, keep every answer, score them; return the run's folder, summary, result, and its end.
+    """Send all prompts to a model, store and score the responses; return folder, summary, result and early end.
 
-    A run that cannot go on is scored as far as it came; then its end is the error that stopped it, and else None.
+    A run that cannot continue is scored as far as it came; then the last item is the error that stopped it, else None.
 
-    The result is the first repeat's, with the figures of all repeats in `repeats`. The same call goes on where an
-    interrupted run stopped. `how` holds what does not change the results: concurrency, budgets, attempts (see
-    `generate`).
+    The result is the first repeat's, with the scores of all repeats in `repeats`. The same call resumes an interrupted
+    run. `how` has options that do not change the results: concurrency, budgets, attempts (see `generate`).
+
+    Raises:
+        UsageError: an unknown parser, or another run in the folder.
+        ShardEnd: with a `shard`, it has ended.
     """
     benchmark, examples, place, *_ = prompted.task
     parsers = benchmark.asking.parsers
     parser_name = parser or next(iter(parsers))
-    if parser_name not in parsers:  # said before anything is asked, and perhaps paid for
+    if parser_name not in parsers:  # before a request is sent, and perhaps paid for
         raise unknown_name(f"parser of {place.benchmark}", parser_name, parsers)
     rows = {row["id"]: row for row in examples.rows}
     parse = parsers[parser_name]

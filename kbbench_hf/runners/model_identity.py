@@ -1,7 +1,8 @@
 """Identity of the server and model of a run, stored in `servers.json` before the first request.
 
-A resumed run refuses another address, model or digest before it sends a request. Replies are counted by model,
-fingerprint and provider.
+`generate` uses it. A resumed run refuses another address, model or digest before it sends a request. Replies are
+counted by model, fingerprint and provider. The name of the first server is part of the keys of the journal, and
+`servers.json` is read by later versions: both stay as they are.
 """
 
 import json
@@ -19,20 +20,20 @@ from kbbench_hf.files.writing import write_new, write_text
 from kbbench_hf.protocols import Completion, name_of
 
 SERVERS = "servers.json"
-"""The file that says who answered, in order: what each server said it was, and how it wanted to be asked."""
+"""The file with the servers of a run, in order: their identity, and the form of their requests (`dialect`)."""
 Who = tuple[str | None, str | None, str | None]
 """Model, fingerprint and provider of a reply."""
 
 
 class OtherServerError(UsageError):
-    """The answers of a run are another server's or model's than those at hand."""
+    """The stored responses of a run are of another server or model than the present one."""
 
 
 class Identity:
-    """Who answered so far; let it `observe` all records of the journal, and then `meet` the model at hand.
+    """The servers and models that answered so far; `observe` all records of the journal, then `meet` the present model.
 
-    Of a group of processes one `writes`; shards (`shared`) all do, each what the others would. `allow_other` lets
-    another server go on with a run; its result says so then. `one` refuses a second fingerprint or provider.
+    Of a group of processes one `writes`; shards (`shared`) all do, each the same. `allow_other` lets another server
+    resume a run; its result then has a warning. `one` refuses a second fingerprint or provider.
     """
 
     def __init__(
@@ -47,13 +48,13 @@ class Identity:
         self.allow_other, self.one, self._shared = allow_other, one, shared
         self._file, self._writes = folder / SERVERS, writes
         self.servers: list[dict[str, Any]] = self._stored()
-        """The servers of the run, in order: what each said it was, and how it wanted to be asked (`dialect`)."""
+        """The servers of the run, in order, as `servers.json` has them."""
         self.answered_by: Counter[Who] = Counter()
         self._known: set[str] = set()
         self._trusted = False
 
     def observe(self, record: Record) -> None:
-        """Note a record of the journal."""
+        """Count the reply of a record of the journal; failed requests without a reply do not count."""
         if record.get("finish_reason") is not None:
             who = (record.get("model"), record.get("system_fingerprint"), record.get("provider"))
             if record["id"] is not None:
@@ -62,29 +63,30 @@ class Identity:
                 self._known.add(who[0])
 
     def meet(self, model: object) -> str:
-        """Note who answers now, and return the model's name in the keys of this run.
+        """Compare the present model with the stored servers, and return its name in the keys of this run.
 
-        A model without an `identity` is its name, which stands in every key: it shares no answer with another.
+        A model without an `identity` is not compared: its name is part of every key, so that it shares no response with
+        another model. The model gets the stored `dialect`.
 
         Raises:
-            OtherServerError: the folder holds answers of another server or model.
+            OtherServerError: the folder holds responses of another server or model.
         """
         own = getattr(model, "identity", None)
         if own is None:
             return name_of(model)
         now = {"name": name_of(model), **own}
         if self._shared and self._writes:
-            # of the shards that start at once, one says who answers, and the others compare
+            # of the shards that start at once, one writes the file, and the others compare
             write_new(self._file, _to_text([now]).encode())
             self.servers = self._stored()
         elif not self.answered_by:
-            self.servers.clear()  # who was asked and gave no answer is nobody's server
+            self.servers.clear()  # a server that answered nothing has no responses to protect
         before = dict(self.servers[-1]) if self.servers else None
         dialect = before.pop("dialect", None) if before is not None else None
         if hasattr(model, "dialect"):
             if dialect:
                 model.dialect = type(model.dialect).of(dialect)
-            dialect = model.dialect.changes()  # perhaps learnt in another folder, as the configs of a testbed have
+            dialect = model.dialect.changes()  # perhaps learned in another folder: configs of a testbed share a model
         if before is not None and before != now and not self.allow_other:
             raise OtherServerError(
                 f"{self._file.parent} holds answers of another server or model: {_differences(before, now)}. "
@@ -98,7 +100,7 @@ class Identity:
         """Return the model's name in the keys of a run that its shards answered; its server may be gone.
 
         Raises:
-            IncompleteError: the disk does not show yet who answered.
+            IncompleteError: the disk does not show `servers.json` yet.
         """
         if not hasattr(model, "complete") or getattr(model, "identity", None) is None:
             return self.meet(model)
@@ -107,16 +109,16 @@ class Identity:
         return str(self.servers[0]["name"])
 
     def said_otherwise(self, changes: Mapping[str, object]) -> None:
-        """Note how the server wants to be asked."""
+        """Store the changed form of requests of the present server."""
         if self.servers and self.servers[-1].get("dialect") != changes:
             self._write({**self.servers[-1], "dialect": dict(changes)})
 
     def check(self, completion: Completion) -> None:
-        """Look at who answers now, before the answer is recorded.
+        """Check the model, fingerprint and provider of a reply before it is recorded.
 
         Raises:
-            OtherServerError: it is another model than answered before this start.
-            KBBenchError: with `one`, it is anybody else than before.
+            OtherServerError: the first reply of this start is of another model than the stored ones.
+            KBBenchError: with `one`, any of the three has changed.
         """
         model = completion.model
         if model and not self._trusted:
@@ -134,7 +136,7 @@ class Identity:
             )
 
     def warnings(self) -> Iterator[ScoreWarning]:
-        """Yield what a result should say of who answered."""
+        """Yield the warnings of a result on its servers: several ones, changes, a router, parameters left out."""
         seen = [{name: value for name, value in each.items() if name != "dialect"} for each in self.servers]
         others = [each for each in seen if each != seen[0]]
         if others:
@@ -178,8 +180,9 @@ def _to_text(servers: list[dict[str, Any]]) -> str:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the differences of two servers in words."""
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if len(names) > 1 and "name" in names:  # made of the others
+    if len(names) > 1 and "name" in names:  # the name is made of the other fields
         names.remove("name")
     return "; ".join(f"its {name} is {before.get(name)!r}, not {now.get(name)!r}" for name in names)
 

@@ -1,7 +1,8 @@
 """Process groups started by torchrun or Accelerate, and checks of what their processes share.
 
-The run folder must be on a disk that all processes see. Datasets, models and the embedding cache may be local to each
-machine if they are equal.
+Retrieval runs, local language models and training use it. The run folder must be on a disk that all processes see.
+Datasets, models and the embedding cache may be local to each machine if they are equal. The checks gather: all
+processes must call them, in the same order.
 """
 
 import os
@@ -16,11 +17,11 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import ProcessGroup
 
 PATIENCE_S = 2.0
-"""A network disk may show a new file that late."""
+"""Seconds after which a network disk may show a new file."""
 
 
 def group(processes: int | None = None) -> ProcessGroup:
-    """Return this process's share in the group that torchrun or Accelerate started; a group of one otherwise.
+    """Return this process's rank and size of the group that torchrun or Accelerate started; else a group of one.
 
     Raises:
         UsageError: the group has another number of processes than `processes`.
@@ -64,7 +65,7 @@ def launch_warnings() -> list[str]:
 
 def check_shared(share: ProcessGroup, folder: Path) -> None:
     """Raise UsageError where a process does not see `folder`, which the first one has made; all must call it."""
-    if blind := _blind(share, folder):
+    if blind := _blind_processes(share, folder):
         raise UsageError(
             f"{', '.join(blind)} cannot see {folder.absolute()}; expected a folder on a disk that all machines share. "
             "Name one with --out, by the same path on each of them."
@@ -85,15 +86,15 @@ def check_same(share: ProcessGroup, settings: Mapping[str, Any]) -> None:
 
 
 def shared_cache(share: ProcessGroup, cache: Path, folder: Path) -> Path:
-    """Return where all processes keep what they compute together: `cache` if they see one another's, else in `folder`.
+    """Return the folder of vectors: `cache` if all processes see what the first one writes there, else in `folder`.
 
-    What a machine has in a cache of its own is then not used: blocks of vectors are made by all, and joined by one.
+    The caches of single machines are then not used: all processes make blocks of vectors, and one joins them.
     """
-    return folder / "embeddings" if _blind(share, cache) else cache
+    return folder / "embeddings" if _blind_processes(share, cache) else cache
 
 
-def _blind(share: ProcessGroup, folder: Path) -> list[str]:
-    """Return the processes that do not see what the first one writes into a folder."""
+def _blind_processes(share: ProcessGroup, folder: Path) -> list[str]:
+    """Return the names of the processes that do not see what the first one writes into a folder."""
     if share.size == 1:
         return []
     mark = folder / f".seen-{share.gather(uuid4().hex)[0]}"

@@ -1,4 +1,8 @@
-"""Progress bars of long work on standard error, and the line of counts below them."""
+"""Progress bars of long work on standard error, and the line of counts below them.
+
+Runs, judges, training and `synthesize` use it. Nothing here goes to standard output, which is for results. A bar also
+reports to `kbbench status` and waits while the run is paused.
+"""
 
 import math
 import time
@@ -16,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Advance(Protocol):
-    """Moves the bar on by `steps`; `note` replaces the words below it (rates, errors, a price)."""
+    """Moves the bar on by `steps`; `note` replaces the text below it (rates, errors, a price)."""
 
     def __call__(self, steps: int = 1, note: str | None = None) -> None:
-        """Move on."""
+        """Move the bar on; 0 steps wait while the run is paused."""
         ...
 
 
@@ -94,23 +98,23 @@ def say(lines: Iterable[object], *, show: bool = True) -> None:
 
 
 class Meter:
-    """Counts the records of a run as they are written, and those of its earlier parts as they are read."""
+    """Counts of the records of a run: of earlier starts as they are read, then of new ones as they are written."""
 
     def __init__(self, price: "Price | None" = None) -> None:
         self.price = price
         self.n_done = 0
-        """Prompts and conversations that need no more work in this part of the run, as its runner counts them."""
+        """Prompts and conversations that need no more requests; the runner counts them."""
         self.n_requests = self.n_parse_failures = 0
         self.prompt_tokens = self.completion_tokens = 0
         self.errors: Counter[str] = Counter()
         self.canaries: list[str] = []
         self.pace: Callable[[], str] = lambda: ""
-        """Returns how many requests may be under way, where that is less than the user allows."""
+        """Returns how many concurrent requests the timeout allows, if fewer than the user allows; else empty."""
         self._latencies: deque[float] = deque(maxlen=1000)
         self.start()
 
     def start(self) -> None:
-        """Begin a part of the run: requests, tokens and cost go on, all else counts from here."""
+        """Begin another start of the run: requests, tokens and cost add up over starts, all else begins at 0."""
         self._started = time.monotonic()
         self._requests_before, self._tokens_before = self.n_requests, self.completion_tokens
         self.n_done = self.n_parse_failures = 0
@@ -133,11 +137,11 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """What all tokens so far cost, or None where no price is known."""
+        """Cost of all tokens so far; None without a price."""
         return self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else None
 
     def line(self) -> str:
-        """Return errors, parse failures, rates, cost and latencies in one line."""
+        """Return errors, parse failures, rates, cost and latencies of this start in one line."""
         seconds = max(1e-9, time.monotonic() - self._started)
         n = self.n_requests - self._requests_before
         parts = [
@@ -158,7 +162,7 @@ class Meter:
 async def showing(
     meter: Meter, advance: Advance, status: Callable[[], str], every_s: float = 0.5
 ) -> AsyncIterator[None]:
-    """Move a progress bar along with the meter while the block runs; below it stands `status`, or else the meter."""
+    """Move a progress bar along with the meter while the block runs; below it is `status`, or the meter's line."""
     import asyncio
 
     shown = 0

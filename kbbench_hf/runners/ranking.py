@@ -1,4 +1,9 @@
-"""Retrieval runs: rank candidates for every query, in one process or a group, resumable and deterministic."""
+"""Retrieval runs: rank candidates for every query, in one process or a group, resumable and deterministic.
+
+`retrieval_run` and `run` use it; agents and re-rankers share `RankedRun`. `predictions.jsonl` must be the same bytes
+for any number of processes, shards and interruptions: batches depend on the run alone, and the journal's key of a batch
+is the number of its first query.
+"""
 
 import json
 import shutil
@@ -32,14 +37,14 @@ if TYPE_CHECKING:
     from kbbench_hf.scoring.trajectories import Trajectory
 
 N_EXPLAINED = 1000
-"""Questions whose rankings are explained, for searchers that can."""
+"""Queries whose rankings are explained, by searchers that have explanations."""
 N_TIMED = 100
-"""Questions that are asked one by one after a run, to measure latency."""
+"""Queries that are searched one by one after a run, to measure latency."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Wall time of single queries in seconds; None where none was measured."""
+    """Wall time of single queries in seconds; None if none was measured. `run.json` stores the fields."""
 
     latency_p50_s: float | None = None
     latency_p95_s: float | None = None
@@ -54,11 +59,11 @@ class Latency:
 
 
 class RankedRun(NamedTuple):
-    """A finished run that wrote rankings: of a retriever, or of a re-ranker or an agent over the run of one."""
+    """A finished run that wrote rankings: of a retriever, or of a re-ranker or an agent over a retriever's run."""
 
     folder: Path
     rows: list[Row] | None
-    """Its predictions, in the first process."""
+    """Its predictions, in the order of the examples; None in processes other than the first."""
     latency: Latency | None = None
     summary: "RunSummary | None" = None
     warnings: Sequence[ScoreWarning] = ()
@@ -67,11 +72,11 @@ class RankedRun(NamedTuple):
     n_unread: int | None = None
     """Responses of a re-ranker without a score."""
     trajectories: "Sequence[Trajectory]" = ()
-    """How an agent came to its answers."""
+    """Of an agent's run, in the order of the examples; else empty."""
 
 
 def add_second_stage(done: RankedRun, base: Row) -> None:
-    """Add the facts of a re-ranker's or agent's run to its `run.json`, after those of `base`, the run before it."""
+    """Add the facts of a re-ranker's or agent's run to its `run.json`; its warnings follow those of its base run."""
     if (summary := done.summary) is None:
         return
     facts: Row = {"model": summary.model, "summary": summary.to_json(), "n_unread": done.n_unread}
@@ -82,15 +87,16 @@ def add_second_stage(done: RankedRun, base: Row) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a searcher is built: this process's share of the work, bars, and where models note their revisions."""
+    """What a searcher is built with: the process group, progress bars, and collections that models fill in."""
 
     share: ProcessGroup
     progress: Callable[..., AbstractContextManager[Any]]
     revisions: dict[str, str]
+    """Model -> its revision; models fill it in."""
     texts: dict[str, dict[str, object]]
-    """Model -> the rendering and fields of the texts that it reads; filled in where they are known."""
+    """Model -> the rendering and fields of the texts that it reads; models fill it in."""
     warnings: list[ScoreWarning] = field(default_factory=list)
-    """Warnings on the models; filled in where they are built."""
+    """Warnings on the models; models fill it in."""
 
 
 @read_again
@@ -107,16 +113,16 @@ def retrieve(
     shard: Shard | None = None,
     show: bool = True,
 ) -> RankedRun:
-    """Find candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
+    """Rank candidates for every example; write `folder/predictions.jsonl`: `{"id", "ids", "scores"}`, best first.
 
-    Where the group has several processes (started by torchrun), each builds and searches its own part. The file is the
-    same bytes for any number of processes and after any number of interruptions: the same call goes on where the last
-    one stopped. A searcher sees the questions' words, never their ids.
+    In a group of several processes (started by torchrun), each builds and searches its own part. The file is the same
+    bytes for any number of processes and after any number of interruptions: the same call resumes. A searcher gets the
+    texts of queries, never their ids.
 
-    `build` makes the searcher when the folder is known to be this run's. `settings` are what decides the results, for
-    `run.json`; so does `batch`, the questions searched at once, in the last bits of scores. `processes` must be running
-    where a number is given. With `timed`, some questions are asked again, one by one, to measure latency. With a
-    `shard`, only its batches are searched, and nothing is written but them; with `COLLECT`, none.
+    `build` makes the searcher once the folder is known to be this run's. `settings` decide the results, for `run.json`;
+    so does `batch`, the number of queries of one search, in the last bits of scores. `processes`, if given, must be the
+    size of the group. With `timed`, some queries are searched again, one by one, to measure latency. With a `shard`,
+    only its batches are searched and journaled; with `COLLECT`, none.
 
     Raises:
         UsageError: another run in the folder, or another number of processes than asked for.
@@ -154,7 +160,7 @@ def retrieve(
         run = read_json(folder / RUN) if share.size == 1 else {}
         is_scored = run.get("latency", {}).get("n_timed") and run.get("revisions") == {}
         if journal is not None and (is_scored or (shard == COLLECT and "latency" in run)):
-            # finished, with no weights that may have changed since: the latency is the last thing that is written
+            # finished, without weights that may have changed since; the latency is written last
             written = _write_predictions(folder, examples, batches, journal)
             undo.pop_all()
             return RankedRun(folder, written, Latency(**run["latency"]))
@@ -216,7 +222,11 @@ def _search_batches(
 
 
 def _write_predictions(folder: Path, examples: Examples, batches: Mapping[str, range], journal: Journal) -> list[Row]:
-    """Write the rankings in the journal as predictions, and return them."""
+    """Write the rankings in the journal as predictions, in the order of the examples, and return them.
+
+    Raises:
+        KBBenchError: a batch is missing.
+    """
     rows = list[Row]()
     for numbers, record in zip(batches.values(), journal.read(batches), strict=True):
         if record is None:
@@ -227,7 +237,11 @@ def _write_predictions(folder: Path, examples: Examples, batches: Mapping[str, r
 
 
 def _check_revisions(folder: Path, revisions: Mapping[str, str]) -> None:
-    """Write the revisions of the models into `run.json`, or check that they are what an earlier start wrote."""
+    """Write the revisions of the models into `run.json`, or compare them with those of an earlier start.
+
+    Raises:
+        UsageError: they differ, so that one file would mix rankings of two models.
+    """
     before = read_json(folder / RUN).get("revisions")
     if before is None:
         add_to_run(folder, revisions=dict(revisions))
@@ -239,7 +253,7 @@ def _check_revisions(folder: Path, revisions: Mapping[str, str]) -> None:
 
 
 def _ranking_fields(found: Found) -> dict[str, list[Any]]:
-    """Return what one query found as a prediction has it: ids, and scores where there are any."""
+    """Return the fields of a prediction for the candidates of one query: ids, and scores if each has one."""
     pairs = [each if isinstance(each, tuple | list) else (each, None) for each in found]
     scores = [score for _, score in pairs if score is not None]
     ids = [each.item() if isinstance(each, np.generic) else each for each, _ in pairs]
@@ -247,36 +261,40 @@ def _ranking_fields(found: Found) -> dict[str, list[Any]]:
 
 
 def _is_tied(ranked: Mapping[str, Sequence[float]]) -> bool:
-    """Whether all of several candidates have one score, so that nothing but their ids orders them."""
+    """Return whether several candidates have one score, so that only their ids order them."""
     scores = ranked.get("scores", ())
     return len(scores) > 1 and min(scores) == max(scores)
 
 
 def _explain_rankings(searcher: Searcher, rows: Sequence[Mapping[str, Any]], site: Site) -> list[str]:
-    """Return a line per question for searchers that can say why; every process asks, since some search together."""
+    """Return a line of `explanations.jsonl` per query; empty for searchers without explanations.
+
+    Every process calls the searcher, because the processes of some search together.
+    """
     explain = getattr(searcher, "explain", None)
 
-    def reading(row: Mapping[str, Any]) -> Any:
+    def explanation(row: Mapping[str, Any]) -> Any:
         return explain(row["query"], row.get("answer_ids", ())) if explain is not None else None
 
-    if not rows or reading(rows[0]) is None:
+    if not rows or explanation(rows[0]) is None:
         return []
     found: list[str] = []
     with site.progress("Explaining rankings", len(rows)) as advance:
         for row in rows:
-            found.append(json.dumps({"id": row["id"], **_record(reading(row))}, ensure_ascii=False) + "\n")
+            found.append(json.dumps({"id": row["id"], **_record(explanation(row))}, ensure_ascii=False) + "\n")
             advance(1)
     return found
 
 
 def _record(value: Any) -> Any:
-    """Return named tuples as what JSON calls objects, all the way down; their fields that are None are left out."""
+    """Return a value with its named tuples, at all levels, as dictionaries; fields that are None are left out."""
     if hasattr(value, "_asdict"):
         return {name: _record(each) for name, each in value._asdict().items() if each is not None}
     return [_record(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _latency(searcher: Searcher, questions: Sequence[str], top_k: int, site: Site) -> Latency:
+    """Return the latency of the queries, searched one by one; every process must call it."""
     seconds = []
     with site.progress("Measuring latency", len(questions)) as advance:
         for question in questions:

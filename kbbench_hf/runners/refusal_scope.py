@@ -1,8 +1,9 @@
 """Scope of a refusal: one prompt, a request parameter, or the whole run.
 
-Known error patterns decide. If they are unclear, or name a parameter that was accepted before, a prompt that was
-answered before is sent with the same parameters: an answer means that the refusal was of the prompt. A run stops only
-if nothing succeeds, or if key, quota or model are missing.
+`chat_requests` uses it for every refused request. Known error patterns decide. If they are unclear, or name a parameter
+that was accepted before, a prompt that was answered before is sent with the same parameters: an answer means that the
+refusal was of the prompt. A run stops only if nothing succeeds, or if key, quota or model are missing. A resumed run
+compares its responses to `CANARY` with those of earlier starts, and journals have `PROBE` in keys: both stay.
 """
 
 import asyncio
@@ -19,16 +20,17 @@ from kbbench_hf.protocols import Chat, Completion, name_of
 from kbbench_hf.runners.jobs import Job
 
 CANARY = Prompt([{"role": "user", "content": "Write the numbers from one to ten as words."}], max_tokens=32)
-"""Asked at the start and at the end of a run: another answer at temperature 0 hints at another model."""
+"""Sent at the start and at the end of a run: another response at temperature 0 hints at another model."""
 PROBE = "probe"
-"""What the keys of the records of such second requests begin with."""
+"""Beginning of the keys of such second requests in the journal."""
 BELIEVED = 20
-"""After so many refusals of one wording without any answer between them, it is asked again whose they are."""
+"""After so many refusals of one wording without any response between them, the scope is probed again."""
 _ODDITIES = re.compile(r"\d[\d.,]*|[`'\"“][^`'\"”]*[`'\"”]")
+"""Numbers and quoted parts of an error, which differ from prompt to prompt."""
 
 
 class Arbiter:
-    """Decides on the refusals of one run; `send` sends a job once, `record` stores its outcome and cost."""
+    """Decides on the scope of the refusals of a run; `send` sends a job once, `record` stores a probe and its cost."""
 
     def __init__(
         self, model: Chat, send: Callable[[Job], Awaitable[Completion]], record: Callable[[Record], None]
@@ -38,21 +40,22 @@ class Arbiter:
         self.good: Prompt | None = None
         """A prompt that was answered."""
         self.said_otherwise: Callable[[Mapping[str, object]], None] = lambda changes: None
-        """Told what the server taught of how to ask it."""
+        """Called with the changed form of requests that a refusal has taught."""
         self._taken: set[str] = set()
+        """Parameters that the server has accepted."""
         self._asking = asyncio.Lock()
         self._verified: dict[str, tuple[int, int]] = {}
-        """Wording of a refusal -> how many answers there were when it came last, and how often it came since."""
+        """Wording of a refusal -> number of answers at its last occurrence, and its occurrences since a probe."""
 
     def answered(self, job: Job) -> None:
-        """Note that a job was answered, and so its parameters taken."""
+        """Note that a job was answered, so that its parameters are accepted."""
         self.n_answered += 1
         self._taken |= _parameter_names(job)
         if job.id is not None:
             self.good = job.prompt
 
     async def judge(self, job: Job, refused: RequestRefused) -> Failure | None:
-        """Return the failure that the refusal is for this prompt; None where it is to be sent again, said otherwise.
+        """Return the failure of this prompt alone; None if it is to be sent again, in another form of request.
 
         Raises:
             KBBenchError: no request of this run can succeed; the message says why.
@@ -69,10 +72,11 @@ class Arbiter:
         return Failure(reason, f"{refused.reason.replace('_', ' ').upper()}: {refused.detail}", transient=False)
 
     def _is_outdated(self, refused: RequestRefused) -> bool:
-        """Say whether what was refused is said otherwise by now: others may have been answered meanwhile."""
+        """Return whether the form of requests has changed since: another refusal may have taught it meanwhile."""
         return refused.dialect is not None and refused.dialect is not getattr(self._model, "dialect", refused.dialect)
 
     def _learn(self, refused: RequestRefused) -> bool:
+        """Let the model change its form of requests after a refusal; return whether it did."""
         learn = getattr(self._model, "learn", None)
         changes = learn(refused) if learn is not None else None
         if changes is None:
@@ -81,6 +85,7 @@ class Arbiter:
         return True
 
     async def _is_of_the_prompt(self, job: Job, refused: RequestRefused) -> bool:
+        """Return whether a refusal is of the prompt; send a probe where its wording was not verified lately."""
         wording = f"{refused.reason} {_ODDITIES.sub('', refused.words)[:200]}"
         async with self._asking:
             answered, since = self._verified.get(wording, (self.n_answered, BELIEVED))
@@ -94,7 +99,7 @@ class Arbiter:
         return True
 
     async def _is_answered_again(self, job: Job) -> bool:
-        """Send a prompt that was answered before with the parameters of this job.
+        """Send a prompt that was answered before with the parameters of this job; return False if it is refused too.
 
         Raises:
             Failure: a transient one, which says nothing; the job is to be sent again.
@@ -112,14 +117,14 @@ class Arbiter:
 
 
 def _parameter_names(job: Job) -> set[str]:
-    """Return the names of what a job asks for."""
+    """Return the names of a job's parameters, with `response_format` for a schema and `messages` for a system one."""
     schema = {"response_format"} if job.schema is not None else set()
     system = {"messages"} if any(message["role"] == "system" for message in job.prompt.messages) else set()
     return {*job.parameters, *schema, *system}
 
 
 def refusal_error(refused: RequestRefused, model: Any) -> KBBenchError:
-    """Return the error that ends a run, with what the server said and what to do."""
+    """Return the error that ends a run: a UsageError, or of a missing quota a KBBenchError, with a remedy."""
     where = getattr(model, "base_url", None) or name_of(model)
     found = refused.refusal or Refusal(RefusalKind.UNCLEAR)
     name = found.parameter
@@ -139,7 +144,7 @@ def refusal_error(refused: RequestRefused, model: Any) -> KBBenchError:
 
 
 def _remedy(parameter: str | None) -> str:
-    """Return what to do about a parameter that is not taken."""
+    """Return the remedy for a parameter that the server does not accept."""
     if parameter == "tools":
         return (
             "Start the server so that the model can call them (vLLM: --enable-auto-tool-choice --tool-call-parser NAME;"

@@ -1,4 +1,8 @@
-"""Re-ranking of a finished retrieval run with a language model or a cross-encoder."""
+"""Re-ranking of a finished retrieval run with a language model or a cross-encoder.
+
+`kbbench run --rerank` uses it. Keys of the journal are `QUERY/ROW`: the place of the query, and the row of the first
+candidate of the prompt. A started run keeps its prompt, see `rerank`: a new wording needs a new name.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,15 +46,17 @@ def rerank(
     method: RerankMethod | None = None,
     **how: Any,
 ) -> RankedRun:
-    """Re-rank the run in `first` by the prompt named `wording`, or by a `method` without a prompt.
+    """Re-rank the run in `first` with the prompt named `wording`, or with a `method` without a prompt.
 
-    The `depth` best candidates of every query are judged. A candidate whose judgment failed or could not be read keeps
-    its query's others, and ranks by the first ranking alone; with `method.whole` its query keeps the first ranking.
-    Every judgment is journaled; the same call goes on where it stopped. `folder` is by default next to `first`, with
-    its name, the model and the settings that are not the defaults. `how` goes to `generate_judgements`.
+    The `depth` best candidates of every query get a score. A candidate whose request failed or whose reply has no score
+    ranks by the first ranking alone; with `method.whole`, its query keeps the first ranking. All replies are journaled;
+    the same call resumes. `folder` is by default next to `first`, with its name, the model and the settings that are
+    not the defaults. `how` goes to `generate_judgements`.
 
     Raises:
-        UnreadError: more than a tenth of the answers hold no score; no ranking is written.
+        UsageError: another run is in the folder.
+        UnreadError: more than a tenth of the replies have no score; no ranking is written.
+        ShardEnd: with a `shard` in `how`, it has ended.
     """
     prompted, method = method is None, method or RERANK_METHODS[wording]
     usual = {"wording": "clean", "weight": method.weight}
@@ -85,7 +91,10 @@ def _judge_candidates(
     weight: float,
     **how: Any,
 ) -> RankedRun:
-    """Judge the best candidates of every query of the run in `first`, and write the new ranking to `folder`."""
+    """Score the best candidates of every query of the run in `first`, and write the new ranking into `folder`.
+
+    Candidates after the best `depth` ones keep their order, below these.
+    """
     lines = [json.loads(line) for line in (first / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     ranked = {line["id"]: line["ids"] for line in lines}
     ids = [ranked[row["id"]] for row in examples.rows]
@@ -97,7 +106,7 @@ def _judge_candidates(
         lengths.update(zip(candidates, map(len, texts), strict=True))
         return method.prompt(query, kb.types(candidates[:1])[0], *texts)
 
-    # by the query's place and the first candidate's row, best candidate first: what a key says is never in a prompt
+    # keys have the query's place and the first candidate's row, not their ids, best candidates first
     groups = {
         f"{query}/{candidates[start]}": (query, candidates[start : start + method.batch])
         for query, candidates in enumerate(rows)
@@ -127,7 +136,10 @@ def _judge_candidates(
 def _send_until_read(
     prompts: Mapping[str, Callable[[], Prompt]], method: RerankMethod, send: Callable[..., tuple[Generation, bool]]
 ) -> tuple[Generation, bool, dict[str, str | None]]:
-    """Return what `send` does, and the last replies; a prompt without a score is sent `method.tries` times at most."""
+    """Return the result of `send` and key -> last reply (None: failed); send a prompt at most `method.tries` times.
+
+    It is sent again while its reply has no score.
+    """
     generation, structured = send(Prompts(prompts))
     replies = generation.responses()
     for attempt in range(2, method.tries + 1):
@@ -150,7 +162,7 @@ def _rank_again(
     method: RerankMethod,
     weight: float,
 ) -> tuple[list[Row], int]:
-    """Return the new ranking of each query, by the score of each row, and how many queries have equal scores only."""
+    """Return the new predictions, in the order of the examples, and the number of queries with equal scores only."""
     reranked, n_tied = list[Row](), 0
     for row, names, candidates, by_candidate in zip(examples.rows, ids, rows, scores, strict=True):
         judged = {name: by_candidate[place] for name, place in zip(names, candidates, strict=False)}
@@ -190,7 +202,11 @@ def _warnings(
 
 
 def _probe_findings(folder: Path, model: LanguageModel, *, collects: bool) -> tuple[int | None, bool]:
-    """Return how many characters a cross-encoder reads of a document (None for others), and if it follows the query."""
+    """Return how many characters a cross-encoder reads of a document, and whether its scores follow the query.
+
+    The findings are stored in `truncation.json` by the process that probed the server. Language models have no limit
+    (None) and follow the query.
+    """
     file, limit = folder / "truncation.json", getattr(model, "text_limit", None)
     facts: Row = {"characters": limit, "follows_query": getattr(model, "follows_query", True)}
     if limit is not None and not collects:
@@ -200,6 +216,7 @@ def _probe_findings(folder: Path, model: LanguageModel, *, collects: bool) -> tu
 
 
 def _scores(text: str, method: RerankMethod) -> list[float] | None:
+    """Return the scores in a reply, one per candidate of its prompt; None if it cannot be parsed."""
     try:
         scores = method.parse(text)
     except ParseError:

@@ -1,4 +1,8 @@
-"""Retrievers by name on a benchmark's knowledge base, and the tools of an agent that searches with one."""
+"""Retrievers by name on a benchmark's knowledge base, and the tools of an agent that searches with one.
+
+`run`, agents, re-rankers and training use it. The settings of a run (`about`, `top_k`, the model's name) decide its
+default folder: with another default, the same command starts a new run.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -27,14 +31,20 @@ TOP_K = 100
 TRAINING = "train"
 """The split that models which learn from questions may see."""
 MOST_RANKED = 3_000_000
-"""All candidates are ranked for all questions where that makes at most so many entries, about 80 MB: then no answer's
-rank is left open, and MRR and MAP are those of whole rankings."""
+"""All candidates are ranked for all queries if these are at most so many entries, about 80 MB.
+
+Then the rank of each gold node is known, and MRR and MAP are those of whole rankings.
+"""
 
 
 def rank(task: EvalTask, model: str, folder: Path | None = None, *, top_k: int | None = None, **how: Any) -> RankedRun:
-    """Rank the candidates of every question; the same call goes on where an interrupted run stopped.
+    """Rank the candidates of every query of a task; the same call resumes an interrupted run.
 
-    `top_k` is by default the number of candidates where `MOST_RANKED` allows it, else 100. `how` goes to `rank_nodes`.
+    `top_k` is by default the number of candidates if `MOST_RANKED` allows it, else 100. `folder` is by default
+    one below `./kbbench-runs`. `how` goes to `rank_nodes`.
+
+    Raises:
+        UsageError: an unknown retriever, or `knn` for a benchmark without training questions.
     """
     for name in (each.name for each in parse(model).with_parts()):
         if name not in RETRIEVERS:
@@ -67,12 +77,12 @@ def rank_nodes(
     complete: Callable[[str, Path], Complete] | None = None,
     **how: Any,
 ) -> RankedRun:
-    """Rank the nodes of a knowledge base for every example; what `rank` does, without a benchmark.
+    """Rank the nodes of a knowledge base for every example, without a benchmark.
 
-    Examples are rows with `id` and `query`; `context.candidates.ids`, where there, says which nodes may be ranked.
+    Examples are rows with `id` and `query`; `context.candidates.ids`, if present, are the nodes that may be ranked.
     `model` is spelled as in `model_specs`; only `knn` sees the `training` split. `about` (benchmark, config, split and
-    dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are kept in `cache`, see `default_cache`;
-    `embedder` creates the embedders of served models, `complete` what samples responses of a served planner.
+    dataset revision) goes into `run.json`, `how` to `retrieve`. Embeddings are cached in `cache`, see `default_cache`;
+    `embedder` creates the embedders of served models, `complete` the sampler of a served planner.
     """
     spec = parse(model)
     general = _context(examples, kb, asking or Asking(), training, cache)
@@ -101,10 +111,9 @@ def _context(
 
 
 def agent_tools(task: EvalTask, base: "str | Searcher", embedder: Callable[..., Any] | None = None) -> "AgentTools":
-    """Return the tools on a benchmark's knowledge base, which search as `base` does, but all nodes.
+    """Return the tools on a benchmark's knowledge base; they search with `base`, but all nodes and not only candidates.
 
-    What an agent walks over need not be a candidate, and it searches for names: where a model would read the column
-    `text` by default, it reads all that is known of a node.
+    An agent searches for names: where a model reads the column `text` by default, it reads the whole record of a node.
     """
     from kbbench_hf.agents.tools import AgentTools
 
@@ -124,16 +133,16 @@ def knowledge_base(task: EvalTask) -> KnowledgeBase:
 
 
 def default_cache() -> Path:
-    """Return where embeddings are kept: under `$XDG_CACHE_HOME`, by default `~/.cache`."""
+    """Return the folder of cached embeddings: below `$XDG_CACHE_HOME`, by default `~/.cache`."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "kbbench-hf" / "embeddings"
 
 
 def _training(task: EvalTask, spec: Spec) -> Examples | None:
-    """Return the training questions, for a model that answers from them.
+    """Return the training questions for `knn`; None for other models.
 
     Raises:
-        UsageError: there are none.
+        UsageError: the benchmark has none.
     """
     if all(each.name != "knn" for each in spec.with_parts()):
         return None

@@ -1,4 +1,8 @@
-"""`run`: evaluate a model on a benchmark in a resumable run folder, and estimate the cost of a run."""
+"""`run`: evaluate a model on a benchmark in a resumable run folder, and estimate the cost of a run.
+
+`kbbench run`, the public `run` and testbeds use it. It imports the kinds of runs only when one is started, so that a
+retriever loads no client of language models. A wrong option is refused before a request is sent, and perhaps paid for.
+"""
 
 import os
 import time
@@ -55,18 +59,18 @@ Model = str | Searcher | LanguageModel
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run, and what it took."""
+    """A finished run: its result, and the counts, cost and latency."""
 
     task: EvalTask
     folder: Path
     result: Result
     summary: "RunSummary | None" = None
-    """What became of the prompts, where a language model answered some."""
+    """The summary of the prompts, if a language model answered some."""
     latency: "Latency | None" = None
     n_unread: int | None = None
     """Responses of a re-ranking model without a score."""
     stopped: KBBenchError | None = None
-    """Why it could not go on, where it could not; what was answered is scored."""
+    """The error that stopped the run early; the responses until then are scored."""
 
     def words(self) -> str:
         """Return the counts, cost and latency of the run in words."""
@@ -77,7 +81,7 @@ class FinishedRun:
 
 
 def run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> Result:
-    """Run a model on a benchmark and return its result; the same call goes on where an interrupted run stopped.
+    """Run a model on a benchmark and return its result; the same call resumes an interrupted run.
 
     Args:
         benchmark: the dataset's name, or with its config, `genres-corpora/docred`.
@@ -111,7 +115,10 @@ def run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> Result:
 
 
 def finished_run(benchmark: str, model: Model, **options: Unpack[RunOptions]) -> FinishedRun:
-    """Return what `run` does, with what the run took; the last shard of a run to end collects it."""
+    """Return the result of `run` with the counts, cost and latency; the last shard to end collects the run.
+
+    An early end is in `stopped`, and not raised.
+    """
     check_names(options)
     if shard_of(options) is None:
         if (n_tasks := os.environ.get(f"{ARRAY}COUNT", "1")) != "1":
@@ -135,7 +142,7 @@ def _finish_run(benchmark: str, model: Model, options: RunOptions) -> FinishedRu
     if isinstance(model, str) and (plugged := plugged_model(model, options)) is not None:
         options, model = {"name": model, **options}, cast("Searcher | LanguageModel", plugged)
     _check_model(model, task)
-    annotators = _load_annotators(task, options)  # a wrong name is said before anything is asked, and perhaps paid for
+    annotators = _load_annotators(task, options)  # a wrong name is an error before a request is sent
     after = options.get("rerank") or options.get("agent")
     has_prompts = bool(task.benchmark.asking.prompts)
     is_named = isinstance(model, str) or isinstance(after, str)
@@ -165,9 +172,9 @@ def load_task(benchmark: str, config: str | None, options: RunOptions) -> EvalTa
 
 
 def estimate_run(benchmark: str, model: str, **options: Unpack[RunOptions]) -> "tuple[Prompt, CostEstimate]":
-    """Return the first prompt of a run, and what the run would take.
+    """Return the first prompt of a run, and the estimated cost and time of the run.
 
-    Where `base_url` names a server, one request is sent to measure its latency; its reply is thrown away.
+    With a `base_url`, one request is sent to measure the latency; its reply is not stored.
     """
     from kbbench_hf.runners.cost import estimate
     from kbbench_hf.runners.llm_run import prompt_task
@@ -193,6 +200,8 @@ def estimate_run(benchmark: str, model: str, **options: Unpack[RunOptions]) -> "
 def check_started(folder: Path, benchmark: str, model: str, **options: Unpack[RunOptions]) -> None:
     """Check that the run in a folder, if any, has the settings of this call, as far as they are known without models.
 
+    `kbbench run --slurm` calls it before it submits jobs.
+
     Raises:
         UsageError: one differs; the message names it.
     """
@@ -214,7 +223,10 @@ def check_started(folder: Path, benchmark: str, model: str, **options: Unpack[Ru
 
 
 def _measure_request(prompts: Mapping[Any, Prompt], name: str, options: RunOptions) -> tuple[float | None, str]:
-    """Return the latency of the prompt of median length, in seconds, and what was sent."""
+    """Return the latency of the prompt of median length in seconds, and a sentence on the request.
+
+    The latency is None if the request was not answered; then the sentence says why.
+    """
     from kbbench_hf.runners.generate import generate
 
     lengths = {key: sum(len(message["content"]) for message in prompt.messages) for key, prompt in prompts.items()}
@@ -268,7 +280,10 @@ def _load_annotators(task: EvalTask, options: RunOptions) -> "Annotators | None"
 
 
 def _annotate_run(done: FinishedRun, annotators: "Annotators", *, show: bool) -> FinishedRun:
-    """Annotate the answers of a finished run, of each repeat, and score them with what was said of them."""
+    """Annotate the predictions of a finished run, of each repeat, and return it scored with the annotations.
+
+    `stopped` is an error if requests of the judge failed.
+    """
     from kbbench_hf.files import annotations_folder
     from kbbench_hf.runners.annotators import annotate_predictions, n_failed
     from kbbench_hf.scoring.predictions import read_predictions
@@ -313,7 +328,7 @@ def _run_retriever(task: EvalTask, model: str | Searcher, options: RunOptions) -
 
 
 def _run_once(run_stage: "Callable[..., RankedRun]", *, show: bool) -> "RankedRun":
-    """Return the base run of a second stage in shards: the first shard to come makes it, and the others wait for it."""
+    """Return the base run of a second stage in shards: the first shard to start makes it, and the others wait."""
     is_announced = False
     while True:
         try:
@@ -398,7 +413,7 @@ def _named_model(given: str | LanguageModel, options: RunOptions) -> tuple[str, 
 def _run_searcher(
     task: EvalTask, model: Searcher, options: RunOptions, chosen: dict[str, Any], shard: Shard | None
 ) -> "RankedRun":
-    """Let an object search; it is not asked again to measure latency, since nobody knows what a search of it costs."""
+    """Let the user's object search; its latency is not measured, since its searches may have a cost."""
     from kbbench_hf.runners.ranking import retrieve
 
     name = options.get("name") or name_of(model)
@@ -409,7 +424,11 @@ def _run_searcher(
 
 
 def _check_model(model: Model, task: EvalTask) -> None:
-    """Refuse an object that cannot answer what is asked."""
+    """Refuse an object without the methods that a benchmark calls.
+
+    Raises:
+        UsageError: it has none of them.
+    """
     answered, methods = "retrievers", ["search"]
     if task.benchmark.asking.prompts:
         answered, methods = "language models", ["generate", "complete"]

@@ -1,4 +1,9 @@
-"""Run folders and `run.json`: default names, settings of the run, and the check that a folder holds the same run."""
+"""Run folders and `run.json`: default names, settings of the run, and the check that a folder holds the same run.
+
+All kinds of runs, training and `synthesize` use it. Names and hashes of folders must stay: by them a repeated command
+finds its started run. Later versions read `run.json`; new facts may be added, and settings only with a default that
+runs of earlier versions have.
+"""
 
 import glob
 import hashlib
@@ -45,8 +50,8 @@ def folder_after(first: Path, *parts: str) -> Path:
 def second_stage_folders(out: Path) -> tuple[Path, Path | None]:
     """Return the folders of a base run and of the run of an agent or re-ranker over it: `OUT-base` and OUT.
 
-    Earlier versions put the base run into OUT and named the other one after it. Where such a run is next to OUT, it is
-    resumed that way: then the second folder is None.
+    Earlier versions put the base run into OUT and named the other one after it. If such a run is next to OUT, it is
+    resumed: then the first folder is OUT, and the second None (named after the base run).
 
     Raises:
         UsageError: OUT holds a run of a retriever only.
@@ -80,13 +85,13 @@ def open_run(
     name: str = RUN,
     shard: Shard | None = None,
 ) -> None:
-    """Write `run.json`, or a file of another `name`, or check that the run in this folder is the same one.
+    """Write `run.json`, or a file of another `name`; if there is one, check that it has the same settings.
 
     `settings` decide the results: benchmark, revision, model, prompt, sampling. `circumstances`, such as the number of
-    processes, do not, and may differ when the run is resumed.
+    processes, do not, and may differ when the run is resumed. A setting that is None equals a missing one.
 
     Raises:
-        UsageError: another run is in this folder; the message names what differs.
+        UsageError: another run is in this folder; the message names the first setting that differs.
         IncompleteError: there is no run to collect.
     """
     file = folder / name
@@ -111,6 +116,7 @@ def open_run(
 
 
 def _new_run(settings: Mapping[str, Any], written: Mapping[str, Any], circumstances: Mapping[str, Any]) -> str:
+    """Return the text of a new `run.json`; `written` are the settings as JSON has them."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     versions = {
         "python": platform.python_version(),
@@ -121,7 +127,10 @@ def _new_run(settings: Mapping[str, Any], written: Mapping[str, Any], circumstan
 
 
 def _canary(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the canary of the dataset whose texts are in the prompts of a run; it is not in the prompts."""
+    """Return the canary of the dataset of a run as a fact of `run.json`; empty if it has none.
+
+    Logs with texts of the dataset are then found in training data. The canary is not in the prompts.
+    """
     name, canary = settings.get("benchmark"), None
     if name and rows_of_code(name) is None:
         with suppress(UsageError):  # `rank_nodes` takes examples that are in no dataset
@@ -130,7 +139,7 @@ def _canary(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def add_to_run(folder: Path, **facts: Any) -> None:
-    """Add facts that are known only at the end, such as latency and cost, to `run.json`."""
+    """Add facts that are known only at the end, such as latency and cost, to `run.json`; equal keys are replaced."""
     add_facts(folder / RUN, facts)
 
 

@@ -1,4 +1,8 @@
-"""Options of a run (`RunOptions`), grouped by kind of model, and the model, price and sampling that they name."""
+"""Options of a run (`RunOptions`), grouped by kind of model, and the model, price and sampling that they name.
+
+The public `run`, `kbbench run` and testbeds use it; the help and the options of the command line are made from
+`RunOptions`. So an option is written once, here. Names are public; their order is that of the help.
+"""
 
 import json
 import os
@@ -236,16 +240,16 @@ OPTIONS: dict[str, Option] = {name: hint.__metadata__[0] for name, hint in RunOp
 """Name -> the option, in the order of the help."""
 
 
-def _in(*groups: Group) -> frozenset[str]:
+def _options_of(*groups: Group) -> frozenset[str]:
     return frozenset(name for name, option in OPTIONS.items() if option.group in groups)
 
 
 BY_NAME = frozenset(name for name, option in OPTIONS.items() if option.by_name)
-AGENT = _in("agent")
-RERANK = _in("rerank")
-RETRIEVER = _in("retriever", "rerank", "agent")
-REQUEST = _in("request")
-ANNOTATION = _in("annotation")
+AGENT = _options_of("agent")
+RERANK = _options_of("rerank")
+RETRIEVER = _options_of("retriever", "rerank", "agent")
+REQUEST = _options_of("request")
+ANNOTATION = _options_of("annotation")
 EMBEDDING = frozenset("base_url api_key_env timeout bill_to extra_body concurrency attempts".split())
 """Options for requests of a served embedding model."""
 SCORING = EMBEDDING | {"max_requests", "allow_other_server"}
@@ -254,7 +258,7 @@ PLAN_TEMPERATURE = 0.7
 """The temperature of plans that are sampled several times, unless one is given."""
 EMBEDDERS = frozenset({"dense", "multi", "vss", "multi_vss", "knn"})
 """Retrievers whose model may be served."""
-LANGUAGE_MODEL = _in("prompt", "request", "demonstrations", "annotation")
+LANGUAGE_MODEL = _options_of("prompt", "request", "demonstrations", "annotation")
 CROSS_ENCODER = "cross"
 """The kind of a served model that re-ranks without a prompt."""
 
@@ -292,10 +296,10 @@ def plugged_model(name: str, options: RunOptions) -> object | None:
 
 
 def language_model(name: str, options: RunOptions) -> LanguageModel:
-    """Return the model of a name: a served one where there is a `base_url`, else `hf:` and a local one.
+    """Return the model of a name: that of another package, with a `base_url` a served one, else `hf:MODEL` locally.
 
     Raises:
-        UsageError: it is neither, or the group has another number of processes than `processes`.
+        UsageError: it is none of them, or the group has another number of processes than `processes`.
     """
     if (plugged := plugged_model(name, options)) is not None:
         return cast(LanguageModel, plugged)
@@ -313,15 +317,16 @@ def language_model(name: str, options: RunOptions) -> LanguageModel:
         chosen = given_options(options, "batch_size", "chat_template")
         return CausalLM(model, revision, options=options.get("model_kwargs"), **chosen)
     raise UsageError(
-        f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it.{_meant(name)}"
+        f"{name!r} is not a local model; expected hf:MODEL, or --base-url with the server that has it."
+        f"{_suggestion(name)}"
     )
 
 
 def client_of(kind: Callable[..., T], name: str, options: RunOptions) -> T:
-    """Return the client, of a kind of `Endpoint`, of a model of this name on the server at `base_url`.
+    """Return the client (`kind`, a class of `Endpoint`) of a model on the server at `base_url`.
 
     Raises:
-        UsageError: there is `model_kwargs`, which a server cannot have.
+        UsageError: there are `model_kwargs`, which a server cannot have.
     """
     from kbbench_hf.llm.endpoint import key_from_environment
 
@@ -351,10 +356,10 @@ def cross_encoder(spec: Spec, options: RunOptions) -> LanguageModel:
 
 
 def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> Callable[..., Any] | None:
-    """Return what creates the embedders of a retriever whose models are served; None where they are local.
+    """Return the function that creates the embedders of a retriever with served models; None if they are local.
 
     Raises:
-        UsageError: no model of the retriever can be served.
+        UsageError: no model of the retriever can be served, or `retriever_base_url` without a second stage.
     """
     own: RunOptions = options
     if second_stage:  # the other request options are those of its language model
@@ -380,7 +385,11 @@ def served_embedder(model: str, options: RunOptions, *, second_stage: bool) -> C
 
 
 def served_completions(options: RunOptions, name: str, cache: Path) -> "Complete":
-    """Return what samples responses of a served language model; they are kept in the cache, by server and prompts."""
+    """Return the function that samples responses of a served language model, for planners.
+
+    Its result is id -> responses that were not refused or failed. They are journaled in the cache, in a folder whose
+    name is a hash of server, model, samples and prompts.
+    """
     from kbbench_hf.runners.generate import generate
 
     model = language_model(name, options)
@@ -400,8 +409,8 @@ def served_completions(options: RunOptions, name: str, cache: Path) -> "Complete
     return complete
 
 
-def _meant(name: str) -> str:
-    """Return the question whether a model on the Hub, or a served one, is meant; a retriever answers no prompt."""
+def _suggestion(name: str) -> str:
+    """Return the end of an error for a model that is not local: the spelling that may be meant."""
     from kbbench_hf.model_specs import is_retriever
 
     lower = name.lower()
@@ -416,10 +425,10 @@ def _meant(name: str) -> str:
 
 
 def asking_options(name: str, model: object, options: RunOptions) -> dict[str, Any]:
-    """Return the options of `generate` for a model of this name.
+    """Return the options of `generate` for a model of this name: price, shard, limits and display.
 
     Raises:
-        UsageError: a budget for a model that no requests are counted of, or one without prices.
+        UsageError: a budget for a local model, or a maximum cost without prices.
     """
     chat = hasattr(model, "complete")
     if not chat and (options.get("max_requests") is not None or options.get("max_cost") is not None):
@@ -466,7 +475,7 @@ def price_of(name: str, options: RunOptions) -> "Price | None":
 
 
 def sampling_of(options: RunOptions) -> "Sampling":
-    """Return how a model samples."""
+    """Return the sampling parameters; those that are not given have the defaults of `Sampling`."""
     from kbbench_hf.runners.jobs import Sampling
 
     chosen = given_options(options, "temperature", "top_p", "max_tokens", "seed")
@@ -474,16 +483,16 @@ def sampling_of(options: RunOptions) -> "Sampling":
 
 
 def prompt_options(options: RunOptions) -> PromptOptions:
-    """Return how examples are put to a model."""
+    """Return the options of prompts; the seed is also that of random demonstrations."""
     names = ("shots", "demonstrations", *(["seed"] if options.get("seed") is not None else []))
     return PromptOptions(**given_options(options, *names))
 
 
 def check_names(options: RunOptions) -> None:
-    """Refuse an option that does not exist.
+    """Check that all options exist.
 
     Raises:
-        UsageError: there is one.
+        UsageError: one does not; the message suggests a name.
     """
     for option in options:
         if option not in OPTIONS:
@@ -491,7 +500,9 @@ def check_names(options: RunOptions) -> None:
 
 
 def refuse_unused(options: RunOptions, dataset: str, *, has_prompts: bool, is_named: bool) -> None:
-    """Refuse options that a run on a dataset would ignore; `is_named` says whether a model is given by name.
+    """Refuse options that a run on a dataset would ignore.
+
+    `has_prompts` says whether the dataset is for language models, `is_named` whether a model is given by name.
 
     Raises:
         UsageError: there is one; the message says why.

@@ -1,4 +1,8 @@
-"""Status of a run from its files alone: examples done, failed and under way, rate, cost and time left."""
+"""Status of a run from its files alone: examples done, failed and under way, rate, cost and time left.
+
+`kbbench status` uses it, also on another machine than the run's, and for runs of earlier versions. It only reads. It
+must not raise for a file that is damaged or being written: the next reading may be whole.
+"""
 
 import shlex
 import time
@@ -21,42 +25,42 @@ RUNNING, PAUSED, UNCONFIRMED, COMPLETE, FINISHED = "running", "paused", "unconfi
 ALIVE = (RUNNING, PAUSED, UNCONFIRMED)
 _COUNTS = ("n_done", "n_total")
 _REPORTED = (*_COUNTS, "under_way", "concurrency", "rate_per_s", "abilities")
-"""What a process reports that is shown while it lives; of one that has ended, the counts."""
+"""Fields of a report that are shown while its process lives; of an ended process, only the counts."""
 
 
 @dataclass
 class WorkStatus:
-    """How far a run is, or the annotation of its predictions, or one of its processes or shards.
+    """The progress of a run, of the annotation of its predictions, or of one of its processes or shards.
 
     Counts of a run are of its journals, at this moment. Those of a process are of its last report, at most a second
-    before, as is `under_way` (requests or examples) everywhere. What the files do not tell is None.
+    before, as is `under_way` (requests or examples) everywhere. A value is None if the files do not tell it.
     """
 
     name: str
     state: str
-    """running, paused; unconfirmed: of another machine, and not yet seen to change; finished; complete: without a
-    result; stopped, killed, ended, not started."""
+    """running, paused; unconfirmed: on another machine, its report has not changed yet while we watch; finished;
+    complete: all examples are done, and there is no result; stopped, killed, ended, not started."""
     n_done: int | None = None
     """Examples that are answered or failed."""
     n_total: int | None = None
     failed: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> examples."""
+    """Reason -> number of examples."""
     under_way: int = 0
     concurrency: int | None = None
     rate_per_s: float | None = None
-    """Examples in a second, over the last minute."""
+    """Examples per second over the last minute."""
     seconds_left: float | None = None
     cost: float | None = None
     currency: str | None = None
     note: str = ""
     abilities: Sequence[str] = ()
-    """What a process can be asked for while it runs."""
+    """What the user can change while the process runs: pause, concurrency."""
     processes: "list[WorkStatus]" = field(default_factory=list)
     annotations: "list[WorkStatus]" = field(default_factory=list)
 
 
 class _JournalCounts:
-    """What the whole lines of a journal say, read on from where the last reading ended."""
+    """Counts of the complete lines of a journal; each reading continues where the last one ended."""
 
     def __init__(self) -> None:
         self.end = self.n_damaged = self.prompt_tokens = self.completion_tokens = 0
@@ -97,7 +101,7 @@ class _JournalCounts:
 
 
 class StatusReader:
-    """Reads the status of a run folder, or of the folder of annotations of a file; each time only what is new.
+    """Reads the status of a run folder, or of the folder of annotations of a file; of journals only the new lines.
 
     Raises:
         UsageError: the folder holds neither.
@@ -121,7 +125,7 @@ class StatusReader:
             raise UsageError(f"{folder} is not a run; expected a folder with {RUN}. {remedy}")
 
     def read(self) -> WorkStatus:
-        """Return the status now."""
+        """Return the status now; processes are shards first, then single processes."""
         run = read_report(self.folder / RUN)
         settings, summary = (
             found if isinstance(found := run.get(key), dict) else {} for key in ("settings", "summary")
@@ -166,7 +170,7 @@ class StatusReader:
         return status
 
     def _count(self, status: WorkStatus, settings: Mapping[str, Any], *, finished: bool) -> None:
-        """Count the examples in the journals."""
+        """Count the examples in the journals, and set `n_done`, `failed` and `note` of the status."""
         for file in self.folder.glob("journal*.jsonl"):
             if file not in self._journals or self._journals[file].n_damaged:  # which a network disk may mend
                 self._journals[file] = _JournalCounts()
@@ -192,7 +196,7 @@ class StatusReader:
             status.n_done, status.note = None, "the folder has no journal"
 
     def _files(self) -> Iterator[tuple[str, Path | None, bool]]:
-        """Yield processes and shards, the files of their reports, if they have started, and whether they have ended."""
+        """Yield name, file of the report (None: not started) and end marker of each shard, then of each process."""
         claims = newest_claims(self.folder)
         files = {shard: claim_file(self.folder, shard, number) for shard, number in claims.items()}
         # of several divisions, one at most is under way

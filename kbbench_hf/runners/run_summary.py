@@ -1,4 +1,8 @@
-"""Summary, predictions file and warnings (replies, context window) of a run, from the records of its journal."""
+"""Summary, predictions file and warnings (replies, context window) of a run, from the records of its journal.
+
+`generate` uses it; harness tasks share `prediction`. The fields of `RunSummary` are stored in `run.json`, and the lines
+of predictions files are read by later versions: their keys and order stay. A resumed run writes the same bytes.
+"""
 
 import json
 import re
@@ -30,10 +34,10 @@ Parse = Callable[[str, Any], ParsedReply[Any]]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How a run went. Counts are of prompts times repeats; requests, tokens and cost are of everything that was sent.
+    """The counts of a run. They are of prompts times repeats; requests, tokens and cost are of all that was sent.
 
-    `cost` is None where no price is known; `n_without_usage` answers came without a token count. Latencies are those
-    of the answered requests, in seconds. `canaries` are the answers to the canary prompt, in order.
+    `cost` is None without a price; `n_without_usage` responses have no token count. Latencies are of the answered
+    requests, in seconds; None if there is none. `canaries` are the responses to the canary prompt, in order.
     """
 
     model: str
@@ -58,11 +62,11 @@ class RunSummary:
     n_refusals: int = 0
     """Replies that cannot be parsed, in which the model refuses in words."""
     n_most_common: int = 0
-    """How many prompts got the most common reply."""
+    """Prompts with the most common reply, blanks at its ends aside; replies that call tools do not count."""
     servers: tuple[Mapping[str, Any], ...] = ()
-    """Who answered, in order: the address, what the server said it was, and how it wanted to be asked."""
+    """The servers, in order, as `servers.json` has them."""
     stopped: str | None = None
-    """Why the run could not go on, where it could not."""
+    """The error that stopped the run early; None for a complete run."""
     n_timeouts: int = 0
     """Requests that timed out since this start of the run; they were sent again."""
     n_other_turns: int = 0
@@ -72,21 +76,21 @@ class RunSummary:
     n_repetitive: int = 0
     """Truncated replies that end in a text that repeats itself."""
     concurrency: int | None = None
-    """How many requests at once the timeout allowed in the end, where that is less than the caller allowed."""
+    """Concurrent requests that the timeout allowed in the end; None if as many as the caller allowed."""
 
     @property
     def parse_failure_rate(self) -> float:
-        """The share of answers in which the parser found nothing; 0 where nothing was answered."""
+        """The share of responses without an answer that the parser finds; 0 without responses."""
         return self.n_parse_failures / self.n_answered if self.n_answered else 0.0
 
     @property
     def served_model_changed(self) -> bool:
-        """Whether the canary prompt was answered in more than one way: a hint that another model answered."""
+        """Whether the canary prompt has several different responses: a hint at another model."""
         return len(set(self.canaries)) > 1
 
     @property
     def n_open(self) -> int:
-        """How many prompts failed that may yet be answered; a refusal is an outcome, and settled."""
+        """Number of failed prompts that are sent again when the run is resumed; refusals are not."""
         return sum(n for kind, n in self.errors.items() if kind not in SETTLED)
 
     def __str__(self) -> str:
@@ -107,7 +111,7 @@ class RunSummary:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields and the derived figures, for `run.json`."""
+        """Return the fields and the derived values, for `run.json`."""
         derived = ("parse_failure_rate", "served_model_changed")
         return asdict(self) | {name: getattr(self, name) for name in derived}
 
@@ -117,12 +121,12 @@ _COUNTED = "answered cut_off repetitive empty schema_violations without_usage pa
 
 
 class Prediction(NamedTuple):
-    """One line of a predictions file, whether it holds a parsed answer, and what of it is scored."""
+    """One line of a predictions file, whether it has a parsed answer, and the fields that are scored."""
 
     line: bytes
     parsed: bool
     row: Row
-    """Its `id`, and the answer as JSON has it, or the `error`, or neither where the reply holds no answer."""
+    """Its `id`, and the answer as JSON has it, or the `error`; neither if the reply has no answer."""
 
 
 class Finished(NamedTuple):
@@ -133,7 +137,7 @@ class Finished(NamedTuple):
 
 
 def parse_once(parse: Parse) -> Parse:
-    """Return a parser that parses each reply once: asked again, it returns what it read, or raises a ParseError."""
+    """Return a parser that caches its results: for a known reply it returns the same, or raises a ParseError again."""
     known: dict[tuple[Any, int], ParsedReply[Any] | tuple[str, str]] = {}
 
     def parsed(text: str, example_id: Any) -> ParsedReply[Any]:
@@ -166,12 +170,12 @@ def prediction(record: Record, parse: Parse, answer: str) -> Prediction:
     who = {name: record[name] for name in ("system_fingerprint", "provider") if record.get(name)}
     if record["error"] is not None:
         row: Row = {"id": record["id"], "error": record["error"]}
-        return Prediction(_line({**row, **who}), parsed=False, row=row)
+        return Prediction(_encode_line({**row, **who}), parsed=False, row=row)
     text, row = record["response"], {"id": record["id"]}
 
     def line(thought: str, **read: Any) -> bytes:
         thought = record.get("reasoning") or thought
-        return _line({**row, **read, **({"thought": thought} if thought else {}), "response": text, **who})
+        return _encode_line({**row, **read, **({"thought": thought} if thought else {}), "response": text, **who})
 
     try:
         read = parse(text, record["id"])
@@ -192,9 +196,10 @@ def finish(
     answer: str = "",
     folder: Path | None = None,
 ) -> Finished:
-    """Go through the records of a finished run once: summarize them and, with a folder, write its predictions.
+    """Return the summary of a finished run's records and, with a parser, their predictions.
 
-    `n_prompts` is the number of prompts in one repeat.
+    The records are read once. With a folder, the predictions of each repeat are written into it, atomically.
+    `n_prompts` is the number of prompts in one repeat; the records of the first repeat come first.
 
     Raises:
         KBBenchError: some jobs have no record (a process of the group died); nothing is written.
@@ -207,7 +212,7 @@ def finish(
                 counts["missing"] += 1
                 continue
             if record["error"] is None:
-                _count(record, counts, latencies)
+                _count_reply(record, counts, latencies)
                 if mark := find_other_turn(record["response"]):
                     marks.append(mark)
                 replies[hash(record["response"].strip())] += not record.get("tool_calls")
@@ -256,7 +261,7 @@ def finish(
 MANY = 0.05
 """The share of truncated or refused replies from which a run has a warning."""
 ALMOST_ALL = 0.9
-"""The share of prompts with one and the same reply from which it says nothing of the prompts."""
+"""From this share of equal replies on, replies are taken not to depend on the prompts."""
 EQUAL = "equal_replies"
 """The code of the warning that all replies are equal."""
 FEWEST_REPLIES = 5
@@ -308,7 +313,8 @@ def reply_warnings(summary: RunSummary, *, structured: bool = False) -> Iterator
         yield ScoreWarning(EQUAL, message, remedy, summary.n_most_common)
 
 
-def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
+def _count_reply(record: Record, counts: Counter[str], latencies: "array[float]") -> None:
+    """Add a response to the counts in `_COUNTED`, and its latency."""
     counts["answered"] += 1
     counts["cut_off"] += record["finish_reason"] == "length"
     counts["repetitive"] += record["finish_reason"] == "length" and _repeats_itself(record["response"])
@@ -319,7 +325,7 @@ def _count(record: Record, counts: Counter[str], latencies: "array[float]") -> N
 
 
 def _repeats_itself(text: str) -> bool:
-    """Whether a text ends in at least three copies of up to 200 characters, and at least 60 in all."""
+    """Return whether a text ends in at least three copies of up to 200 characters, and at least 60 in all."""
     for size in range(1, 201):
         n_copies = max(3, -(-60 // size))
         if len(text) >= n_copies * size and text.endswith(text[-size:] * n_copies):
@@ -327,7 +333,7 @@ def _repeats_itself(text: str) -> bool:
     return False
 
 
-def _line(row: Mapping[str, Any]) -> bytes:
+def _encode_line(row: Mapping[str, Any]) -> bytes:
     try:
         return _to_json(row).encode("utf-8") + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair: no UTF-8, but JSON can spell it
@@ -335,7 +341,7 @@ def _line(row: Mapping[str, Any]) -> bytes:
 
 
 OVERFLOWS = ("context_length", "prompt_too_long")
-"""Errors of records: what a server says, and what a local model finds before it begins."""
+"""Errors of records for a prompt that is too long: of a server, and of a local model before it generates."""
 SETTINGS = {
     "vllm": "Start vLLM with --max-model-len {n}",
     "sglang": "Start SGLang with --context-length {n}",
@@ -357,18 +363,20 @@ _NUMBER = re.compile(r"(?<![\d.])\d{3,9}\b")
 _LEAST_CHARACTERS = 2000
 """Shorter prompts fit every context."""
 _SAME = 3
-"""So many prompts of different length with the same, largest count of tokens were cut there."""
+"""So many prompts of different length with the same, largest number of tokens were truncated there."""
 
 
 class Sizes(NamedTuple):
-    """Counts of tokens that an error names; None where it names none."""
+    """Numbers of tokens that an error names; None if it names none."""
 
     needed: int | None
     limit: int | None
 
 
 def read_sizes(text: str) -> Sizes:
-    """Return how many tokens a refused request would have needed, and how many the context has.
+    """Return how many tokens a refused request needs and the context has, from the text of the error.
+
+    Both are None unless it names a limit and a larger number.
 
     >>> read_sizes("request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it")
     Sizes(needed=4390, limit=4096)
@@ -387,7 +395,7 @@ def read_sizes(text: str) -> Sizes:
 
 
 class ContextCheck:
-    """Finds prompts that did not fit the context, and those that the server cut, in records shown one by one.
+    """Finds prompts that did not fit the context, and those that the server truncated, in a stream of records.
 
     `n_characters` maps the keys of records to the lengths of their prompts; a completion has up to `most` tokens.
     """
@@ -400,7 +408,7 @@ class ContextCheck:
         self._n = self._needed = 0
 
     def watch(self, records: Iterable[Record | None]) -> Iterator[Record | None]:
-        """Yield the records as they are, and count each: the journal is read once."""
+        """Yield the records unchanged, and count each, so that the journal is read once."""
         for record in records:
             if record is not None:
                 self._n += 1
@@ -421,7 +429,7 @@ class ContextCheck:
             self._needed = max(self._needed, tokens + with_completion)
 
     def warnings(self, servers: Sequence[Mapping[str, Any]]) -> Iterator[ScoreWarning]:
-        """Yield a warning for prompts that did not fit the context, and one for those that the server cut."""
+        """Yield a warning for prompts that did not fit the context, and one for those that the server truncated."""
         kind = str(servers[-1].get("kind", "")) if servers else ""
         n, too_long = self._n, self._too_long
         if too_long:
@@ -443,10 +451,10 @@ class ContextCheck:
 
 
 def cut_prompts(counted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return those pairs of characters and tokens whose prompts were not read whole.
+    """Return the pairs (characters, tokens) of the prompts that the server truncated, in their order.
 
-    A server that cuts prompts at its context counts the same largest number of tokens for prompts of different length.
-    Where it drops whole messages, it counts less than half of the tokens that shorter prompts lead to expect.
+    A server that truncates prompts at its context counts the same, largest number of tokens for prompts of different
+    length. If it drops whole messages, it counts less than half of the tokens that shorter prompts lead to expect.
 
     >>> cut_prompts([(4000, 1000), (8000, 2000), (6000, 1500), (9000, 2048), (16000, 2048), (12000, 2048)])
     [(9000, 2048), (16000, 2048), (12000, 2048)]
@@ -471,7 +479,10 @@ def cut_prompts(counted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _context_remedy(kind: str, needed: int) -> str:
-    """Return the setting that makes room; what has no room now is not asked again in the same folder."""
+    """Return the setting of a kind of server that allows `needed` tokens (0: unknown), in a new folder.
+
+    The old folder has these prompts as settled: they are not sent again.
+    """
     n = f"{needed:,} or more".replace(",", "") if needed else "more tokens"
     setting = SETTINGS.get(kind, "Take a model with a longer context").format(n=n)
     return f"{setting}, or make prompts or answers shorter (--max-tokens), and run it in a new folder (--out)."

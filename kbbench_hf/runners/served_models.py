@@ -1,7 +1,10 @@
 """Embedding models and cross-encoders on a server, for retrievers and re-ranking.
 
 Embedding models: `/v1/embeddings` of TEI, vLLM, Infinity, Ollama, OpenAI. Cross-encoders: `/rerank` of Cohere, Jina,
-TEI, vLLM, Infinity.
+TEI, vLLM, Infinity. `run_options` creates them.
+
+The name of an embedder is the key of its cached vectors: another form of it encodes all texts again. The texts of the
+probes are stored as vectors and findings, so they stay, too.
 """
 
 import base64
@@ -35,9 +38,9 @@ VECTOR_BYTES = 2**18
 PROBE = "The keeper of the lighthouse writes down the weather every morning."
 """Its vector shows the dimension, and whether the weights behind an address have changed."""
 CHANGED = 0.01
-"""A larger distance (1 - cosine) is another model; other hardware and precision make less than 0.001."""
+"""A larger distance (1 - cosine) means another model; other hardware and precision make less than 0.001."""
 SAME = 1e-5
-"""Texts whose vectors are nearer than this (1 - cosine) are the same text to the server."""
+"""Texts whose vectors are nearer than this (1 - cosine) are equal for the server: it truncates them alike."""
 QUESTION = "Which animal lives in the sea?"
 SENTENCES = ("The whale lives in the sea.", "The train leaves at noon.", "A sea is a large body of salt water.")
 """Their scores for `QUESTION` show whether the scores of a server follow the documents."""
@@ -105,7 +108,9 @@ class ServedEmbedder:
         return self._encode([self._prefixes[1] + text for text in texts])
 
     def check_server(self, folder: Path, render: Callable[[], Sequence[str]]) -> None:
-        """Warn if the server truncates the documents that `render` gives; what was found is kept in `folder`.
+        """Append a warning if the server truncates the documents that `render` returns.
+
+        The probe's vector and the finding are stored in `folder`; with a stored finding, nothing is rendered.
 
         Raises:
             DataError: the vectors in `folder` were made by other weights.
@@ -134,21 +139,22 @@ class ServedEmbedder:
             self._warnings.append(ScoreWarning("truncated_texts", message, remedy))
 
     def _truncates_after(self, text: str) -> int | None:
-        """Return after about how many characters a text is cut; None where its last tenth changes the vector."""
+        """Return after about how many characters a text is truncated; None if its last tenth changes the vector."""
         whole = self.encode([text])[0]
 
-        def is_read_to(end: int) -> bool:
+        def reads_beyond(end: int) -> bool:
             return _distance(self.encode([text[:end]])[0], whole) > SAME
 
         low, high = 0, len(text) * 9 // 10
-        if not high or is_read_to(high):
+        if not high or reads_beyond(high):
             return None
-        while high - low > max(16, len(text) // 50):
+        while high - low > max(16, len(text) // 50):  # to about 2 % of the text
             middle = (low + high) // 2
-            low, high = (middle, high) if is_read_to(middle) else (low, middle)
+            low, high = (middle, high) if reads_beyond(middle) else (low, middle)
         return high
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text, in order; the requests of batches are concurrent."""
         if not texts:
             return np.zeros((0, self._probe.shape[1]), np.float32)
         # OpenAI and TEI refuse an empty text; to a tokenizer, a space is the same
@@ -187,7 +193,7 @@ class _TextClient(Endpoint):
     """Requests on texts with the interface of a chat model, so that `RequestSender` sends and retries them."""
 
     def learn(self, refused: RequestRefused) -> None:
-        """Return None: the form of a request is known."""
+        """Return None: the form of a request is known, so that no refusal changes it."""
 
     async def _post(self, url: str, body: Mapping[str, Any], room: int) -> tuple[object, int | None]:
         """Send a request once, whose reply has up to `room` bytes; return the reply and its tokens.
@@ -266,6 +272,7 @@ class CrossEncoderClient(_TextClient):
     follows_query = True
     """Whether a sentence that answers a question scores above an unrelated one."""
     _form = ("", "")
+    """The base URL of `/rerank`, and the field of the documents."""
 
     async def recognize(self) -> dict[str, str]:
         """Identify the server, the form of its requests, and how much it reads of a document.
@@ -331,6 +338,7 @@ class CrossEncoderClient(_TextClient):
         return Completion(json.dumps(scores), "stop", tokens, None, time.perf_counter() - started)
 
     async def _score(self, query: str, documents: Sequence[str]) -> tuple[list[float], int | None]:
+        """Return the scores of documents in their order, and the tokens of the request if the server counts them."""
         base, field = self._form
         model = {"model": self.model} if field == "documents" else {}
         body = {**model, "query": query, field: list(documents), **self.extra}
@@ -359,7 +367,7 @@ def read_scores(reply: object, n: int, where: str) -> list[float]:
 
 
 def _by_index(data: object, n: int, where: str, what: str, *, unnumbered: bool = True) -> list[Mapping[str, Any]]:
-    """Return the rows of a reply in order of their `index`; their own order counts where they may be `unnumbered`.
+    """Return the rows of a reply in order of their `index`; if they may be `unnumbered`, rows without one by place.
 
     Raises:
         DataError: there is not one row for each of the `n` texts.
@@ -373,6 +381,7 @@ def _by_index(data: object, n: int, where: str, what: str, *, unnumbered: bool =
 
 
 def _unusable(where: str, actual: str, expected: str) -> DataError:
+    """Return the error for a reply of another form."""
     return DataError(
         f"{where} returned {actual}; expected {expected}. What was received before is kept: see the server's log, and "
         "run the same command again."

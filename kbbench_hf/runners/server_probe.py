@@ -1,4 +1,8 @@
-"""Probe of a chat server: served models, context length, slots, template, tools, schema, log probabilities, speed."""
+"""Probe of a chat server: served models, context length, slots, template, tools, schema, log probabilities, speed.
+
+`kbbench doctor` prints the report and the options of a run that it proposes; `kbbench run` finds the only model of a
+server. Each request may be paid for: a probe sends at most `N_AT_ONCE` + 4 short ones.
+"""
 
 import asyncio
 import json
@@ -25,10 +29,12 @@ from kbbench_hf.runners.refusal_scope import refusal_error
 PROBE_S = 9.0
 """Longest time of a probe in seconds; with the start of Python, `kbbench doctor` takes less than ten."""
 N_AT_ONCE = 4
+"""Concurrent requests of the second measurement of speed."""
 _COUNT = "Count from {} to {} in words."
 _QUESTION = "What is the time in Oslo? Answer in one word."
 _TOKENS = 16
 _FEWEST_TOKENS = 4
+"""Maximum tokens of a reply when the speed is measured, and the least of these for slow servers."""
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _TOOL = {"type": "function", "function": {"name": "get_time", "description": "Time in a city.", "parameters": _CITY}}
 _SCHEMA = object_schema(verdict={"type": "string", "enum": ["yes"]})
@@ -37,11 +43,11 @@ _CONTEXT_FIELDS = (
     "n_ctx max_total_tokens max_model_len loaded_context_length context_length context_window max_context_length"
 ).split()
 _LONGEST_REPLY = 1024
-"""Tokens of the longest default of --max-tokens."""
+"""The longest default of --max-tokens of any prompt."""
 
 
 class Speed(NamedTuple):
-    """Replies to requests that were sent at one time: how many of `n_sent` came, in how many seconds, their tokens."""
+    """The speed of `n_sent` concurrent requests: replies in time, seconds to the last one, tokens of all."""
 
     n_sent: int
     n_replies: int
@@ -50,7 +56,7 @@ class Speed(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Tokens per second; where the server counts none, as if each reply had one."""
+        """Tokens per second; if the server counts none, replies per second."""
         return (self.n_tokens or self.n_replies) / max(self.seconds, 1e-6)
 
     def __str__(self) -> str:
@@ -61,7 +67,7 @@ class Speed(NamedTuple):
 
 @dataclass(frozen=True)
 class ServerReport:
-    """What a probe found; None and "" where the server does not tell or the time did not suffice."""
+    """The findings of a probe; None and "" if the server does not tell or the time did not suffice."""
 
     facts: Mapping[str, str]
     model: str
@@ -79,7 +85,7 @@ class ServerReport:
 
     @property
     def speedup(self) -> float | None:
-        """How many times more tokens per second come with N_AT_ONCE requests than with one."""
+        """Tokens per second with N_AT_ONCE requests, divided by those with one; None without both measurements."""
         return self.speeds[1].rate / self.speeds[0].rate if len(self.speeds) == 2 else None
 
     @property
@@ -93,14 +99,14 @@ class ServerReport:
 
     @property
     def timeout_s(self) -> int:
-        """The proposed `--timeout`: twice the time of the longest reply, at least the default."""
+        """The proposed `--timeout` in seconds: twice the time of the longest reply, at least the default."""
         if not self.speeds:
             return 1800
         fastest = max(speed.rate if speed.n_tokens else _TOKENS * speed.rate for speed in self.speeds)
         return max(300, 60 * math.ceil(2 * self.concurrency * _LONGEST_REPLY / fastest / 60))
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a table: what, and what was found."""
+        """Yield the lines of a table: property and finding."""
         not_told = "the server does not tell"
         version = f" {self.facts['version']}" if "version" in self.facts else ""
         yield "server", f"{self.facts['kind']}{version}"
@@ -121,7 +127,7 @@ class ServerReport:
 
 
 def served_model(endpoint: Endpoint, attempts: int = ATTEMPTS) -> str:
-    """Return the one model that a server has; a page that fails is requested again, in all `attempts` times.
+    """Return the name of the only model of a server; a failed request is sent again, in all `attempts` times.
 
     Raises:
         UsageError: it lists none, or several; the message names them and what to type.
@@ -152,7 +158,7 @@ async def _model_names(endpoint: Endpoint) -> list[str]:
 
 
 def probe_server(endpoint: Endpoint) -> ServerReport:
-    """Return what a server tells of itself and what `N_AT_ONCE` + 4 short requests show, within `PROBE_S` seconds.
+    """Return what a server's own pages tell and `N_AT_ONCE` + 4 short requests show, within `PROBE_S` seconds.
 
     Raises:
         UsageError: the server refuses the key, the model or the address.
@@ -191,7 +197,7 @@ async def _probe(endpoint: Endpoint) -> ServerReport:
 
 
 async def _read_pages(endpoint: Endpoint, facts: Mapping[str, str]) -> ServerReport:
-    """Return what the server's own pages tell."""
+    """Return a report of the server's own pages: context length and slots."""
     site = endpoint.base_url.rpartition("/v")[0]
     own = {"llama.cpp": "/props", "tgi": "/info", "ollama": "/api/ps", "sglang": "/get_server_info"}
     about = await endpoint.page(f"{site}{own[facts['kind']]}") if facts["kind"] in own else {}
@@ -271,7 +277,7 @@ async def _measure(endpoint: Endpoint, n: int, n_tokens: int, ends: float) -> Sp
 
 
 async def _check_tools(endpoint: Endpoint, found: dict[str, Any]) -> None:
-    """Add what the same prompt shows with and without tools: template, log probabilities, tools."""
+    """Add the findings on template, log probabilities and tools, from one prompt with and without tools."""
     try:
         plain, choice = await _ask(endpoint, _QUESTION, 2 * _TOKENS, logprobs=True)
         found["log_probabilities"] = "yes" if choice.get("logprobs") else "none in the reply"

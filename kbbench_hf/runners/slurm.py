@@ -1,4 +1,8 @@
-"""Slurm jobs of a run in shards: the scripts of the array job and of the job that collects it, and their submission."""
+"""Slurm jobs of a run in shards: the scripts of the array job and of the job that collects it, and their submission.
+
+`kbbench run --slurm` and `synthesize --slurm` use it. The same command again submits the shards that have not ended.
+The name of the jobs must follow from the folder alone: by it, queued jobs of a run are found.
+"""
 
 import re
 import shlex
@@ -17,10 +21,11 @@ from kbbench_hf.files.shards import Shard, has_ended, newest_claims
 from kbbench_hf.runners.run_status import has_open_prompts
 
 MOST_RESTARTS = 100
-"""A task that its time limit stops so often is not started again: perhaps its model cannot load within the limit."""
+"""Maximum restarts of a task at its time limit: perhaps its model cannot load within the limit."""
 _OWN = {"array": "-a", "job-name": "-J", "wrap": "--wrap", "parsable": "--parsable"}
-"""Options of sbatch that are set here, and their short forms; other runs are told apart by the name of their jobs."""
+"""Options of sbatch that are set here -> their short forms; the user must not set them."""
 _ARRAY = re.compile(r"([1-9]\d{0,5})(%[1-9]\d*)?")
+"""`N`, or `N%M` to run M tasks at once."""
 _TASK = """\
 # 60 s before the time limit, this shell alone gets USR1: the command stops, and the task starts again.
 # At preemption and scancel, the command gets TERM, too. Its journal has what is answered: nothing is sent again.
@@ -50,11 +55,11 @@ class SlurmRun:
     command: Sequence[str]
     out: Path
     array: str
-    """How many shards there are, and after % how many run at once."""
+    """The number of shards, and after % how many run at once: `8%2`."""
     options: str = ""
     """Options of sbatch for both jobs, quoted as in a shell."""
     is_collected: bool = False
-    """Whether there is a result."""
+    """Whether the run has its result."""
 
     def __post_init__(self) -> None:
         if not _ARRAY.fullmatch(self.array):
@@ -75,7 +80,7 @@ class SlurmRun:
 
     @property
     def name(self) -> str:
-        """The name of both jobs, which other runs do not have."""
+        """The name of both jobs, unique for the folder of the run."""
         folder = self.out.absolute()
         words = re.sub(r"[^\w.-]+", "-", folder.name)[:40]
         return f"kbbench-{words}-{sha256(str(folder).encode('utf-8', 'replace')).hexdigest()[:6]}"
@@ -100,6 +105,7 @@ class SlurmRun:
         return self._open_shards(self.n_shards)
 
     def _open_shards(self, count: int) -> list[int]:
+        """Return the numbers of the shards of a division into `count` that have not ended."""
         return [number for number in range(1, count + 1) if not has_ended(self.out, Shard(number, count))]
 
     def array_script(self) -> str:
@@ -115,7 +121,7 @@ class SlurmRun:
         return self._script("%j", f"{shlex.join(self.command)} --collect\n", last=after)
 
     def submit(self) -> list[str]:
-        """Submit the array job, if a shard is open, and the collecting job; return their ids.
+        """Submit the array job, if a shard is open, and then the collecting job; return their ids in this order.
 
         Raises:
             UsageError: this machine has no sbatch.
@@ -151,6 +157,11 @@ class SlurmRun:
             raise UsageError(f"--slurm-args {self.options!r} cannot be read: {error}. Close the quotes.") from None
 
     def _script(self, log: str, body: str, first: Sequence[str] = (), last: Sequence[str] = ()) -> str:
+        """Return a script: headers of both jobs, `first` options, the user's, `last` ones, and the body.
+
+        Raises:
+            UsageError: a header has a line break.
+        """
         output = f"--output={str(self.logs).replace('%', '%%')}/{log}.log"
         # the user's options on one line, as a value may follow its option; of two equal options, the last holds
         lines = [[each] for each in (f"--job-name={self.name}", f"--chdir={Path.cwd()}", output, *first)]
@@ -162,7 +173,7 @@ class SlurmRun:
 
 
 def _is_option(argument: str, name: str) -> bool:
-    """Whether an argument of sbatch is this option; sbatch takes the beginning of a long one, too."""
+    """Return whether an argument of sbatch is this option; sbatch also accepts the beginning of a long one."""
     long = argument.removeprefix("--").partition("=")[0] if argument.startswith("--") else ""
     return argument.startswith(_OWN[name]) or (bool(long) and name.startswith(long))
 
@@ -190,6 +201,11 @@ def _submit(script: str) -> str:
 
 
 def _call(*command: str, script: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run a command of Slurm.
+
+    Raises:
+        UsageError: this machine does not have it.
+    """
     try:
         return subprocess.run(command, input=script, capture_output=True, text=True, check=False)  # noqa: S603
     except FileNotFoundError:

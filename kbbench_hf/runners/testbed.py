@@ -1,4 +1,7 @@
-"""Testbeds: run several configs of a benchmark one after the other, or load their finished results."""
+"""Testbeds: run several configs of a benchmark one after the other, or load their finished results.
+
+`kbbench run --testbed` uses it. Each config is an ordinary run in its own folder.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -14,7 +17,9 @@ from kbbench_hf.runners.run_options import BY_NAME, RunOptions, language_model
 
 
 def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) -> tuple[Testbed, list[str]]:
-    """Return a testbed of a benchmark, and those of its configs that are built.
+    """Return a testbed of a benchmark, and its built configs, in the order of the testbed.
+
+    `parts` chooses parts of the benchmark; None for all.
 
     Raises:
         UsageError: an unknown testbed or part, or none of its configs is built.
@@ -36,9 +41,13 @@ def testbed_configs(found: Benchmark, name: str, parts: Sequence[str] | None) ->
 def run_configs(
     found: Benchmark, configs: Sequence[str], name: str, options: RunOptions
 ) -> Iterator[tuple[str, FinishedRun | KBBenchError]]:
-    """Run a language model on one config after the other, in a folder each; yield each with its run.
+    """Run a language model on one config after the other, in a folder each; yield the config and its run.
 
-    A config that cannot be run is yielded with the reason, and the others are run all the same.
+    A config that cannot be run is yielded with its error, and the next one is run. All share one model object, so that
+    weights are loaded once.
+
+    Raises:
+        InterruptedRunError: Ctrl-C.
     """
     model = language_model(name, options)
     named = cast(
@@ -60,10 +69,10 @@ def run_configs(
 def finished_results(
     found: Benchmark, configs: Sequence[str], name: str, options: RunOptions
 ) -> dict[str, dict[str, Any]]:
-    """Return the stored results of runs with these settings, by config.
+    """Return config -> stored result of the run with these settings; nothing is run.
 
     Raises:
-        UsageError: one of them was not run yet.
+        UsageError: a config has no result yet; the message has the command that runs it.
     """
     results = {}
     for config in configs:

@@ -1,4 +1,7 @@
-"""Scores of a finished run in an experiment tracker: trackio or Weights & Biases (wandb)."""
+"""Scores of a finished run in an experiment tracker: trackio or Weights & Biases (wandb).
+
+`run` uses it with `log_to`. Project, run and metric names stay: a repeated command adds to the same run.
+"""
 
 import hashlib
 import json
