@@ -1,6 +1,6 @@
 """Files of this package for the Hub: `evaluate` modules, Spaces, and its wheel, built or packed.
 
-`kbbench publish` and `build --metrics` use it, from a checkout and from an installed wheel, where the files lie in
+`kbbench publish`, `build` and `doctor` use it, from a checkout and from an installed wheel, where the files lie in
 other places. A packed wheel is reproducible: a Space installs it again only if its hash changes.
 """
 

@@ -58,7 +58,7 @@ def connection(repository: str) -> Iterator[None]:
 
 
 def answer_within(seconds: float) -> None:
-    """Set the timeout in seconds of the next requests to the Hub, in this thread's session."""
+    """Set the timeout in seconds of the next requests to the Hub, in the session that all threads share."""
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 
     get_session().timeout = seconds

@@ -1,6 +1,9 @@
 """Every Eval Ever: the record of a scored run and its file of samples, in the layout of the EEE datastore.
 
 Source: schemas and checks of the package every-eval-ever 0.3.0; see `data/every_eval_ever/README.md`.
+
+`kbbench export --as eee` uses it. Records are sent to a public datastore: texts of private data, or of data whose
+license forbids it, are never in them. Ids of records must stay, so that an export replaces an earlier one.
 """
 
 import hashlib
@@ -31,7 +34,7 @@ from kbbench_hf.scoring.result import PlainResult, PlainScore, annotations_of, s
 Record = dict[str, Any]
 SCHEMAS = Path(__file__).parent / "data" / "every_eval_ever"
 UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
-"""What the schema requires of a model and no run records."""
+"""Fields of a model that the schema requires and no run records."""
 SAMPLING = ("temperature", "top_p", "max_tokens")
 MOST_RANKED = 20
 """Candidates of a ranking in a sample: every metric repeats them, and a ranking may have a thousand."""
@@ -56,7 +59,7 @@ class RecordOptions(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """The rows of a scored split, by id; or why samples must not have their content."""
+    """The rows of a scored split, by id, and its canary; `why_withheld` says why samples must not have the texts."""
 
     rows: Mapping[Id, Row]
     canary: str = ""
@@ -178,6 +181,7 @@ def eval_record(
 def _metric_record(
     result: PlainResult, bench: Benchmark, metric: str, settings: Row, values: Sequence[float | None]
 ) -> Record:
+    """Return the result of one metric in the form of the schema; `values` has one per example."""
     score, label = result["scores"][metric], bench.metrics.get(metric, metric)
     details = {name: str(score[name]) for name in ("n_scored", "n_unscored", "n_missing")}
     details |= {f"warning:{each['code']}": each["message"] for each in result.get("warnings", [])}
@@ -284,7 +288,10 @@ def _turn(number: int, message: Mapping[str, Any]) -> Record:
 
 
 def _texts(result: PlainResult) -> Texts:
-    """Return the rows of the split that was scored, and whether their content may be handed on."""
+    """Return the rows of the split that was scored, and whether their texts may be published.
+
+    They are withheld if the dataset is private, of another revision, not installed, or not redistributable.
+    """
     try:
         task = load_examples(result["benchmark"], result["config"], result["split"], result["mode"])
         folder = find_dataset(result["benchmark"])
@@ -317,7 +324,7 @@ def _model_folders(model: str) -> tuple[str, str]:
 
 
 def _engine(settings: Row) -> Record:
-    """Return the server that answered, where one did and said what it is."""
+    """Return the field `inference_engine` if the settings have the kind of the server; else empty."""
     server = settings.get("server") or {}
     if not isinstance(server, dict) or "kind" not in server:
         return {}

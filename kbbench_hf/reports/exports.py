@@ -1,4 +1,8 @@
-"""Exports: the Hub's `eval.yaml` and model results, TREC and ranx run files; repositories to publish on the Hub."""
+"""Exports: the Hub's `eval.yaml` and model results, TREC and ranx run files; repositories to publish on the Hub.
+
+`kbbench export`, `publish` and `build` use it. Formats are those of other programs, with their sources beside them. A
+private dataset is only in private repositories, and a dataset whose audit fails in none.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +27,7 @@ INSTRUCTIONS = {
 """Field of a parsed answer -> prompt template of inspect_ai's `eval.yaml`, which has no place for the package's own."""
 
 
+# the tasks of `eval.yaml` run on the Hub with its own prompts and metrics
 NOT_OURS = "Scores are those of kbbench-hf; the tasks of this file have neither its prompts nor its metrics."
 
 
@@ -170,40 +175,40 @@ def ranx_files(rankings: Lists, gold: Grades, tag: str) -> dict[str, str]:
 
 
 RANKING_FILES: Mapping[str, Callable[[Lists, Grades, str], dict[str, str]]] = {"trec": trec_files, "ranx": ranx_files}
-"""Name of the format -> what makes its files: file name -> content."""
+"""Name of the format -> (rankings, gold, tag) -> file name -> content."""
 
 
 LEADERBOARD = "leaderboard"
 RESULTS = "results"
-"""The dataset of what was submitted to the leaderboard."""
+"""The dataset of the submissions to the leaderboard."""
 GRADIO_VERSION = "6.31.0"
 PYTHON_VERSION = "3.12"
-"""A Space that names none runs an older Python than the package does."""
+"""The Python of a Space; without it, it is older than the package allows."""
 
 
 def evaluate_modules() -> dict[str, Path]:
-    """Return the folder of each `evaluate` module, by name: our own, and those of benchmarks that are plugged in."""
+    """Return name -> folder of each `evaluate` module: of plug-in benchmarks, then our own."""
     folders = (benchmark(name).showing.evaluate_module for name in importable_names())
     return {**{folder.name: folder for folder in folders if folder}, **metric_modules()}
 
 
 def targets() -> list[str]:
-    """Return the names of what can be published."""
+    """Return the names of all targets of `publications`: datasets, `evaluate` modules, the leaderboard."""
     return [*benchmark_names(), *evaluate_modules(), LEADERBOARD]
 
 
 def publications(target: str, namespace: str, released: bool = False, private: bool = False) -> list[Publication]:
-    """Return what a target is on the Hub, in the order in which it is sent.
+    """Return the repositories of a target on the Hub, in the order in which they are sent.
 
     Args:
         target: a dataset's name, a metric's name, or `leaderboard`, which is the Space and the dataset of its results.
-        namespace: the user or organisation whose it will be.
-        released: a Space installs the package's release; else the wheel of what runs here, which is sent with it.
-        private: repositories that are made are private.
+        namespace: the user or organization that owns them.
+        released: a Space installs the package's release; else the wheel of the running package, which is sent with it.
+        private: new repositories are private.
 
     Raises:
-        UsageError: no such target; a dataset that was not built, or is private and shall not be; a private Space that
-            is to be sent with a wheel.
+        UsageError: an unknown target; a dataset that was not built, is private without `private`, or whose audit fails;
+            a private Space with a wheel.
     """
     target = target.removeprefix("kbbench/")
     metrics, repo_id = evaluate_modules(), f"{namespace}/{target}"
@@ -229,6 +234,12 @@ def publications(target: str, namespace: str, released: bool = False, private: b
 
 
 def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
+    """Return the files of a dataset for the Hub, with its `eval.yaml`; hidden ones are left out.
+
+    Raises:
+        DataError: a file does not match the manifest.
+        UsageError: it must not be published, see `publications`.
+    """
     folder = find_dataset(name)
     folder.verify()
     if folder.is_private and not private:
@@ -249,6 +260,7 @@ def _dataset_files(name: str, private: bool) -> dict[str, Path | bytes]:
 
 
 def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
+    """Return the files of an `evaluate` module as a Space, with an app that computes it."""
     from huggingface_hub import SpaceCard
 
     files = {file.name: file for file in sorted(folder.iterdir()) if file.is_file() and file.name != "README.md"}
@@ -262,9 +274,9 @@ def _metric_files(name: str, folder: Path) -> dict[str, Path | bytes]:
 
 
 def _installation(repo_id: str, released: bool) -> dict[str, Path | bytes]:
-    """Return what makes a Space install the package: requirements, and the wheel that they name.
+    """Return the files with which a Space installs the package: requirements, and the wheel that they name.
 
-    A Space is built where only its `requirements.txt` is at hand, so the wheel has an address, not a path.
+    When a Space is built, only its `requirements.txt` is there: so the wheel has a URL, not a path.
     """
     if released:
         return {"requirements.txt": f"{DISTRIBUTION}[space]=={version(DISTRIBUTION)}\n".encode()}

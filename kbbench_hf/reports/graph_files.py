@@ -1,4 +1,8 @@
-"""Knowledge base and questions as plain files, for agents that write programs over them, in the layout of DKGI."""
+"""Knowledge base and questions as plain files, for agents that write programs over them, in the layout of DKGI.
+
+`kbbench export --as graph-files` uses it. The gold is in `private` only, never in the folders for the agent. Agents
+read `_FORMAT` and write programs for this layout: a change makes another task of it.
+"""
 
 import json
 from pathlib import Path
@@ -19,6 +23,7 @@ from kbbench_hf.scoring.eval_task import load_examples
 SHARD = 10_000
 """Nodes of a file of nodes."""
 _BESIDE_RECORD = ("id", "type", "name", "text", "details")
+"""Columns that lines have under other names, or inside."""
 _FORMAT = """Knowledge base {name}: {n_nodes:,} nodes, {n_edges:,} edges.
 
 nodes/NNNN.jsonl   one node per line: node_id, node_type, is_candidate, name and its attributes.
@@ -64,6 +69,7 @@ def write_graph_files(benchmark: str, out: Path) -> list[str]:
 
 
 def _write_corpus(kb: KnowledgeBase, name: str, candidates: list[int], folder: Path) -> str:
+    """Write nodes, edges, schema and candidates (rows of nodes) into a new folder; return a line of counts."""
     (folder / "nodes").mkdir(parents=True)
     (folder / "edges").mkdir()
     _write_nodes(kb, set(candidates), folder / "nodes")

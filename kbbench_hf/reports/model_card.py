@@ -1,16 +1,20 @@
-"""Model card of a trained retriever: how to use it, its training data, its validation scores."""
+"""Model card of a trained retriever: how to use it, its training data, its validation scores.
+
+Training writes it as `README.md`, and `kbbench publish` sends it. It is made of `training.json` alone, also of folders
+that earlier versions trained.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 TRAINING = "training.json"
-"""What a trained folder holds beside the model: the spec, hashes of the questions, and how training went."""
+"""The file of a trained folder next to the model: its spec, hashes of the questions, and the course of training."""
 _TRAINED = ("epochs", "batch", "accumulate", "learning_rate", "precision", "mask", "shuffle")
 _OF_ENCODERS = (*_TRAINED, "train_length", "length", "towers", "dimension", "negatives", "n_negatives", "refresh")
 _OF_NETWORKS = (*_TRAINED, "length", "first_stage", "candidates", "graph_size", "mode", "layers")
 _OF_PLANNERS = (*(each for each in _TRAINED if each != "mask"), "held_out")
 _SHOWN = {"dense": _OF_ENCODERS, "late": _OF_ENCODERS, "qagnn": _OF_NETWORKS, "fuse": (), "plan": _OF_PLANNERS}
-"""Retriever -> the settings that decide it, beside method, base and seed."""
+"""Retriever -> the settings that the card lists after method, base and seed."""
 _LOADED = """\
 sentence-transformers loads it too: `{}("PATH-TO-THIS-FOLDER")`, then `encode_query` and `encode_document`."""
 _LOADERS = {
@@ -23,7 +27,7 @@ _LOADERS = {
     "plan": "It is a causal language model of transformers, which writes plans; `plan.json` lists the shapes of paths "
     "that it was not trained on.",
 }
-"""Retriever -> what else its folder is good for."""
+"""Retriever -> a sentence on the files of its folder, and on other programs that load it."""
 _ENCODERS = ("dense", "late")
 _LIBRARY = "library_name: sentence-transformers\npipeline_tag: sentence-similarity\n"
 _CARD = """\
@@ -66,7 +70,7 @@ Dataset revision `{revision}`. Hashes of the questions' ids, sorted, SHA-256: {h
 
 
 def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
-    """Return the text of `README.md` for what `training.json` holds; `retriever` is what ranks with the folder."""
+    """Return the text of `README.md` for the content of `training.json`; `retriever` is the kind of the model."""
     settings = facts["settings"]
     controls = [] if settings["mask"] else ["Known answers of a question could be its negatives."]
     taught = "plan" if settings["method"] == "plan" else "answers"
@@ -98,6 +102,7 @@ def model_card(facts: Mapping[str, Any], name: str, retriever: str) -> str:
 
 
 def _validation_table(validation: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """Return a Markdown table of the metrics, a row for each part of the validation questions."""
     metrics = [*next(iter(validation.values()))]
     rows = []
     for part, scores in validation.items():
@@ -110,7 +115,7 @@ def _validation_table(validation: Mapping[str, Mapping[str, Mapping[str, Any]]])
 def _gains(
     gains: Sequence[Mapping[str, Any]], ceilings: Mapping[str, float] | None, exact: Mapping[str, float] | None
 ) -> str:
-    """Say how far the model is above its control and what it stands on, and what it cannot find."""
+    """Return sentences on the gain over other retrievers, the share of findable answers and exact plans; or empty."""
     ends = [(gain["mrr"], *gain["ci95"], gain["over"]) for gain in gains]
     lines = [f"MRR {mrr:+.4f} [{low:+.3f}, {high:+.3f}] over {over}." for mrr, low, high, over in ends]
     if ceilings:
@@ -122,5 +127,6 @@ def _gains(
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

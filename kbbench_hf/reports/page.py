@@ -1,4 +1,8 @@
-"""Parts that all pages share: HTML templates that escape all values, bars of scores, shortened texts, ordered keys."""
+"""Parts that all pages share: HTML templates that escape all values, bars of scores, shortened texts, ordered keys.
+
+Reports and the board's pages use it. Texts come from models, uploads and datasets: no value may reach a page without
+`_escaped`, which also escapes what Gradio's JavaScript templates would run.
+"""
 
 import html
 import math
@@ -13,11 +17,11 @@ from markupsafe import Markup
 from kbbench_hf.benchmarks.base import Mark
 
 _SCRIPTS = str.maketrans({each: f"&#{ord(each)};" for each in "{}$`\\"})
-"""What has a meaning in the JavaScript templates through which Gradio passes HTML."""
+"""Characters with a meaning in the JavaScript templates through which Gradio passes HTML -> their entities."""
 
 
 def templates(folder: Path) -> Environment:
-    """Return the templates of a folder, each compiled when it is first asked for and then kept.
+    """Return the templates of a folder, each compiled at its first use and cached; all values are escaped.
 
     >>> templates(Path()).from_string("<p>{{ text }}</p>").render(text="<b> ${x} {{y}}")
     '<p>&lt;b&gt; &#36;&#123;x&#125; &#123;&#123;y&#125;&#125;</p>'
@@ -34,14 +38,14 @@ def templates(folder: Path) -> Environment:
 
 
 def _escaped(text: object) -> Markup:
-    """Return a text that is inert; what a template made stays as it is."""
+    """Return a value as HTML that only shows it; the output of a template is unchanged."""
     return Markup(text if hasattr(text, "__html__") else html.escape(str(text)).translate(_SCRIPTS))  # noqa: S704
 
 
 MOST_CHARACTERS = 4000
 """Longer texts are shortened; their length follows."""
 MOST_ITEMS = 50
-"""Longer lists of triples or answers likewise: a page stays under 5 MB whatever a model writes."""
+"""Longer lists of triples or answers are shortened, too: a page stays under 5 MB whatever a model writes."""
 MARKS: Mapping[Mark, str] = {"right": "✓", "wrong": "✗", "not counted": "○", "hallucinated": "⚠"}
 TEMPLATES = templates(Path(__file__).parent / "templates")
 
@@ -55,7 +59,7 @@ class ScoreBar(NamedTuple):
     zero: float = 0.0
     """The position of 0: the left end for scores, the middle for differences."""
     scale: str = ""
-    """The ends of the scale, where the rows of a chart have different ones."""
+    """The ends of the scale, if the rows of a chart have different ones; else empty."""
 
 
 class Chart(NamedTuple):
@@ -97,13 +101,14 @@ def difference_bars(differences: Sequence[Drawable]) -> tuple[list[ScoreBar | No
 
 
 def _round_end(shown: Sequence[Drawable]) -> float:
-    """Return 1, 2 or 5 times a power of ten that no value and no end of an interval exceeds."""
+    """Return the smallest 1, 2 or 5 times a power of ten that no value or end of an interval exceeds; 1 for only 0."""
     most = max((abs(end) for each in shown for end in each if end is not None and math.isfinite(end)), default=0) or 1.0
     magnitude = 10.0 ** math.floor(math.log10(max(most, 1e-9)))
     return next(each * magnitude for each in (1, 2, 5, 10) if most <= each * magnitude * (1 + 1e-9))
 
 
 def _bar(shown: Drawable, start: float, end: float) -> ScoreBar | None:
+    """Return the bar of a value on a scale, its ends cut to it; None without a value."""
     value, low, high = shown
     if value is None or not math.isfinite(value):
         return None

@@ -15,7 +15,8 @@ execution
 fusion
     The answers have a gold node, but another node is first.
 
-The plans are those in the explanations of a run. They are executed again; no model runs.
+`run_page` uses it. The plans are those in the explanations of a run. They are executed again; no model runs. The order
+of the checks decides the published shares of losses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ from kbbench_hf.scoring.eval_task import RUN
 from kbbench_hf.scoring.score import EXPLANATIONS, read_explanations
 
 MOST_PLANS = 4
-"""Plans of a query that are looked at; the others have low scores."""
+"""Plans of a query that are executed and shown; the others have low scores."""
 
 BOX, GAP, HEIGHT, ARROW = 146, 10, 38, 40
 """Width of a box and of the space between two, height of a box and of an arrow, in pixels: two paths fit on a phone."""
@@ -48,7 +49,7 @@ MOST_SHOWN = 3
 
 
 class Loss(NamedTuple):
-    """A way to lose the gold."""
+    """A way to lose the gold: the stage, what happened, and what to improve."""
 
     stage: str
     what: str
@@ -101,7 +102,7 @@ class PlannedQuery:
 
     @cached_property
     def linked(self) -> Rows:
-        """The rows of the linked entities, and of those from which the executed plan starts."""
+        """The rows of the linked entities, and of the nodes from which the executed plan starts."""
         done = self.execution
         pairs = zip(done.plan.walks, done.walks, strict=True) if done else ()
         return np.concatenate([self._rows(self.linked_ids), *(rows[0] for walk, rows in pairs if walk.topic)])
@@ -167,12 +168,13 @@ class PlannedQuery:
         return bool(np.isin(linked, gold).any())
 
     def _rows(self, ids: Sequence[Id]) -> Rows:
+        """Return the rows of ids in their order; ids of no node are left out."""
         rows = (self.kb.row_of(each) for each in ids)
         return np.array([row for row in rows if row is not None], np.int64)
 
 
 def read_planned(folder: Path, rows: Sequence[Row], rankings: Sequence[Any], kb: Path) -> dict[Id, PlannedQuery]:
-    """Return the queries of a run that have plans, by id; none where the knowledge base is another one by now.
+    """Return id -> query of a run, for queries with plans; empty if another knowledge base is installed.
 
     Args:
         folder: the run.
@@ -247,7 +249,7 @@ def _path(query: PlannedQuery, done: Execution, column: int) -> Iterator[PlanBox
 
 
 def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
-    """Yield the boxes below the paths: what is left where they meet and after each attribute test, and the ranking."""
+    """Yield the boxes below the paths: nodes that all paths reach, those left by each attribute test, the ranking."""
     plan, starts = done.plan, [rows[0] for rows in done.walks]
     for n_tests in range(len(plan.attributes) + 1):
         rows = execute(replace(plan, attributes=plan.attributes[:n_tests]), query.kb, starts).rows
@@ -265,6 +267,7 @@ def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
 
 
 def _found(query: PlannedQuery, rows: Rows) -> str:
+    """Return the number of nodes, and whether gold is among them, in words."""
     return f"{_nodes(len(rows))}, {'gold' if query.has_gold(rows) else 'no gold'}"
 
 

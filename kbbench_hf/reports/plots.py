@@ -1,4 +1,8 @@
-"""Plots of scores, differences, slices and dataset statistics (matplotlib): readable without color."""
+"""Plots of scores, differences, slices and dataset statistics (matplotlib): readable without color.
+
+`kbbench report`, `compare`, `demo` and reports of testbeds use it. SVG and PDF files of results have no dates: the
+same results give the same bytes. matplotlib is imported only when something is drawn.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,19 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = (".png", ".svg", ".pdf")
+"""Endings of files that can be written."""
 COLUMN, PAGE = 3.35, 6.9
 """The width of a column of a paper, and of its page, in inches."""
 MARKERS = "osD^vP*X"
+"""One for each color; `score_table` has a sign for each."""
 COLOURS = ("#0b5394", "#c2571a", "#38761d", "#741b47", "#7f6000", "#444444", "#3d85c6", "#cc0000")
-"""Distinguishable in the common forms of colour blindness; the markers distinguish without colour."""
+"""Distinguishable in the common forms of color blindness; the markers distinguish without color."""
 
 
 def plot_scores(
     panels: Sequence[tuple[Benchmark, Mapping[str, Result]]], file: Path, metrics: int | None = None
 ) -> None:
-    """Draw one panel per benchmark: a row per metric, a marker per system, its 95 % interval as a line; write a PNG.
+    """Write a PNG with a panel per benchmark: a row per metric, a marker per system, its 95 % interval as a line.
 
-    With `metrics`, only so many rows, the headline ones.
+    `metrics` is the maximum number of rows, the first metrics of the benchmark; None for all.
     """
     figure, columns = blank(6.2 * len(panels), 4.2, len(panels))
     for axes, (benchmark, results) in zip(columns, panels, strict=True):
@@ -54,7 +60,7 @@ def plot_scores(
 
 
 def plot_results(block: Block, file: Path, comparison: Comparison | None = None) -> None:
-    """Draw the scores of systems with 95 % intervals, and of two systems their paired differences; PNG, SVG or PDF.
+    """Write a picture of systems' scores with 95 % intervals, and of two systems' differences; PNG, SVG or PDF.
 
     Up to eight systems fit a column of a paper (3.35 inches, 7 points): a row per metric and system. More fill its page
     (6.9 inches): a panel per metric and a row per system. Metrics of one family share their scale. Published scores are
@@ -63,7 +69,7 @@ def plot_results(block: Block, file: Path, comparison: Comparison | None = None)
     Args:
         block: the systems and the metrics to draw.
         file: the file to write; its name chooses the format.
-        comparison: the tests of the two systems, where there are two with predictions.
+        comparison: the tests of the two systems, if there are two with predictions.
 
     Raises:
         UsageError: another ending.
@@ -153,6 +159,7 @@ def _draw_differences(axes: "Axes", family: Sequence[str], comparison: Compariso
 
 
 def _finish_rows(axes: "Axes", names: Sequence[str]) -> None:
+    """Set the names of the rows of a panel, from top to bottom, and its style."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.margins(x=0.08)
@@ -184,12 +191,12 @@ def _by_system(block: Block) -> "Figure":
 
 
 def plot_panels(drawn: Panels, systems: Sequence[str] = (), *, legend: bool = True) -> "Figure":
-    """Return small pictures beside each other: a colour and marker per system, 95 % intervals as bands or lines.
+    """Return small pictures next to each other: a color and marker per system, 95 % intervals as bands or lines.
 
     Args:
-        drawn: what to draw.
+        drawn: the panels.
         systems: all systems of a report, so that each looks the same in all of its pictures; else those drawn.
-        legend: whether a line below says which is which.
+        legend: whether a legend is below.
 
     Raises:
         UsageError: there is nothing to draw.
@@ -220,7 +227,7 @@ def plot_panels(drawn: Panels, systems: Sequence[str] = (), *, legend: bool = Tr
 
 
 def styles_of(systems: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the colour and marker of each system: 64 can be told apart."""
+    """Return system -> its color and marker; the first 64 differ."""
     return {
         name: {"color": COLOURS[n % 8], "marker": MARKERS[(n + n // 8) % 8], "markersize": 5}
         for n, name in enumerate(systems)
@@ -228,6 +235,7 @@ def styles_of(systems: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], offset: float, joined: bool) -> None:
+    """Draw the points of a system: joined with a band of intervals, or single ones with lines."""
     if joined:
         low, high = zip(*(point.y_interval for point in points), strict=True)
         places = [point.x for point in points]
@@ -243,6 +251,7 @@ def _draw_points(axes: "Axes", points: Sequence[Point], style: dict[str, Any], o
 
 
 def _finish_panel(axes: "Axes", panel: ChartPanel, drawn: Panels) -> None:
+    """Set scales, ticks, title and labels of a panel."""
     if drawn.top is not None and not drawn.bars:
         axes.set_ylim(-0.02 * drawn.top, 1.02 * drawn.top)
     else:
@@ -263,17 +272,17 @@ def _finish_panel(axes: "Axes", panel: ChartPanel, drawn: Panels) -> None:
 
 
 def check_picture(file: Path) -> None:
-    """Refuse a file whose ending names no kind of picture that is drawn.
+    """Check the ending of the file of a picture.
 
     Raises:
-        UsageError: another ending than `PICTURES`.
+        UsageError: it is not one of `PICTURES`.
     """
     if file.suffix.lower() not in PICTURES:
         raise UsageError(f"{file} ends in {file.suffix!r}; expected {', '.join(PICTURES)}. Name it so.")
 
 
 def plot_lengths(statistics: Statistics, title: str, file: Path) -> None:
-    """Draw a histogram of each count that a dataset's statistics have; PNG, SVG or PDF."""
+    """Write a histogram of each count of a dataset's statistics; PNG, SVG or PDF."""
     check_picture(file)
     from matplotlib.ticker import MaxNLocator
 
@@ -303,7 +312,7 @@ def plot_lengths(statistics: Statistics, title: str, file: Path) -> None:
 
 
 def blank(width: float, height: float, n: int = 1) -> tuple["Figure", list["Axes"]]:
-    """Return an empty picture, its size in inches, with so many panels beside each other."""
+    """Return an empty picture of a size in inches, and its `n` panels, from left to right."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -311,13 +320,14 @@ def blank(width: float, height: float, n: int = 1) -> tuple["Figure", list["Axes
 
 
 def quiet(axes: "Axes", lines: Literal["both", "x", "y"] = "both") -> None:
-    """Draw pale lines behind the figures, and no frame above or to the right of them."""
+    """Draw pale grid lines behind the values, and no frame above and on the right."""
     axes.grid(axis=lines, color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _in_rows(axes: "Axes") -> None:
+    """Set the style of a panel whose rows are named on the left."""
     quiet(axes, "x")
     axes.spines["left"].set_visible(False)
     axes.tick_params(left=False)

@@ -1,4 +1,8 @@
-"""Published scores in a terminal and as JSON, with their digits, kind and source."""
+"""Published scores in a terminal and as JSON, with their digits, kind and source.
+
+`kbbench list --published` and `score` use it. A score is shown with the digits that were printed, and second-hand ones
+apart. Keys of the JSON are public.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -14,11 +18,11 @@ from kbbench_hf.reports.tables import label
 from kbbench_hf.scoring.result import Result
 
 REMARK = "*"
-"""Marks a figure of which something is to be said."""
+"""Marks a score with a remark below the table."""
 
 
 def published_json(places: Iterable[TaskKey]) -> dict[str, object]:
-    """Return everything published in these places: the sources once, and each row with its figures and parts."""
+    """Return everything published on these tasks as JSON values: sources, and rows with their scores and slices."""
     rows = [row for task_key in places for row in published_rows(*task_key)]
     sources = dict.fromkeys(source for row in rows for source in row.sources)
     return {
@@ -39,13 +43,14 @@ def published_json(places: Iterable[TaskKey]) -> dict[str, object]:
 
 
 def _scores_to_json(scores: PublishedScores) -> dict[str, dict[str, object]]:
+    """Return metric -> fields of the score; its source by name."""
     fields = ("value", "printed", "digits", "kind", "source", "key", "note")
     plain = {metric: {name: getattr(score, name) for name in fields} for metric, score in scores.items()}
     return {metric: {**of, "source": of["source"].name} for metric, of in plain.items()}
 
 
 def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
-    """Print what is published in these places: a table each, second-hand scores apart, then sources and remarks."""
+    """Print the published scores of these tasks: a table each, second-hand scores apart, then sources and remarks."""
     console = terminal.console()
     for n, task_key in enumerate(places):
         rows = published_rows(*task_key)
@@ -77,7 +82,10 @@ def print_published(benchmark: Benchmark, places: Iterable[TaskKey]) -> None:
 
 
 def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
-    """Print the published systems next above and below a result, saying where they differ in split or mode."""
+    """Print the published systems next above and below a result, and the differences in split or mode.
+
+    Nothing is printed if nothing is published.
+    """
     console = terminal.console()
     scores = {metric: score.value for metric, score in result.scores.items() if score.n_scored}
     beside = published_beside(result.task_key, scores)
@@ -96,18 +104,18 @@ def print_nearest_published(result: Result, benchmark: Benchmark) -> None:
 
 
 def _print_remarks(benchmark: Benchmark, rows: Iterable[PublishedRow]) -> None:
-    """Print what is to be said of figures, each sentence once, with the systems and metrics of which it is said."""
-    said: dict[str, list[str]] = {}
+    """Print the remarks on scores, each sentence once, with its systems and metrics."""
+    remarks: dict[str, list[str]] = {}
     for row in rows:
         for note in dict.fromkeys(row.notes.values()):
             metrics = ", ".join(label(benchmark, metric) for metric, each in row.notes.items() if each == note)
-            said.setdefault(note.removesuffix("."), []).append(f"{row.system} {metrics}")
-    for note, figures in said.items():
-        terminal.console().print(f"[dim]{REMARK} {escape(note)}: {escape('; '.join(figures))}[/dim]")
+            remarks.setdefault(note.removesuffix("."), []).append(f"{row.system} {metrics}")
+    for note, scores in remarks.items():
+        terminal.console().print(f"[dim]{REMARK} {escape(note)}: {escape('; '.join(scores))}[/dim]")
 
 
 def _sources(row: PublishedRow) -> list[Source]:
-    """Return where the figures of the whole come from."""
+    """Return the sources of a row's scores over all examples, each once."""
     return list(dict.fromkeys(score.source for score in row.figures.values()))
 
 
@@ -118,7 +126,7 @@ def _kinds(row: PublishedRow) -> str:
 def _print_rows(
     benchmark: Benchmark, rows: Sequence[PublishedRow], words: Mapping[str, Sequence[str]], metrics: Iterable[str]
 ) -> None:
-    """Print systems by metrics, with the digits that were printed; what has no figure at all is left out.
+    """Print systems by metrics, with the digits that were printed; systems and metrics without a score are left out.
 
     `words` are further columns by heading; one without any text is left out.
     """

@@ -1,4 +1,8 @@
-"""Results of several systems as a table (terminal, LaTeX, Markdown, CSV, HTML), and of two with their paired tests."""
+"""Results of several systems as a table (terminal, LaTeX, Markdown, CSV, HTML), and of two with their paired tests.
+
+`kbbench report` and `compare` use it. Each format is made from one `Sheet`, so that all have the same cells; texts are
+escaped for their language. The heads of CSV are read by programs.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -29,7 +33,7 @@ class ResultCell(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """Blocks side by side, a row per system: cells that only need to be written in some language."""
+    """Blocks side by side, a row per system: the cells as texts, not yet in any language."""
 
     title: str
     blocks: Sequence[tuple[str, Sequence[str]]]
@@ -42,7 +46,10 @@ class Sheet:
 
 
 def sheet(blocks: Sequence[Block], *, percent: bool = False, warnings: bool = True) -> Sheet:
-    """Lay the blocks side by side: scores with three decimals, published ones with the digits that were printed."""
+    """Return the blocks side by side: scores with three decimals, published ones with the digits that were printed.
+
+    `warnings` says whether the notes have those that must not be separated from the scores.
+    """
     names = list(dict.fromkeys(each.name for block in blocks for each in block.systems))
     columns = [_columns(block) for block in blocks]
     pairs = [*zip(blocks, columns, strict=True)]
@@ -66,7 +73,7 @@ def sheet(blocks: Sequence[Block], *, percent: bool = False, warnings: bool = Tr
 
 
 def _caveats(blocks: Sequence[Block]) -> list[str]:
-    """Return the warnings of a table in one line each, without what to type, those of the largest effect first."""
+    """Return the inseparable warnings of a table in one line each, without remedies, largest effects first."""
     return [
         f"{each.system}: {each.message}" if each.system else each.message
         for block in blocks
@@ -137,7 +144,7 @@ FORMATS = {"latex": as_latex, "markdown": as_markdown, "csv": as_csv, "html": as
 
 
 def print_results_table(blocks: Sequence[Block], *, percent: bool = False, notes: bool = False) -> None:
-    """Print each block, its tests, and what weakens them."""
+    """Print each block, its tests, notes and warnings."""
     console = terminal.console()
     for position, block in enumerate(blocks):
         made = sheet([block], percent=percent)
@@ -163,10 +170,12 @@ def print_results_table(blocks: Sequence[Block], *, percent: bool = False, notes
 
 
 def _columns(block: Block) -> list[str]:
+    """Return the metrics of a block, after `#` if it has several rank groups."""
     return ["#", *block.metrics] if len(block.groups) > 1 else [*block.metrics]
 
 
 def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> list[ResultCell]:
+    """Return the cells of a system in a block; empty ones if it is not in the block."""
     system = next((each for each in block.systems if each.name == name), SystemScore(name))
     cells = [ResultCell(str(block.groups.get(name, "")))] if columns[:1] == ["#"] else []
     for metric in columns[len(cells) :]:
@@ -177,6 +186,7 @@ def _cells(block: Block, columns: Sequence[str], name: str, percent: bool) -> li
 
 
 def _number(shown: ShownScore | None, percent: bool) -> str:
+    """Return a score as text; empty without one. In percent it has two decimals less."""
     if shown is None or not math.isfinite(shown.value):
         return ""
     digits = DIGITS if shown.digits is None else shown.digits
@@ -184,7 +194,7 @@ def _number(shown: ShownScore | None, percent: bool) -> str:
 
 
 def _mark(name: str, blocks: Sequence[Block]) -> str:
-    """Return the mark of a system whose figures others published."""
+    """Return a dagger for a system with published scores only; else empty."""
     rows = [each.published for block in blocks for each in block.systems if each.name == name and each.result is None]
     return DAGGER if any(rows) else ""
 
@@ -199,7 +209,7 @@ def _title(block: Block, blocks: Sequence[Block]) -> str:
 
 
 def caption(blocks: Sequence[Block]) -> str:
-    """Return what tables and plots are about: benchmark, split, mode and the number of examples."""
+    """Return the caption of tables and plots: benchmark, split, mode and number of examples of each block."""
 
     def words(block: Block) -> str:
         if log := next((each.result for each in block.systems if each.result and each.result.log), None):
@@ -309,18 +319,18 @@ def test_legend(tests: dict[str, ShownTest], benchmark: Benchmark) -> str:
     >>> print(test_legend(compare(pattern, copy, "mini-text2kg").shown(), benchmark("mini-text2kg")))
     Paired over the examples scored for both. * significant at 5 %. p of F1 is unadjusted; the 6 others and their intervals are Holm-adjusted.
     """  # noqa: E501
-    said = "Paired over the examples scored for both. * significant at 5 %."
+    start = "Paired over the examples scored for both. * significant at 5 %."
     others = [test for metric, test in tests.items() if metric != benchmark.headline]
     if benchmark.headline in tests and len(others) > 1:
         name = benchmark.metrics[benchmark.headline]
-        return f"{said} p of {name} is unadjusted; the {len(others)} others and their intervals are Holm-adjusted."
+        return f"{start} p of {name} is unadjusted; the {len(others)} others and their intervals are Holm-adjusted."
     if len(others) > 1:
-        return f"{said} p-values and intervals are Holm-adjusted over the {len(others)} metrics."
-    return f"{said} p is unadjusted."
+        return f"{start} p-values and intervals are Holm-adjusted over the {len(others)} metrics."
+    return f"{start} p is unadjusted."
 
 
 def test_cells(tests: Iterable[ShownTest]) -> list[list[str]]:
-    """Return the cells of each test under `A - B` and `TEST_HEADS`."""
+    """Return the cells of each test under `A - B` and `TEST_HEADS`; a dash for a difference that is NaN."""
     cells = []
     for shown in tests:
         test = shown.test

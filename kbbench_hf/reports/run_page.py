@@ -1,4 +1,8 @@
-"""Reports as one HTML file that opens offline: of a run (scores, slices, cost, examples), and of several systems."""
+"""Reports as one HTML file that opens offline: of a run (scores, slices, cost, examples), and of several systems.
+
+`kbbench report` uses it. Texts come from models and datasets, so that templates escape all values. A page stays under
+5 MB: `N_EXAMPLES` examples, and long texts shortened.
+"""
 
 import json
 import math
@@ -34,8 +38,9 @@ from kbbench_hf.scoring.score import add_annotations, find_annotations, read_exp
 from kbbench_hf.scoring.trajectories import read_trajectories
 
 N_EXAMPLES = 30
+"""Examples of a page, besides those of lost gold."""
 UNSHOWN = ("model", "canaries", "servers")
-"""Facts of a run that the title or the provenance has."""
+"""Facts of a run that are not in its table: the title or the provenance has them."""
 _FACTS = {
     "n_prompts": "prompts",
     "n_answered": "responses",
@@ -124,6 +129,7 @@ def _scores(result: PlainResult, benchmark: Benchmark) -> dict[str, object]:
 
 
 def _score_chart(result: PlainResult, benchmark: Benchmark, metrics: Sequence[str]) -> page.Chart:
+    """Return the chart of some metrics, with one scale if all can share it."""
     scores = {name: result["scores"][name] for name in metrics}
     cells = {name: (tables.value_text(each), tables.interval_text(each), each) for name, each in scores.items()}
     heads, rows = tables.score_rows(benchmark, cells, result.get("repeats", {}))
@@ -140,7 +146,7 @@ def _drawable(score: PlainScore) -> page.Drawable:
 
 
 def _without_zeros(facts: Mapping[str, object]) -> dict[str, list[list[str]]]:
-    """Return facts as rows: those to show, and those that are zero, to fold."""
+    """Return facts as rows: `shown` ones, and `hidden` ones, which are zero; facts without a value are left out."""
     there = {name: value for name, value in facts.items() if value not in (None, {}, [])}
     return {
         "shown": [[name, _fact(value)] for name, value in there.items() if value],
@@ -175,9 +181,9 @@ def _slice(name: str, result: PlainResult, benchmark: Benchmark) -> dict[str, ob
 
 
 class _Answered(NamedTuple):
-    """The examples that were scored, the prediction for each, and its scores.
+    """The examples that were scored, the prediction for each, and its scores; all in one order.
 
-    Of queries with plans, these by their ids, and the totals of their losses.
+    For queries with plans also these, by their ids, and the totals of lost gold.
     """
 
     examples: Examples
@@ -188,7 +194,7 @@ class _Answered(NamedTuple):
 
 
 def _answered(folder: Path, result: PlainResult, benchmark: Benchmark) -> _Answered | str:
-    """Return the scored examples with their predictions; or why none are shown."""
+    """Return the scored examples with their predictions; or a sentence that says why none are shown."""
     if not (folder / "predictions.jsonl").is_file():
         return "The run has no predictions.jsonl; no examples are shown."
     task = load_examples(result["benchmark"], result["config"], result["split"], result["mode"])
@@ -217,9 +223,9 @@ def _errors(benchmark: Benchmark, answered: _Answered) -> dict[str, object] | No
 
 
 def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered: _Answered) -> list[dict[str, Any]]:
-    """Return the worst examples, as many from the middle and the top, and those of losses; the worst first.
+    """Return the worst examples, a sample of the others, and those of lost gold; the worst first.
 
-    Metrics after the headline break ties.
+    Metrics after the headline break ties; unscored examples are last.
     """
     examples, answers, scores, planned, losses = answered
     lines = [line for line in stored_rows(folder / "predictions.jsonl") if {"response", "error"} & line.keys()]
@@ -263,6 +269,7 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
 
 
 def _provenance(run: Row, result: PlainResult) -> str:
+    """Return the settings, versions and hashes of a run as JSON text."""
     facts: Row = {key: run[key] for key in ("settings", "started", "versions", "model", "revisions") if key in run}
     facts |= {name: result[name] for name in ("dataset_revision", "predictions_sha256")}
     facts["scored_with"] = result["versions"]
@@ -270,6 +277,7 @@ def _provenance(run: Row, result: PlainResult) -> str:
 
 
 def _fact(value: object) -> str:
+    """Return a value of a run as text: floats with four digits, integers with commas, lists in one line."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
@@ -280,12 +288,13 @@ def _fact(value: object) -> str:
 
 
 def reasons_of(folder: Path) -> dict[Id, Markup]:
-    """Return the explanation below the example of each explained query of a run; empty without explanations."""
+    """Return id -> HTML of the explanation of each explained query of a run; empty without explanations."""
     template = page.TEMPLATES.get_template("reasons.html.jinja")
     return {each["id"]: Markup(template.render(_record_context(each))) for each in read_explanations(folder)}  # noqa: S704
 
 
 def _record_context(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the template for an explanation: the first node and the gold ones, with their signals."""
     winner, gold = record["winner"], record["gold"]
     nodes = [winner, *(each for each in gold if each["id"] != winner["id"])]
     right = {each["id"] for each in gold}
@@ -320,8 +329,9 @@ def _steps(path: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 N_DIFFERENT_EXAMPLES = 20
+"""Examples of a page of several systems."""
 N_PAIRS = 10
-"""How many differences are drawn; the others are folded."""
+"""Differences that are drawn; the others are folded."""
 
 
 def side_by_side_page(block: Block, options: ReadOptions | None = None) -> str:
@@ -397,7 +407,7 @@ def _slices(scored: Sequence[SystemScore], metric: str) -> list[dict[str, object
 def _unlike_examples(
     block: Block, scored: Sequence[SystemScore], options: ReadOptions | None
 ) -> list[dict[str, Any]] | str:
-    """Return the examples whose scores differ most, with each system's prediction; or why none are shown."""
+    """Return the examples whose scores differ most, with each system's prediction; or a sentence why none are shown."""
     place, metric = block.task_key, block.metrics[0]
     first = scored[0].result
     if first and first.log:
@@ -437,6 +447,7 @@ def _most_different(scored: Sequence[SystemScore], metric: str) -> list[tuple[in
 
 
 def _example(benchmark: Benchmark, examples: Examples, row: Row, answers: dict[str, object]) -> dict[str, object]:
+    """Return an example with the prediction of each system, with verdicts on its parts if the benchmark has them."""
     explain = benchmark.showing.explain
     some, shown = None, dict[str, object]()
     for name, answer in answers.items():

@@ -1,6 +1,8 @@
 """Tables of scores with intervals (terminal, LaTeX, CSV), results of a testbed, and the report of all testbeds.
 
-The report of several systems is an HTML page, LaTeX, CSV, and each plot as PDF: `write_evaluation`.
+The report of several systems is an HTML page, LaTeX, CSV, and each plot as PDF: `write_evaluation`. `kbbench run
+--testbed` and `report` use it. What is in the tables and plots is the benchmark's (`benchmarks.charts`), here is how
+they look. Equal runs give equal files.
 """
 
 import io
@@ -30,36 +32,37 @@ from kbbench_hf.scoring.stored_runs import StoredRuns, read_runs, warnings_toget
 
 DIGITS = 3
 WEAK = "*"
-"""Marks a figure that a warning of its run weakens."""
+"""Marks a score that a warning of its run weakens."""
 WIDE = 7
-"""A table of more columns than this is set as wide as the page."""
+"""A LaTeX table with more columns is scaled to the width of the page."""
 CSV_HEADS = ("section", "table", "system", "over", "column", "value", "low", "high", "n_scored", "weakened")
 
 
 class Cell(NamedTuple):
-    """A figure as it is written."""
+    """A score as it is written."""
 
     value: str
     interval: str = ""
     best: bool = False
     shade: float = 0.0
-    """How much of its colour a cell has, from 0 to 1."""
+    """The strength of a cell's background, from 0 to 1."""
 
 
 def heads_of(table: ScoreTable) -> list[tuple[str, int]]:
-    """Return the headings above those of the columns, and how many columns each spans; none where all are empty."""
+    """Return the headings above those of the columns, and how many columns each spans; empty if none has a text."""
     spans = [(over, len(list(columns))) for over, columns in groupby(over for over, _ in table.columns)]
     return spans if any(over for over, _ in spans) else []
 
 
 def cells(table: ScoreTable) -> dict[str, list[Cell]]:
-    """Return the cells of each row; one without a figure holds a dash."""
+    """Return name of the row -> cells; a dash for a cell without a score."""
     best = [_best(table, column) for column in range(len(table.columns))]
     rows = {name: [*zip(row, best, strict=True)] for name, row in table.rows.items()}
     return {name: [_cell(shown, top, table) for shown, top in row] for name, row in rows.items()}
 
 
 def _best(table: ScoreTable, column: int) -> float:
+    """Return the best value of a column; NaN if all are equal or the table marks none."""
     values = [shown.value for row in table.rows.values() if (shown := row[column])]
     if table.best is None or len(set(values)) < 2:
         return math.nan
@@ -98,7 +101,7 @@ def as_latex(table: ScoreTable) -> str:
 
 
 def csv_lines(section: str, table: ScoreTable) -> Iterator[list[object]]:
-    """Yield a line per figure at full precision, under `CSV_HEADS`."""
+    """Yield a line per score at full precision, under `CSV_HEADS`."""
     for name, row in table.rows.items():
         for (over, column), shown in zip(table.columns, row, strict=True):
             if shown is not None:
@@ -108,7 +111,7 @@ def csv_lines(section: str, table: ScoreTable) -> Iterator[list[object]]:
 
 
 def table_to_json(table: ScoreTable) -> Mapping[str, object]:
-    """Return row -> column -> figure as plain values, for --json."""
+    """Return row -> column -> score as JSON values, for --json; columns without one are left out."""
     return {
         name: {column: shown._asdict() for (_, column), shown in zip(table.columns, row, strict=True) if shown}
         for name, row in table.rows.items()
@@ -116,7 +119,7 @@ def table_to_json(table: ScoreTable) -> Mapping[str, object]:
 
 
 def print_table(table: ScoreTable) -> None:
-    """Print a line per figure, with its interval."""
+    """Print a line per score, with its interval."""
     over = next((words for words, _ in table.columns if words), "")
     rows = [
         [name, column, f"{shown.n_scored:,}", number(shown.value), interval(shown.ci95) if shown.ci95 else "-"]
@@ -128,7 +131,7 @@ def print_table(table: ScoreTable) -> None:
 
 
 def print_testbed(bench: Benchmark, model: str, testbed: str, results: Mapping[str, PlainResult], folder: Path) -> None:
-    """Print the results of a testbed's configs and what they say together; write its picture, if any, to the folder."""
+    """Print the results of a testbed's configs, their warnings and summary; write its picture into `folder`."""
     console, rows = terminal.console(), []
     figures_of = {config: result["scores"] for config, result in results.items()}
     known = [each for each in bench.metrics if any(of[each]["value"] is not None for of in figures_of.values())]
@@ -151,7 +154,7 @@ def print_testbed(bench: Benchmark, model: str, testbed: str, results: Mapping[s
 def _with_others(
     folder: Path, model: str, scores: ConfigScores, results: Mapping[str, PlainResult]
 ) -> Mapping[str, ConfigScores]:
-    """Return the figures of all systems in the folder, where this one is among them; else its own alone."""
+    """Return system -> config -> scores of all systems in the folder, if this one is among them; else its own alone."""
     first = next(iter(results.values()))
     runs = read_runs(folder, first["split"])
     if (runs.mode, runs.revision) != (first["mode"], first["dataset_revision"]):
@@ -163,9 +166,10 @@ def _with_others(
 
 
 MOST_COLUMNS = 10
-"""A table of more columns is wider than the page."""
+"""On the page, a table with more columns is split by the headings above them."""
 PAGE, TEX, CSV = "report.html", "report.tex", "report.csv"
 _SIGNS = dict(zip(MARKERS, "●■◆▲▼✚★✖", strict=True))
+"""Marker of matplotlib -> the sign of the page's legend."""
 _THEMED = {colour: f"var(--s{n})" for n, colour in enumerate(COLOURS)} | {
     "#000000": "currentColor",
     "#dddddd": "var(--line)",
@@ -183,7 +187,7 @@ _PREAMBLE = r"""\documentclass{article}
 
 
 def write_evaluation(runs: StoredRuns, out: Path) -> list[Path]:
-    """Write the evaluation of several systems into a folder; return the page, the LaTeX and the CSV file.
+    """Write the evaluation of several systems into the folder `out`; return the page, the LaTeX and the CSV file.
 
     Raises:
         UsageError: the benchmark has no evaluation of its own, or `out` is named like a file.
@@ -213,12 +217,14 @@ def write_evaluation(runs: StoredRuns, out: Path) -> list[Path]:
 
 
 def _place(runs: StoredRuns) -> str:
+    """Return split, mode and data of runs in words."""
     return f"{runs.split}, mode {runs.mode}, data {runs.revision}"
 
 
 def _page(
     runs: StoredRuns, sections: Sequence[Section], published: Sequence[Section], data: DatasetFolder | None
 ) -> str:
+    """Return the HTML page; `data` is None if the runs' revision is not installed."""
     return TEMPLATES.get_template("evaluation.html.jinja").render(
         title=f"{runs.benchmark.title}: {tables.counted(len(runs.systems), 'systems')}",
         place=_place(runs),
@@ -232,6 +238,7 @@ def _page(
 
 
 def _warnings(runs: StoredRuns, data: DatasetFolder | None) -> list[ScoreWarning]:
+    """Return the warnings of the runs, and notes on absent data and on runs that are left out."""
     absent = f"Dataset revision {runs.revision[:8]} is not installed; tables that describe the data are left out."
     notes = [ScoreWarning("data", absent, severity="note")] if data is None else []
     notes += [ScoreWarning("left_out", words, severity="note") for words in runs.left_out]
@@ -253,6 +260,7 @@ def _coverage(runs: StoredRuns, data: DatasetFolder | None) -> dict[str, object]
 
 
 def _section_context(section: Section, systems: Sequence[str]) -> dict[str, object]:
+    """Return the values of the template for a section; without systems (published ones) it has no pictures."""
     return {
         "title": section.title,
         "notes": section.notes,
@@ -300,6 +308,7 @@ def _picture(name: str, drawn: Panels, systems: Sequence[str]) -> dict[str, obje
 
 
 def _render_panels(drawn: Panels, systems: Sequence[str], form: str, name: str, *, legend: bool = True) -> bytes:
+    """Return a picture as SVG or PDF (`form`), without a date; `name` makes the ids of an SVG."""
     from matplotlib import rc_context
 
     sink = io.BytesIO()
@@ -330,6 +339,7 @@ def _document(
 
 
 def _latex_lines(sections: Sequence[Section], *, pictures: bool = True) -> Iterator[str]:
+    """Yield the LaTeX of sections: title, notes, tables, and figures that include the PDFs next to the document."""
     for section in sections:
         yield f"\\section{{{latex(section.title)}}}\n" + "".join(f"\\par {latex(note)}\n" for note in section.notes)
         yield from (as_latex(table) for table in section.tables if table.rows)

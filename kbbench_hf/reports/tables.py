@@ -1,4 +1,7 @@
-"""Results as tables in a terminal, and as CSV and LaTeX text: rounded scores, each with its confidence interval."""
+"""Results as tables in a terminal, and as CSV and LaTeX text: rounded scores, each with its confidence interval.
+
+All reports and the verbs that print scores use it, so that a score has the same digits and label everywhere.
+"""
 
 import csv
 import io
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a text that begins with one of these for a formula."""
+"""Beginnings of texts that a spreadsheet takes for formulas."""
 MOST_NOTES = 3
 """Maximum number of warnings and notes that are printed without --notes."""
 EXPANSIONS = {
@@ -58,7 +61,7 @@ _COUNTERS = {
     "n_answer_seen": "queries with a gold node seen",
     "n_answer_selected": "queries with a gold node selected",
 }
-"""Counter -> what it counts; other counters are shown by their names."""
+"""Counter -> the noun after its number; other counters are shown by their names."""
 
 
 def print_result(
@@ -101,7 +104,7 @@ def score_rows(
     scores: Mapping[str, tuple[str, str, Mapping[str, Any]]],
     repeats: Mapping[str, Sequence[float | None]],
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the heads and rows of a table of scores; a count of examples that is 0 for all has no column.
+    """Return the heads and rows of a table of scores; a count of examples that is 0 for all metrics has no column.
 
     Args:
         benchmark: whose metrics they are.
@@ -131,7 +134,7 @@ def counted(count: int, what: str) -> str:
 
 
 def metric_legend(benchmark: Benchmark, metrics: Iterable[str]) -> str:
-    """Return the legend of metric labels, in one line.
+    """Return the legend of metric labels, in one line; empty if all labels are their own expansions.
 
     >>> from kbbench_hf.benchmarks import benchmark
     >>> metric_legend(benchmark("mini-stark"), ["hit_at_1", "mrr"])
@@ -152,7 +155,7 @@ def metric_legend(benchmark: Benchmark, metrics: Iterable[str]) -> str:
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:
-    """Return the mean of the values of several runs and their sample standard deviation.
+    """Return the mean of the values of several runs and their sample standard deviation; of one run its value.
 
     >>> mean_and_deviation([0.25, 0.35]), mean_and_deviation([])
     ('0.3000 ± 0.0707', '-')
@@ -184,7 +187,7 @@ def directed_label(benchmark: Benchmark, metric: str) -> str:
 
 
 def counter_words(name: str) -> str:
-    """Return what a counter counts, in words.
+    """Return the words after the number of a counter.
 
     >>> counter_words("n_missing"), counter_words("n_tool_calls")
     ('without prediction', 'tool calls')
@@ -262,7 +265,11 @@ def _print_slice(
 
 
 def chosen_slices(slices: str | None, known: Iterable[str]) -> list[str]:
-    """Return the slices to print: those of a comma-separated list, or `all` that are known."""
+    """Return the slices to print: those of a comma-separated list, all known ones for `all`, none for None.
+
+    Raises:
+        UsageError: an unknown slice.
+    """
     names = list(known)
     chosen = [] if slices is None else names if slices == "all" else slices.split(",")
     if unknown := [name for name in chosen if name not in names]:
@@ -319,6 +326,7 @@ def latex(text: str) -> str:
 
 
 def _letter(letter: str) -> str:
+    """Return a character without an entry in `_SPECIAL` as LaTeX; combining marks vanish, unknown ones are `?`."""
     if letter == "\n" or (letter.isprintable() and ord(letter) < 0x180):  # ASCII and the accented Latin letters
         return letter
     plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()

@@ -1,4 +1,8 @@
-"""Output to a terminal of any encoding and width: text, tables, spinners; control characters are escaped."""
+"""Output to a terminal of any encoding and width: text, tables, spinners; control characters are escaped.
+
+All verbs print with it. Names and texts come from files and models: they must not control the terminal, and no
+character may end a command with an error. rich is imported only when something is printed with it.
+"""
 
 import codecs
 import json
@@ -79,7 +83,7 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 _printed: list[bool] = []
-"""Not empty once this process has printed a JSON document."""
+"""Not empty if this process has printed a JSON document since `prepare`."""
 
 
 def print_json(value: object, indent: int | None = 2, ensure_ascii: bool = True) -> None:
@@ -89,7 +93,7 @@ def print_json(value: object, indent: int | None = 2, ensure_ascii: bool = True)
 
 
 def has_printed_json() -> bool:
-    """Whether the command has printed its JSON document, so that an error may not add another one."""
+    """Return whether the command has printed its JSON document, so that an error must not add another one."""
     return bool(_printed)
 
 
@@ -187,11 +191,13 @@ def print_table(on: "Console", headings: Sequence[str], rows: Sequence[Sequence[
 
 
 def _in_ascii(error: UnicodeEncodeError) -> tuple[str, int]:
+    """Return the replacement of characters that an encoding lacks, and where encoding continues."""
     failed = error.object[error.start : error.end]
     return "".join(IN_ASCII.get(each) or ascii(each)[1:-1] for each in failed), error.end
 
 
 def _open_null_device(number: int) -> None:
+    """Open the null device as a descriptor with this number."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     if nowhere != number:
         os.dup2(nowhere, number)

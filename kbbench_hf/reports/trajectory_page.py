@@ -1,4 +1,7 @@
-"""Agent trajectories in a report: tool calls, a drawing of the visited nodes, totals, and the base retriever."""
+"""Agent trajectories in a report: tool calls, a drawing of the visited nodes, totals, and the base retriever.
+
+`run_page` uses it, also for runs of external agents, whose arguments may have any type.
+"""
 
 import json
 from collections import Counter
@@ -25,14 +28,14 @@ if TYPE_CHECKING:
 BOX, GAP, LINE = 172, 96, 46
 """Width of a node, of an edge, and height of a row, in pixels: three hops from a search fit on a page."""
 IN_BOX, ON_ARROW = 22, 15
-"""Letters that fit into a box, and beside an arrow; the whole text is its title."""
+"""Letters that fit into a box, and next to an arrow; the whole text is its title."""
 MOST_ROWS = 40
-"""Of a picture."""
+"""Rows of a picture; further ones are counted."""
 
 
 @dataclass
 class _Spot:
-    """A search or a node in the tree of what was walked; `label` says how it was reached."""
+    """A search or a node in the tree of visited nodes; `label` says how it was reached."""
 
     text: str
     label: str = ""
@@ -52,7 +55,7 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """How a box was reached from the one before it."""
+    """The arrow from a box to one of the next column, with the relation or rank by which it was reached."""
 
     x: int
     y: int
@@ -74,10 +77,10 @@ class VisitedGraph(NamedTuple):
 
 
 def draw_trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> VisitedGraph:
-    """Return the picture of what was walked: searches on the left, and how each node that mattered was first reached.
+    """Return the picture of a trajectory: searches on the left, then each node that matters where it was first reached.
 
-    A node matters that was walked from, selected, or is of the gold; of the others that were shown, only the number is
-    said.
+    A node matters if the agent went on from it, selected it, or if it is gold; of other results, only the number is
+    given.
     """
     boxes: list[Box] = []
     arrows: list[Arrow] = []
@@ -109,7 +112,7 @@ def node_name(kb: "KnowledgeBase", node_id: object) -> str:
 
 
 def _tree(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> list[_Spot]:
-    """Return the searches, and below each what was first reached from there and mattered."""
+    """Return the searches, each with the nodes that matter and were first reached from there."""
     right = {*gold}
     order = {node: number for number, node in enumerate(walk.selected, start=1)}
     shown: set[Id] = {node for call in walk.calls for node in call.shown}
@@ -160,11 +163,12 @@ def _relation(kb: "KnowledgeBase", start: Id, node: Id) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
+    """Return a text of at most so many letters, the last one an ellipsis if it is shortened."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 MOST_NAMED = 6
-"""How many nodes of a result the table of calls names."""
+"""Nodes of a result that the table of calls names."""
 ENDS = {
     "finished": "The agent finished.",
     "step_limit": "The agent reached the limit of steps or calls.",
@@ -185,7 +189,7 @@ def trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> Mar
 
 
 def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
-    """Return what an agent did over all questions, as rows of a table; means are per question."""
+    """Return the totals of an agent over all questions, as rows (name, value) of a table; means are per question."""
     n = len(walks)
     errors = sum((Counter(walk.tool_errors) for walk in walks), Counter[str]())
     ends = Counter(walk.end for walk in walks)
@@ -213,7 +217,7 @@ def totals(walks: Sequence[Trajectory]) -> list[tuple[str, str]]:
 
 
 def compare_with_base(folder: Path, benchmark: Benchmark) -> dict[str, object] | None:
-    """Return the chart of an agent's differences to its base retriever and its legend; None without the base.
+    """Return the chart of an agent's differences to its base retriever and its legend; None without the base's run.
 
     Each row has both scores, and the difference, interval and p-value as `Comparison.shown` has them.
     """
@@ -246,6 +250,7 @@ def _outcome(walk: Trajectory, gold: Sequence[Id]) -> str:
 
 
 def _facts(walk: Trajectory) -> str:
+    """Return the counts, tokens, cost and time of a trajectory in one line."""
     counts = {"step": walk.steps, "call": len(walk.calls), "error": sum(walk.tool_errors.values())}
     facts = [f"{n:,} {one}{'' if n == 1 else 's'}" for one, n in counts.items()]
     facts.append(f"{walk.seen:,} seen")
@@ -297,4 +302,5 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _share(n: int, of: int) -> str:
+    """Return a number of a total with its percentage; a dash for a total of 0."""
     return f"{n:,} of {of:,} ({100 * n / of:.1f} %)" if of else "-"

@@ -1,4 +1,8 @@
-"""`compare`: paired significance tests of two systems on the same examples, with Holm adjustment."""
+"""`compare`: paired significance tests of two systems on the same examples, with Holm adjustment.
+
+`kbbench compare`, the public `compare`, tables of results and pages use it; all must show the same p-value of a pair.
+Differences are a - b, and p-values are those of `metrics.significance` with its fixed seed: published digits.
+"""
 
 import math
 from collections import Counter
@@ -22,20 +26,20 @@ from kbbench_hf.scoring.result import Result, annotations_of, finite
 from kbbench_hf.scoring.score import Answers, score
 
 ABOUT_ALL = frozenset({"revisions", "shared_examples", "left_out_metrics", "direction"})
-"""Codes of warnings of one result that are about all logs or runs of a comparison."""
+"""Codes of warnings that one result has, and that are about all systems of a comparison."""
 MOVED = 3
-"""So few answers under other ids may be chance."""
+"""Fewer answers under other ids may be chance."""
 
 
 class ShownTest(NamedTuple):
     """A paired test as every table, page and program shows it: its interval agrees with its p-value."""
 
     test: PairedTest
-    """The test; its interval is at the level that the adjustment leaves, 95 % where there is none."""
+    """The test; its interval is at the level that the adjustment leaves: 95 % without adjustment."""
     p: float
     """The p-value, adjusted where `n_adjusted` is more than 1."""
     n_adjusted: int
-    """Over how many tests Holm's adjustment is; 1 for a test that is not adjusted."""
+    """The number of tests of Holm's adjustment; 1 for a test that is not adjusted."""
 
     @property
     def significant(self) -> bool:
@@ -44,11 +48,13 @@ class ShownTest(NamedTuple):
 
 
 def adjusted_tests(test: Callable[[str, float], PairedTest], names: Sequence[str]) -> dict[str, ShownTest]:
-    """Return tests that are shown together with Holm's adjustment; a test alone is not adjusted.
+    """Return name -> test of tests that are shown together, with Holm's adjustment, in the given order.
+
+    A test alone is not adjusted. Tests without a difference (NaN: nothing is scored for both) do not count.
 
     Args:
         test: (name, level) -> the test, with its interval at that level.
-        names: what is tested: metrics, pairs of systems or keys of a slice.
+        names: metrics, pairs of systems or keys of a slice.
     """
     raw = {name: test(name, ALPHA) for name in names}
     tested = {name: each.p_value for name, each in raw.items() if math.isfinite(each.difference)}
@@ -67,7 +73,7 @@ class Comparison:
     b: Result
     tests: Mapping[str, PairedTest]
     warnings: Sequence[ScoreWarning] = ()
-    """What weakens the comparison: its own warnings, then those of A and of B."""
+    """Warnings on the comparison, then those of A and of B."""
 
     def __repr__(self) -> str:
         """Name the two, with the first differences and their p-values."""
@@ -98,12 +104,12 @@ class Comparison:
         return {metric: tests[metric] for metric in chosen}
 
     def in_slice(self, name: str) -> dict[str, dict[str, PairedTest]]:
-        """Return the unadjusted tests of every metric within each key of a slice."""
+        """Return key -> metric -> unadjusted test within each key of a slice, keys by first occurrence."""
         keys = np.asarray(self.a.example_slices[name])
         return {key: _tests(self.a, self.b, keys == key) for key in dict.fromkeys(keys.tolist())}
 
     def shown_in_slice(self, name: str, metric: str) -> dict[str, ShownTest]:
-        """Return the tests of one metric within each key of a slice, adjusted over the keys."""
+        """Return key -> test of one metric within each key of a slice, adjusted over the keys."""
         keys = np.asarray(self.a.example_slices[name])
 
         def test(key: str, level: float) -> PairedTest:
@@ -189,7 +195,7 @@ def compare(
 
 
 def own_task_key(answers: Result | Answers) -> TaskKey | None:
-    """Return where a result was scored, or a run's folder run; None where nothing says it."""
+    """Return the task of a result or of a run's folder or log; None for other answers."""
     if isinstance(answers, Result):
         return answers.task_key
     return task_key_of_run([user_path(answers)]) if isinstance(answers, Path | str) else None
@@ -198,10 +204,10 @@ def own_task_key(answers: Result | Answers) -> TaskKey | None:
 def refuse_incomparable(
     a: Result, b: Result, names: tuple[str, str] = ("A", "B"), *, across_prompts: bool = False
 ) -> None:
-    """Refuse two results that were not had on the same examples, data, annotations and prompts.
+    """Check that two results have the same examples, data revision, annotations and prompts.
 
     Raises:
-        UsageError: they were not; its code names what differs.
+        UsageError: they have not; its `code` names what differs.
     """
     for name in ("benchmark", "config", "split", "mode", "dataset_revision"):
         if getattr(a, name) != getattr(b, name):
@@ -245,9 +251,9 @@ def refuse_incomparable(
 
 
 def comparison_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return what weakens a comparison: differences without gaps, other texts and prompts, each system's own warnings.
+    """Return the warnings on a comparison: missing predictions, other texts and prompts, then each system's own.
 
-    `systems` are results by the name that messages give them.
+    `systems` are results by their names in messages.
     """
     pairs = [each for a, b in combinations(systems, 2) for each in _pair_warnings(systems[a], systems[b], (a, b))]
     own = [
@@ -259,7 +265,7 @@ def comparison_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
 
 
 def _pair_warnings(a: Result, b: Result, names: tuple[str, str]) -> list[ScoreWarning]:
-    """Return what weakens the comparison of two systems, beside what each one's own result warns of."""
+    """Return the warnings on the comparison of two systems, without those of their own results."""
     moved = _moved_answers(a.digests, b.digests, names)
     both, headline = a.answered & b.answered, a.definition.headline
     if both.all() or not both.any() or headline not in a.compared or headline not in b.compared:
@@ -277,7 +283,7 @@ def _pair_warnings(a: Result, b: Result, names: tuple[str, str]) -> list[ScoreWa
 
 
 def _different_texts(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return a warning where retrievers read different texts; systems of which none is known are left out."""
+    """Return a warning if retrievers read different texts; systems without known texts are left out."""
 
     def rendering(about: Mapping[str, object]) -> str:
         return f"{about['rendering']}{' with relations' if about['relations'] else ''}"
@@ -299,7 +305,7 @@ def _prompt_warnings(systems: Mapping[str, Result]) -> list[ScoreWarning]:
 
 
 def _different_prompts(systems: Mapping[str, Result]) -> str:
-    """Return the prompts of the systems in words; empty where none differ. A hash tells those of one name apart."""
+    """Return the prompts of the systems in words, with a hash if two have one name; empty if none differ."""
     used = {name: each.prompt for name, each in systems.items() if each.prompt}
     if not any(one.differs(other) for one, other in combinations(used.values(), 2)):
         return ""
@@ -311,7 +317,7 @@ def _different_prompts(systems: Mapping[str, Result]) -> str:
 
 
 def _repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return a note where systems were run several times: what their scores are, and how to compare one repeat."""
+    """Return a note if systems have repeats: their scores are means, and how to compare one repeat."""
     times = {name: len(next(iter(each.repeats.values()))) for name, each in systems.items() if each.repeats}
     if not times:
         return []
@@ -324,7 +330,9 @@ def _repeat_notes(systems: Mapping[str, Result]) -> list[ScoreWarning]:
 
 
 def _moved_answers(a: Sequence[int], b: Sequence[int], names: tuple[str, str]) -> list[ScoreWarning]:
-    """Return a warning where most answers of B are A's to other examples: a column was joined in another order.
+    """Return a warning if most answers of B are A's to other examples: a column was joined in another order.
+
+    `a` and `b` are `Predictions.digests`, 0 where there is no answer; answers that A gave several times do not count.
 
     >>> [warning.n_examples for warning in _moved_answers([5, 6, 7, 8], [8, 5, 6, 7], ("A", "B"))]
     [4]
@@ -342,7 +350,7 @@ def _moved_answers(a: Sequence[int], b: Sequence[int], names: tuple[str, str]) -
 
 
 def _tests(a: Result, b: Result, chosen: NDArray[np.bool_] | None = None) -> dict[str, PairedTest]:
-    """Return the test of each shared metric, as `_test` does."""
+    """Return metric -> test of the metrics that both have, see `_test`."""
     return {metric: _test(a, b, metric, chosen) for metric in a.compared if metric in b.compared}
 
 
@@ -361,6 +369,7 @@ def _test(
 
 
 def _plain_system(result: Result) -> dict[str, object]:
+    """Return what `Comparison.to_dict` has of one system."""
     plain = result.to_dict()
     own: dict[str, object] = {name: plain[name] for name in ("scores", "counters", "predictions_sha256")}
     own |= {"prompt": result.prompt._asdict()} if result.prompt else {}
@@ -368,6 +377,7 @@ def _plain_system(result: Result) -> dict[str, object]:
 
 
 def _plain_tests(tests: Mapping[str, PairedTest], shown: Mapping[str, ShownTest]) -> dict[str, dict[str, object]]:
+    """Return metric -> test as JSON values; NaN and infinities are None."""
     plain: dict[str, dict[str, object]] = {}
     for metric, raw in tests.items():
         ends = [*map(finite, raw.ci95)]

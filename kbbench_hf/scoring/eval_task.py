@@ -1,4 +1,8 @@
-"""Evaluation tasks: the examples of a benchmark's config and split, named by the caller or by a run folder."""
+"""Evaluation tasks: the examples of a benchmark's config and split, named by the caller or by a run folder.
+
+Everything that scores, runs or shows examples loads them here. `EvalTask.settings` and the keys that `run_settings`
+reads are those of `run.json`, also of earlier versions.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,20 +22,20 @@ from kbbench_hf.scoring.result import read_result
 
 
 class EvalTask(NamedTuple):
-    """The examples to evaluate on, with their benchmark, place (config, split, mode) and dataset revision."""
+    """The examples to evaluate on, with their benchmark, config, split, mode and dataset revision."""
 
     benchmark: Benchmark
     examples: Examples
     task_key: TaskKey
     revision: str
-    """The dataset's."""
+    """The dataset's; of rows without a dataset, a hash of them."""
     n_available: int
     """Number of examples of the split; a partial run has only the first ones."""
     version: str = ""
-    """The dataset's, where it has one."""
+    """The dataset's; empty if it has none."""
 
     def settings(self) -> dict[str, str]:
-        """Return what a run's folder says of it."""
+        """Return the settings of the task in `run.json`: benchmark, config, split and dataset revision."""
         place = self.task_key._asdict()
         return {name: place[name] for name in ("benchmark", "config", "split")} | {"dataset_revision": self.revision}
 
@@ -39,7 +43,7 @@ class EvalTask(NamedTuple):
 def load_examples(
     name: str, config: str | None = None, split: str | None = None, mode: str | None = None, limit: int | None = None
 ) -> EvalTask:
-    """Return the examples of a place, named as in `task_key_of`; with `limit` the first ones only.
+    """Return the examples of a config and split, named as in `task_key_of`; with `limit` the first ones only.
 
     Raises:
         UsageError: a name that does not exist, or a split without examples.
@@ -67,8 +71,10 @@ def resolve_task(
 ) -> EvalTask:
     """Return the task of predictions: the one that the caller names, or the one that their run folder records.
 
+    Of a run, only its own examples are loaded, as many as it has; a given config, split or mode replaces the run's.
+
     Raises:
-        UsageError: neither says which benchmark.
+        UsageError: neither names a benchmark, or a name does not exist.
     """
     of_run = task_key_of_run(paths)
     if benchmark is None and of_run is None:
@@ -83,7 +89,7 @@ def resolve_task(
 
 
 def system_name(settings: Mapping[str, object]) -> str | None:
-    """Return the name of a run's system by its settings: its model, with the agent or the reranker over it.
+    """Return the name of a run's system by its settings: its model, with the agent or the re-ranker over it, or None.
 
     >>> system_name({"model": "bm25", "agent": "my-model"}), system_name({"model": "bm25", "rerank": "my-model"})
     ('agent my-model over bm25', 'bm25, re-ranked by my-model')
@@ -106,15 +112,16 @@ def missing_benchmark_error(paths: Iterable[Path]) -> UsageError:
 
 
 def task_key_of_run(paths: Sequence[Path]) -> TaskKey | None:
-    """Return what the run was run on whose folder or file this is; None where it is none's."""
+    """Return the task of the run whose folder, file or log this path is; None if it is none's, or for several paths."""
     run = run_settings(paths)
     return task_key_of(run["benchmark"], run["config"], run["split"], run.get("mode")) if run else None
 
 
 def run_settings(paths: Sequence[Path]) -> Row:
-    """Return the settings of the run whose folder or file this is, its parser and mode; empty where it is none's.
+    """Return the settings of the run whose folder, file or log this path is; empty if it is none's, or for several.
 
-    A log of inspect_ai is one if it is of a task of ours.
+    They also have its parser, warnings and texts, and the mode if it is scored. A log of inspect_ai is a run if it is
+    of a task of ours.
     """
     if len(paths) != 1 or is_published(paths[0]):
         return {}

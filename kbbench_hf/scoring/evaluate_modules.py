@@ -2,6 +2,8 @@
 
 `compute` returns the same keys for the same options, each value a Python float, NaN where nothing was scored. With
 `return_warnings=True` one further key, `warnings`, holds the warnings; in any case they are logged by `datasets`.
+
+The modules on the Hub import it from the installed package, perhaps of a later version: signatures and keys stay.
 """
 
 import json
@@ -30,7 +32,7 @@ class Unordered(list[Any]):
 
 
 class EntryError(DataError, ValueError):
-    """A prediction or reference has not the form that the metric expects; `evaluate` raises `ValueError` for that."""
+    """A prediction or reference does not have the form of the metric; `evaluate` raises `ValueError` for that."""
 
 
 def reads(*, predictions: ReadEntry, references: ReadEntry, arrays: bool = False) -> Callable[[Module], Module]:
@@ -87,7 +89,7 @@ def encode(module: Any, predictions: Any, references: Any) -> dict[str, list[str
 
 
 def decode(predictions: Iterable[str], references: Iterable[str]) -> tuple[list[Any], list[Any]]:
-    """Return what `encode` stored.
+    """Return the predictions and references that `encode` stored.
 
     Raises:
         EntryError: some predictions are texts, and others are not.
@@ -147,7 +149,7 @@ def module_result(
 def _unscored(
     estimates: Mapping[str, Estimate], counts: Mapping[str, float], *, explained: bool
 ) -> Iterator[ScoreWarning]:
-    """Yield warnings on references without gold, and on metrics that are NaN where no other warning says why."""
+    """Yield warnings on references without gold, and on metrics that are NaN and not explained by another warning."""
     remedy = "Give references with gold answers, or leave these examples out."
     if (n_empty := counts.get("n_empty_gold", 0)) > 0:
         message = f"{n_empty:,.0f} references are empty: such examples score 0, or are left out in some modes."
@@ -197,7 +199,11 @@ def read_list(kind: AnswerKind) -> ReadEntry:
 
 
 def _column(given: Any, name: str, *, arrays: bool) -> list[Any]:
-    """Return a column of entries as a list."""
+    """Return a column of entries as a list.
+
+    Raises:
+        EntryError: it is a text, a mapping, a set or a table, or (without `arrays`) an array of several dimensions.
+    """
     if given is None or isinstance(given, str | bytes | Mapping | set | frozenset) or not isinstance(given, Iterable):
         kind = "missing" if given is None else f"of type {type(given).__name__}"
         raise EntryError(f"The {name} are {kind}; expected a list with one entry per example. Give a list.")
@@ -213,6 +219,11 @@ def _column(given: Any, name: str, *, arrays: bool) -> list[Any]:
 
 
 def _encode_entry(read: ReadEntry, entry: Any, name: str, n: int) -> str:
+    """Return an entry as JSON text, in the form that is scored.
+
+    Raises:
+        EntryError: it is None or has another form.
+    """
     try:
         if entry is None:
             raise ShapeError("it is None; expected an empty list or text where there is no answer")

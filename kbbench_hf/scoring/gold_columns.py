@@ -2,6 +2,9 @@
 
 Names are split into words, as every tool spells them in its own way: `expectedOutput`, `gold_triples`,
 `reference_outputs.answer`, `y_true`. The `--map` that they suggest is `suggested_map`.
+
+Readers of predictions use it. Gold that is read as predictions scores 1.0 without a word: so a column may be suggested
+too rarely, but never one of gold. The word lists were made of real tools' files; the tests have their names.
 """
 
 import json
@@ -60,14 +63,16 @@ _OTHER = re.compile(
 
 
 class Likeness(NamedTuple):
-    """What a column holds by its name, and how plainly the name says so."""
+    """The content of a column by its name, and how clearly the name says it."""
 
     role: Literal["gold", "prediction", "other", ""]
+    """`other`: of a request, a prompt or a score; empty: unknown."""
     strength: float = 0
+    """Of a prediction from 1 to 4.5, see `PLAIN`; of gold 1, or 0 where the last word is not of an answer."""
 
 
 def likeness(path: str) -> Likeness:
-    """Return what a column at a dotted path holds by its name.
+    """Return the likely content of a column at a dotted path by its name.
 
     >>> [likeness(name).role for name in ("expectedOutput", "gold_triples", "references.0", "y_true", "labels")]
     ['gold', 'gold', 'gold', 'gold', 'gold']
@@ -95,7 +100,7 @@ def likeness(path: str) -> Likeness:
 
 
 def is_gold_name(path: str) -> bool:
-    """Say whether a column holds gold answers by its name; `doc.id` and the like are the dataset's and no answers."""
+    """Return whether a column has gold answers by its name; `doc.id` and the like are the dataset's and no answers."""
     alike = likeness(path)
     return alike.role == "gold" and alike.strength > 0
 
@@ -107,14 +112,14 @@ def _any(pattern: re.Pattern[str], words: list[str]) -> bool:
 _MOST_NESTED = 9
 """A batch service's completion is seven levels deep."""
 _LOOKED_AT = 300
-"""At most this many columns of a row are looked at."""
+"""Maximum number of columns of a row that are considered."""
 PLAIN = 4
-"""How strong a name is that says `predicted`."""
+"""The strength of a name with a word such as `predicted`."""
 _PLAINLY = 3
-"""How strong a name is that says `predicted` or `output`; `answer` may also be the gold."""
+"""The strength of a name with a word such as `predicted` or `output`; `answer` may also be the gold."""
 _CANDIDATE = ("id", "doc_id", "docid", "node_id", "candidate", "candidate_id", "entity_id")
 _ROLES = ("assistant", "model", "gpt", "ai")
-"""What the author of a model's message is called."""
+"""Names of the author of a model's message."""
 
 
 _PARTS = ("text", "output_text")
@@ -122,7 +127,7 @@ _PARTS = ("text", "output_text")
 
 
 class CandidateColumn(NamedTuple):
-    """A column that may hold the predictions: its path, the field it maps to, and how plainly its name says so."""
+    """A column that may have the predictions: its path, the field it maps to, and how clearly its name says it."""
 
     path: str
     field: str
@@ -174,7 +179,10 @@ def suggested_map(
 def prediction_columns(
     row: Mapping[str, object], kind: AnswerKind, has_parser: bool, equal: AbstractSet[str] = frozenset()
 ) -> list[CandidateColumn]:
-    """Return the columns of a row that may hold predictions, the plainest name first; never one of gold answers."""
+    """Return the columns of a row that may have predictions, the clearest name first; never one of gold answers.
+
+    Columns without a telling name are returned only if there are no others, and only lists.
+    """
     named, unnamed = [], []
     for column, path, value in answer_columns(row, kind):
         role, strength = likeness(column)
@@ -189,7 +197,7 @@ def prediction_columns(
 
 
 def answer_columns(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tuple[str, str, object]]:
-    """Yield every column whose value may be an answer, the path of the answer in it, and the answer."""
+    """Yield path of the column, path of the answer in it, and value, of each column whose value may be an answer."""
     for column, value in _paths(row):
         first = value[0] if isinstance(value, list) and value else None
         if (isinstance(value, dict) and not kind.ranked) or not isinstance(value, str | list | dict) or value == "":
@@ -206,11 +214,12 @@ def answer_columns(row: Mapping[str, object], kind: AnswerKind) -> Iterator[tupl
 
 
 def _is_answer(value: object, known: AbstractSet[Id]) -> bool:
+    """Return whether a value may be an answer: a list, or a text that is no known id."""
     return isinstance(value, list) or (isinstance(value, str) and value not in known)
 
 
 def _may_be_id(path: str, value: object, known: AbstractSet[Id]) -> bool:
-    """Say whether a value is the id of an example: small numbers only under a name of an id, and never a position."""
+    """Return whether a value is the id of an example: numbers only under a name of an id, and never a position."""
     if path.endswith("doc_id") or isinstance(value, bool) or not isinstance(value, str | int):
         return False
     if isinstance(value, str) and value in known:
@@ -219,7 +228,7 @@ def _may_be_id(path: str, value: object, known: AbstractSet[Id]) -> bool:
 
 
 def example_id(row: Mapping[str, object], known: AbstractSet[Id]) -> Id | None:
-    """Return the id of the example that a row is of, whatever column has it; None where none does."""
+    """Return the id of the example of a row, whatever column has it; None if none does."""
     for path, value in _paths(row):
         if isinstance(value, str | int) and _may_be_id(path, value, known):
             return next((each for each in (value, whole_number(value), str(value)) if each in known), None)
@@ -227,11 +236,12 @@ def example_id(row: Mapping[str, object], known: AbstractSet[Id]) -> Id | None:
 
 
 def _paths(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Return the first paths of a row, those into lists of objects among them, and what stands there."""
+    """Yield the first paths of a row with their values, also those into the first objects of lists."""
     return islice(_nested(row, "", _MOST_NESTED), _LOOKED_AT)
 
 
 def _nested(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
+    """Yield the paths below a value; of a list of messages those of the model's last one."""
     if isinstance(value, Mapping) and value and depth:
         in_list = path.rpartition(".")[2].isdecimal()
         if path and not in_list and all(isinstance(each, int | float) for each in value.values()):
@@ -258,14 +268,14 @@ LEAST_EQUAL = 5
 
 
 class EqualColumns:
-    """Counts in how many rows of a file a column equals the gold: by its name, nobody may know it for the gold."""
+    """Counts in how many rows of a file each column equals the gold, which names do not always tell."""
 
     def __init__(self, examples: Examples, kind: AnswerKind) -> None:
         self._examples, self._kind, self._n = {row["id"]: row for row in examples.rows}, kind, 0
         self._n_equal: Counter[str] = Counter()
 
     def add(self, row: object) -> None:
-        """Take a row, of any columns."""
+        """Count a row of the file, with any columns; rows whose example or gold is unknown do not count."""
         own_id = example_id(row, self._examples.keys()) if isinstance(row, dict) else None
         golds = gold_answers(self._examples[own_id], self._kind) if own_id is not None else []
         if not isinstance(row, dict) or not golds:
@@ -281,14 +291,14 @@ class EqualColumns:
 
     @property
     def paths(self) -> set[str]:
-        """The columns that equal the gold in nearly every row."""
+        """The paths that equal the gold in nearly every row; empty for fewer than `LEAST_EQUAL` rows."""
         if self._n < LEAST_EQUAL:
             return set()
         return {path for path, n in self._n_equal.items() if is_nearly_all(n, self._n, self._kind)}
 
 
 class GoldColumn:
-    """Finds out, line by line, whether the column that is read is the gold and another one holds the predictions."""
+    """Detects, line by line, whether the column that is read is the gold and another one has the predictions."""
 
     def __init__(self, benchmark: Benchmark, options: ReadOptions, parse: ParseFunction | None) -> None:
         self._kind, self._parse, self._options = benchmark.scoring.answer, parse, options
@@ -307,7 +317,7 @@ class GoldColumn:
         return 2 * self._n_copied > self._n_lines or bool(self._other_columns())
 
     def add(self, whole: object, answer: Answer, example: Example) -> None:
-        """Take a line of the file with the answer that was read from it."""
+        """Count a line of the file with the answer that was read from it, and the example of it."""
         field = self._kind.field
         if not isinstance(whole, dict):
             return
@@ -326,6 +336,7 @@ class GoldColumn:
                 self._n_other[column] += self._differs(whole, column, answer, example)
 
     def _differs(self, whole: Mapping[str, object], column: CandidateColumn, answer: Answer, example: Example) -> bool:
+        """Return whether another column of a line has another answer; an unreadable list does not count."""
         try:
             value = value_at(whole, column.path)
             if isinstance(value, str) and self._parse is not None:
@@ -340,7 +351,10 @@ class GoldColumn:
         return [column for column, n in self._n_other.items() if 2 * n > self._n]
 
     def problem(self, n_answers: int) -> Unreadable | None:
-        """Return what is wrong where another column seems to hold the predictions, with the `--map` that reads it."""
+        """Return the error, with the `--map` to use, if another column seems to have the predictions; else None.
+
+        None also if the user named the column. `n_answers` is the number of answers of all files.
+        """
         if self._is_told:
             return None
         field, path = self._kind.field, "PATH"

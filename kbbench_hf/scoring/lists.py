@@ -1,4 +1,8 @@
-"""Parsing of ids, lists and rankings of predictions files: lists in text, ids by `--join`, tables of one item a row."""
+"""Parsing of ids, lists and rankings of predictions files: lists in text, ids by `--join`, tables of one item a row.
+
+`rows` uses it for each row. Each conversion is counted and reported in a note. A text with two readings that both fit
+the benchmark is refused, and so are judgments (gold) in place of a run: a guess would change scores without a word.
+"""
 
 import json
 from collections import Counter, defaultdict
@@ -19,11 +23,11 @@ from kbbench_hf.files.trec import LIKELY_QRELS, QRELS, TrecRun, score_of
 from kbbench_hf.scoring.options import ReadOptions
 
 _NOTHING = frozenset({"nan", "none", "null", "<na>", "na", "n/a"})
-"""What programs write into a cell that has no value."""
+"""Texts that programs write into a cell without a value."""
 
 
 LEAST_PAIRS = 3
-"""Fewer pairs say nothing of their second items."""
+"""Fewer answers with two items prove nothing about the second ones."""
 FEW_WORDS = 6
 """TAT-QA has five scales: none, thousand, million, billion and percent."""
 
@@ -34,22 +38,23 @@ _NOTES = {
     "lists": ("lists_as_text", "{:,} answers are lists in text; they were read as lists."),
     "barred": ("separators", "{:,} answers are text with bars; they were read as subject | relation | object."),
 }
-"""What a reader did -> the code and message of the note on it."""
+"""Conversion -> code and message of its note."""
 
 
 class ListReader:
-    """Reads ids and lists in text; `notes` says what was done, once all are read."""
+    """Converts ids and lists in text; `notes` reports the conversions, once all rows are read."""
 
     def __init__(self, benchmark: Benchmark, examples: Examples, separator: str | None) -> None:
         self._benchmark, self._examples, self._separator = benchmark, examples, separator
         self._kind = benchmark.scoring.answer
         self.known = {row["id"] for row in examples.rows}
         self.only_text = False
-        """Whether the file is of a format that has nothing but text, so that numbers in text need no words."""
+        """Whether the format of the file has only text, so that numbers in text need no note."""
         self._done: Counter[str] = Counter()
+        """Conversion -> how often it was made."""
 
     def example_id(self, found: object) -> object:
-        """Return the id of an example as the example has it, where it is written as text or number."""
+        """Return an id with the type and blanks of the example's id; unchanged if no example has it."""
         if isinstance(found, str):
             found = found if found in self.known else found.strip()
         if isinstance(found, bool) or not isinstance(found, str | int) or found in self.known:
@@ -71,11 +76,11 @@ class ListReader:
         return numbers
 
     def is_barred(self, text: object) -> bool:
-        """Say whether a value is triples in text with bars between their parts, for a benchmark of triples."""
+        """Return whether a value is triples in text with bars between their parts, for a benchmark of triples."""
         return bool(self._kind.parts) and isinstance(text, str) and list_text.barred_triples(text) is not None
 
     def of_text(self, text: str, example_id: object) -> object:
-        """Return the list that a text is.
+        """Return the list in a text.
 
         Raises:
             Unreadable: it has several readings, or none.
@@ -129,10 +134,11 @@ class ListReader:
         return list(readings[best])
 
     def _some_pass(self, numbers: Sequence[object], example_id: object) -> bool:
+        """Return whether one of the first numbers alone passes the benchmark's check."""
         return any(self._passes([number], example_id) for number in numbers[:20])
 
     def _passes(self, answer: object, example_id: object) -> bool:
-        """Say whether an answer has the benchmark's shape and passes its check."""
+        """Return whether an answer has the benchmark's shape and, for a known example, passes its check."""
         try:
             read = self._kind.read({self._kind.field: answer})
         except ShapeError:
@@ -142,7 +148,7 @@ class ListReader:
         return self._benchmark.scoring.check(self._examples, example_id, read) is None
 
     def notes(self) -> list[ScoreWarning]:
-        """Return what was read from text."""
+        """Return the notes on what was read from text."""
         names = {**list_text.SEPARATORS, " ": "spaces", "": "nothing (each text is one item)"}
         without = "{:,} answers without brackets were read as lists with %s between items."
         found = [(self._done[done], *_NOTES[done]) for done in _NOTES]
@@ -156,7 +162,7 @@ class ListReader:
 
 
 class AnswerPairs:
-    """Looks at all answers of one file together: in pairs such as TAT-QA's [answer, scale] the second is no answer."""
+    """Detects files whose answers are all pairs such as TAT-QA's [answer, scale], where the second is no answer."""
 
     def __init__(self, kind: AnswerKind, options: ReadOptions) -> None:
         self._field = kind.field
@@ -165,7 +171,7 @@ class AnswerPairs:
         self._firsts, self._seconds, self._n = set[str](), Counter[str](), 0
 
     def add(self, answer: object) -> None:
-        """Take the answer of a line."""
+        """Count the answer of a line."""
         if not self._may_be or not isinstance(answer, list) or not answer:
             return
         self._may_be = len(answer) == 2
@@ -176,7 +182,7 @@ class AnswerPairs:
             self._seconds["a score" if isinstance(second, float) and 0 <= second <= 1 else str(second)] += 1
 
     def problem(self) -> Unreadable | None:
-        """Return what is wrong where every answer has two items, of which the second is one of a few words."""
+        """Return the error if every answer has two items, the second of them one of a few words; else None."""
         few = len(self._seconds) <= max(1, min(FEW_WORDS, self._n // 3))
         if not self._may_be or self._n < LEAST_PAIRS or not few or self._firsts & self._seconds.keys():
             return None
@@ -189,9 +195,9 @@ class AnswerPairs:
 
 
 _INPUTS = ("query", "question", "sentence", "text", "input", "document")
-"""Columns of an example that hold its input; the first one that it has."""
+"""Columns of an example with its input; the first one that it has is taken."""
 _LOOKED_AT = 300
-"""At most this many texts of a row are looked at."""
+"""Maximum number of texts of a row that are compared."""
 
 
 class Joiner:
@@ -242,13 +248,13 @@ class Joiner:
         return set()
 
     def problem(self) -> Unreadable | None:
-        """Return what is wrong with all rows together: by order, there must be one for each example."""
+        """Return the error of all rows together: by order, there must be one for each example; else None."""
         if self._join == "order" and 0 < self._n_rows < len(self._ids):
             return Unreadable(f"{self._n_rows:,} rows without ids, for {len(self._ids):,} examples", _ORDER)
         return None
 
     def note(self) -> ScoreWarning:
-        """Return the note that says how ids were given."""
+        """Return the note on how rows were joined with examples."""
         how = "by the order of the examples" if self._join == "order" else "by the text of their inputs"
         message = f"The predictions have no ids: {self._n_rows:,} rows were joined with the examples {how}."
         return ScoreWarning("joined", message, _WRITE_IDS, severity="note")
@@ -275,11 +281,11 @@ def _texts(value: object) -> Iterator[str]:
 GRADES = range(-2, 5)
 """The grades of relevance that qrels have; those below 0 are spam and unjudged."""
 _LEAST_DEPTH = 3
-"""Rankings of one depth, this one at least, in which no two scores are equal are a run, whatever the scores."""
+"""Rankings of one depth, at least this one, without equal scores are a run, even if the scores look like grades."""
 
 
 def are_scores(answer: Mapping[str, object]) -> bool:
-    """Say whether an object may be candidate -> score: all values are single ones, and some can be a number.
+    """Return whether an object may be candidate -> score: all values are single ones, and one can be a number.
 
     >>> are_scores({"d1": "0.9", "d2": None}), are_scores({"d1": "text"}), are_scores({"d1": [1]})
     (True, False, False)
@@ -291,7 +297,7 @@ def are_scores(answer: Mapping[str, object]) -> bool:
 
 
 def _passes(read: Callable[[str], object], text: str) -> bool:
-    """Say whether a text can be read; `Unreadable` is a ValueError."""
+    """Return whether a function accepts a text; `Unreadable` is a ValueError."""
     try:
         read(text)
     except ValueError:
@@ -300,7 +306,7 @@ def _passes(read: Callable[[str], object], text: str) -> bool:
 
 
 class Rankings:
-    """The rankings of one file, put in order one by one; `problem` and `notes` are of all of them."""
+    """Orders the rankings of one file one by one; `problem` and `notes` are about all of them."""
 
     def __init__(self, options: ReadOptions, reading: ParsedFile) -> None:
         self._options, self._reading = options, reading
@@ -310,7 +316,7 @@ class Rankings:
     def ordered(self, ids: Sequence[object], scores: Sequence[object], *, in_object: bool) -> list[object]:
         """Return candidates best first: the score descending, then the id ascending.
 
-        `in_object` says that they stand under keys, in an order that may be that of the ranking.
+        `in_object` says that they are keys of an object, whose order may be that of the ranking.
 
         Raises:
             Unreadable: a score gives no order.
@@ -329,7 +335,7 @@ class Rankings:
         return [candidate for _, candidate in pairs]
 
     def problem(self) -> Unreadable | None:
-        """Return what all rankings together may be instead: judgements, or distances."""
+        """Return the error if all rankings together may be judgments or have distances; else None."""
         n, depths = self._n, self._depths
         if n["all"] and self._graded and self._reading.judgments != "no":
             one_depth = len(depths) == 1 and min(depths) >= _LEAST_DEPTH and n["ordered"] == n["all"]
@@ -345,7 +351,7 @@ class Rankings:
         return None
 
     def notes(self) -> list[ScoreWarning]:
-        """Return how many rankings have scores in text, and how many have ties."""
+        """Return the notes on rankings with scores in text, and with ties."""
         n_text, n_tied = 0 if self._reading.only_text else self._n["text"], self._n["tied"]
         message = f"The scores of {n_text:,} rankings are text; they were read as numbers."
         results = [ScoreWarning("scores_as_text", message, severity="note")] if n_text else []
@@ -357,6 +363,7 @@ class Rankings:
 
 
 def _sort_key(candidate: object) -> tuple[int, Id]:
+    """Return the key that orders candidates with equal scores: integers first, as numbers, then texts."""
     return (0, candidate) if isinstance(candidate, int) else (1, str(candidate))
 
 
@@ -367,16 +374,16 @@ CANDIDATE = (
 _QUERY = "id query_id qid q_id queryid topic_id topic question_id".split()
 _SCORE = ("score", "similarity", "distance", "sim")
 _GRADE = "relevance rel label grade judgment judgement gain qrel".split()
-"""What tables of runs and of qrels call their columns, hyphens and blanks aside; the first that is there counts."""
+"""Names of columns in tables of runs and of qrels, as `column_name` returns them; the first one there is taken."""
 _BEIR_QRELS = ["query_id", "corpus_id", "score"]
 LOOKED_AT = 1000
-"""So many rows tell what the columns of a table without a header are."""
+"""Rows from which the header of a table without one is guessed."""
 _NO_LIST = frozenset("[](){};,| \t\n")
-"""What a candidate alone has not in it."""
+"""Characters that a single candidate does not have."""
 
 
 def column_name(text: str) -> str:
-    """Return the name of a column as it is looked up.
+    """Return the normalized name of a column.
 
     >>> column_name(" Query-ID "), column_name("Doc ID")
     ('query_id', 'doc_id')
@@ -386,7 +393,7 @@ def column_name(text: str) -> str:
 
 @dataclass(frozen=True)
 class ItemTable:
-    """The columns of such a table."""
+    """The columns of a table with one item (a triple, a candidate) per row."""
 
     id: str
     parts: Sequence[str] = ()
@@ -401,7 +408,7 @@ class ItemTable:
     def of(
         cls, columns: Sequence[str], kind: AnswerKind, id_path: str | None, single: str | None = None
     ) -> "ItemTable | None":
-        """Return what columns of a table are, or None where it is none of this form.
+        """Return the columns of a table by their names; None if the table has another form.
 
         `single` is the column of whole answers where its first cell is one candidate and no list.
 
@@ -447,6 +454,7 @@ class ItemTable:
             yield ParsedRow(number, {self.id: example_id, "id": example_id, field: items})
 
     def _rankings(self, name: str, reading: ParsedFile, settings: ReadSettings, field: str) -> Iterator[ParsedRow]:
+        """Yield problems of rows, then each query with its candidates."""
         is_distance = self.score is not None and column_name(self.score) == "distance" and settings.scores is None
         sign, order = (-1, settings._replace(scores="distance")) if is_distance else (1, settings)
         reading.judgments = "no" if self.rank else "likely" if self.qrels else "maybe"
@@ -472,7 +480,7 @@ class ItemTable:
 
 
 def hit_fields(row: Mapping[str, object]) -> tuple[str, str, str | None] | None:
-    """Return the field of a row that is a list of hits, and what these call the candidate and, if at all, its score.
+    """Return the field of a row that is a list of hits, and their fields of the candidate and the score, if any.
 
     >>> hit_fields({"qid": "q1", "hits": [{"docid": "d1", "score": 2.5}]})
     ('hits', 'docid', 'score')
@@ -487,7 +495,7 @@ def hit_fields(row: Mapping[str, object]) -> tuple[str, str, str | None] | None:
 
 
 def is_one_candidate(cell: object) -> bool:
-    """Say whether the cell of an answer is one candidate and no list."""
+    """Return whether the cell of an answer is one candidate and no list."""
     return isinstance(cell, int) or (isinstance(cell, str) and not _NO_LIST & {*cell.strip()})
 
 
@@ -502,12 +510,12 @@ def _rank(value: object) -> int:
 
 
 def _counts_up(ranks: Sequence[int | None]) -> bool:
-    """Say whether ranks are 1, 2, 3, ... or 0, 1, 2, ..."""
+    """Return whether ranks are 1, 2, 3, ... or 0, 1, 2, ..."""
     return ranks in ([*range(1, len(ranks) + 1)], [*range(len(ranks))])
 
 
 def headed(rows: Sequence[Sequence[str]], known: AbstractSet[str], answer: str) -> Unreadable | None:
-    """Return what is wrong with a table whose first line is a row; None where its first cell is no known id.
+    """Return the error for a table whose first line is a row; None if its first cell is no known id.
 
     The remedy is the header that fits these rows, in which `answer` names the answer where a row holds a whole one.
     Qrels are told from ranks by their values: ranks count up from 1 or 0 in each query.

@@ -1,4 +1,7 @@
-"""Options for reading predictions files (`ReadOptions`)."""
+"""Options for reading predictions files (`ReadOptions`), and logs of other harnesses (`LogOptions`).
+
+The command line and the public functions have them; their names are public.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,11 +37,11 @@ class ReadOptions:
 
     @property
     def of_stranger(self) -> bool:
-        """Whether the file is a stranger's, who cannot be told of options."""
+        """Whether the file is an upload, whose sender cannot use options: messages name none."""
         return self.max_bytes is not None
 
     def read_settings(self) -> "ReadSettings":
-        """Return what a reader of files must know of it."""
+        """Return the settings of these for the importers of files."""
         from kbbench_hf.files.rows import ReadSettings
 
         return ReadSettings(((self.fields or {}).get("id") or "id").partition(".")[0], self.scores)
@@ -71,5 +74,5 @@ class LogOptions:
 
     @property
     def flags(self) -> list[str]:
-        """The options that are set, as on the command line."""
+        """The options that are set, except slices, as on the command line."""
         return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value and name != "slices"]

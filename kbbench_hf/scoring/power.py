@@ -1,4 +1,7 @@
-"""Power of a paired comparison before a run: how many examples a difference needs, and what a subset can show."""
+"""Power of a paired comparison before a run: how many examples a difference needs, and what a subset can show.
+
+`kbbench power` uses it. The test is that of `compare`, so that a plan holds for the p-values of tables.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,17 +22,17 @@ from kbbench_hf.scoring.results_table import named_system
 from kbbench_hf.scoring.score import score
 
 CORRELATION = 0.5
-"""The correlation that is assumed where there is one system, so that none can be measured."""
+"""The assumed correlation if there is one system, so that none can be measured."""
 
 EFFECT_IN_ERRORS = 2.8016
 """z(0.975) + z(0.8): the difference that a test at 5 % shows with 80 % power, in standard errors."""
 
 
 class Spread(NamedTuple):
-    """How much two systems differ from example to example, and what a paired test at 5 % makes of it."""
+    """The spread of the differences of two systems over examples, and the power of a paired test at 5 % with it."""
 
     systems: tuple[str, ...]
-    """The two systems, or one whose scores stand for both."""
+    """The two systems, or one whose scores are used for both."""
     n: int
     """Number of examples on which it was measured."""
     correlation: float
@@ -57,7 +60,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """What a benchmark's examples can show in one metric."""
+    """The differences that a benchmark's examples can show in one metric."""
 
     task_key: TaskKey
     metric: str
@@ -72,7 +75,7 @@ class PowerPlan:
         return self.spreads[len(self.spreads) // 2]
 
     def to_dict(self, difference: float | None = None, sizes: Sequence[int] = ()) -> dict[str, Any]:
-        """Return the plan as JSON values: what the difference needs, and what each number of examples can show."""
+        """Return the plan as JSON values: the examples that a difference needs, and what each of `sizes` can show."""
         return {
             **self.task_key._asdict(),
             "metric": self.metric,
@@ -182,6 +185,7 @@ def _alike(title: str, result: Result, metric: str, correlation: float, differen
 
 
 def _values(result: Result, metric: str) -> Any:
+    """Return one value per example; of a metric with several draws, their mean."""
     values = result.compared[metric]
     return values if values.ndim == 1 else values.mean(axis=0)
 

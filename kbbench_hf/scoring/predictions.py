@@ -1,4 +1,8 @@
-"""Predictions as files: read them strictly, say every problem with its line, and pair them with examples by id."""
+"""Predictions as files: read them strictly, report every problem with its line, and pair them with examples by id.
+
+`score`, pages and the board (uploads) use it. Nothing is scored while a line is wrong: a file in an unexpected form
+would have low scores without a word. The responses of models are the exception: an unparsable one is scored as empty.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,13 +27,13 @@ from kbbench_hf.scoring.result import Predictions as Predictions
 from kbbench_hf.scoring.rows import Placed, RowReader, shown
 
 MAX_PROBLEMS = 10_000
-"""Reading stops here: a file this wrong is the wrong file."""
+"""After so many problems reading stops: it is the wrong file."""
 NAMED = 5
-"""How many missing ids a message names."""
+"""Missing ids that a message names."""
 SHOWN = 20
-"""How many problems a message lists; all of them are counted."""
+"""Problems that a message lists; all of them are counted."""
 REMEDIES = 3
-"""How many ways to mend them a message names."""
+"""Remedies that a message has."""
 _ONE_LINE = "Keep one line for each id."
 _LAST_LINE = "To let the last line of an id count: --duplicates last."
 _ONE_CANDIDATE = (
@@ -56,7 +60,7 @@ class PredictionsError(DataError):
 
 
 class Paired(NamedTuple):
-    """One line: whose answer it is, the answer, and whether there was one."""
+    """One line: the id of the example, the answer, and whether there is one (None: error, empty: unparsed)."""
 
     example_id: Id
     answer: Answer
@@ -96,7 +100,9 @@ def parse_files(paths: Iterable[Path], options: ReadOptions) -> Iterator[tuple[s
 def pair(
     files: Iterable[tuple[str, ParsedFile]], benchmark: Benchmark, examples: Examples, options: ReadOptions
 ) -> Predictions:
-    """Pair the rows of files with the examples by id; the core of `read_predictions`.
+    """Return the predictions in the rows of files, paired with the examples by id; the core of `read_predictions`.
+
+    `files` are (name, parsed file); of ids that may repeat, the last line counts.
 
     Raises:
         PredictionsError: predictions that cannot be used, every problem named.
@@ -147,7 +153,7 @@ def pair(
     if elsewhere := gold_column.problem(len(answers)):
         problems.append(Problem(file, None, elsewhere.message, elsewhere.remedy, shown(row)))
     if not n_rows:
-        raise _nothing(names, options, reader.n_empty)
+        raise _no_predictions_error(names, options, reader.n_empty)
     absent = [example_id for example_id in examples.ids if example_id not in seen]
     if absent and seen and not options.partial:
         few = ", ".join(map(str, absent[:NAMED]))
@@ -155,7 +161,7 @@ def pair(
         words = f"{len(absent):,} of {len(examples.ids):,} missing: {few}{more}"
         problems.append(Problem("predictions", None, words, _WHOLE_FILE if options.of_stranger else _PART_OF_IT))
     if problems and not seen and unknown and not options.of_stranger and (places := places_with_ids(unknown)):
-        raise _of_other_place(problems[0].file, benchmark.dataset, places)
+        raise _other_benchmark_error(problems[0].file, benchmark.dataset, places)
     if problems:
         raise PredictionsError(reader.without_gold(problems), example_line(benchmark, examples))
     failures = [example_id for example_id in examples.ids if example_id in failed_ids]
@@ -166,20 +172,21 @@ def pair(
 
 
 def _rows(files: Iterable[tuple[str, ParsedFile]], reader: RowReader, names: dict[str, str]) -> Iterator[Placed]:
+    """Yield the rows of all files; `names` gets each file's name and its message for no rows."""
     for name, reading in files:
         names[name] = reading.empty
         yield from reader.rows(name, reading)
 
 
-def _of_other_place(file: str, wanted: str, places: Sequence[tuple[str, str]]) -> DataError:
-    """Return the error for a file whose ids are all those of other examples."""
+def _other_benchmark_error(file: str, wanted: str, places: Sequence[tuple[str, str]]) -> DataError:
+    """Return the error for a file whose ids are all of other benchmarks or splits, `places`."""
     others = " or ".join(f"{name}, split {split}" for name, split in places)
     (name, split), *_ = places
     remedy = f"--split {split}" if name == wanted else f"--benchmark {name} --split {split}"
     return DataError(f"{file} has the ids of {others}, not of {wanted}. Score it with {remedy}.", code="benchmark")
 
 
-def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> DataError:
+def _no_predictions_error(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> DataError:
     """Return the error for files without a single row."""
     name, why = next(iter(names.items()), ("The predictions", "they are empty"))
     if n_empty:
@@ -191,13 +198,13 @@ def _nothing(names: Mapping[str, str], options: ReadOptions, n_empty: int) -> Da
 
 
 def write_predictions(predictions: Predictions, examples: Examples, field_name: str, file: Path) -> None:
-    """Write the answers that there are as JSON Lines, in the order of the examples."""
+    """Write the predictions as JSON Lines, in the order of the examples; missing ones have no line."""
     pairs = zip(examples.ids, predictions.answers, strict=True)
     write_json_lines(file, [{"id": each, field_name: answer} for each, answer in pairs if answer is not None])
 
 
 def example_line(benchmark: Benchmark, examples: Examples) -> str:
-    """Return one line of a predictions file as it should be, for an example of this benchmark."""
+    """Return a correct line of a predictions file, with the id of the first example."""
     line = json.loads(benchmark.scoring.answer.example)
     return json.dumps({**line, "id": examples.ids[0]}, ensure_ascii=False)
 
@@ -209,14 +216,14 @@ def _answer(
     parse: ParseFunction | None,
     known: Mapping[Id, Example],
 ) -> Paired | Unreadable:
-    """Return the id with its answer, or what is wrong with the row, in words."""
+    """Return the id with its answer, or the error of the row."""
     if not isinstance(row, dict):
         return Unreadable(f"expected an object with 'id', found {type(row).__name__}", shown=shown(row))
     example_id = row["id"]
     if isinstance(example_id, bool) or not isinstance(example_id, str | int):
         return Unreadable(f"id {example_id!r} is neither a string nor an integer", shown=shown(row))
     if example_id not in known:
-        return _stranger(example_id, known)
+        return _unknown_id_error(example_id, known)
     kind = benchmark.scoring.answer
     try:
         check_plain({name: row[name] for name in (kind.field, "scores", "response") if name in row})
@@ -238,8 +245,8 @@ def _answer(
         return Paired(example_id, [], "unparsed")
 
 
-def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
-    """Say that no example has an id: what ids look like, and which may be meant where one ends alike."""
+def _unknown_id_error(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
+    """Return the error for an id of no example, with an id as an example, and one that ends alike if there is one."""
     message, like = f"id {example_id!r} matches no example", f"Ids look like {next(iter(known))!r}"
     suggestion = next((each for each in known if str(each).endswith(f"_{example_id}")), None)
     if suggestion is None:
@@ -248,6 +255,11 @@ def _stranger(example_id: Id, known: Mapping[Id, Example]) -> Unreadable:
 
 
 def _parser(benchmark: Benchmark, options: ReadOptions) -> ParseFunction | None:
+    """Return the parser of responses; None if the benchmark has none.
+
+    Raises:
+        UsageError: an unknown parser, or responses are to be read and the benchmark has none.
+    """
     field = benchmark.scoring.answer.field
     if not benchmark.asking.parsers and options.source == "response":
         raise UsageError(f"{benchmark.dataset} has no responses to parse; expected '{field}' in each line.")

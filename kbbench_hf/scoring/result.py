@@ -1,4 +1,8 @@
-"""Predictions, the result of scoring them, and the files that hold results."""
+"""Predictions, the result of scoring them, and the files that store results.
+
+Scoring makes them; comparisons, pages and boards read them. The keys of `result.json` and `scores.jsonl`, and
+`Predictions.sha256`, are stored formats: results of earlier versions must stay readable and equal.
+"""
 
 import hashlib
 import json
@@ -26,13 +30,13 @@ if TYPE_CHECKING:
 
 
 ANNOTATIONS = "annotations:"
-"""What stands before a kind of annotation where `versions` says what it was made with."""
+"""Prefix of the keys of `versions` with the identity of a kind of annotation."""
 AGREEMENT = "agreement:"
-"""What stands before a kind of verdict where `versions` says how far its judge agrees with released ones."""
+"""Prefix of the keys of `versions` with a judge's agreement with released verdicts of a kind."""
 
 
 def annotations_of(versions: Mapping[str, str]) -> dict[str, str]:
-    """Return what each kind of annotation was made with, as JSON text, of a result's `versions`.
+    """Return kind of annotation -> its identity as JSON text, from a result's `versions`.
 
     >>> annotations_of({"numpy": "2.0", "annotations:factualness": '{"judge": "surface"}'})
     {'factualness': '{"judge": "surface"}'}
@@ -41,7 +45,7 @@ def annotations_of(versions: Mapping[str, str]) -> dict[str, str]:
 
 
 class PlainScore(TypedDict):
-    """A figure as `result.json` has it: null where nothing was scored."""
+    """A score as `result.json` has it: null if nothing was scored."""
 
     value: float | None
     ci95: list[float | None]
@@ -51,11 +55,11 @@ class PlainScore(TypedDict):
 
 
 NamedScores = dict[str, dict[str, PlainScore]]
-"""Key of a slice, or name of a config -> metric -> figure."""
+"""Key of a slice, or name of a config -> metric -> score."""
 
 
 class PlainResult(TypedDict):
-    """What `result.json` holds."""
+    """The content of `result.json`."""
 
     benchmark: str
     config: str
@@ -72,33 +76,34 @@ class PlainResult(TypedDict):
 
 
 BEGINNING = 20
-"""How much of an answer tells it from others."""
+"""Items of an answer that `Predictions.digests` compare."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The answer to each example, parsed; None where it is missing."""
+    """The parsed answer to each example."""
 
     answers: list[Answer | None]
+    """In the order of the examples; None if it is missing, empty if the response has none."""
     parse_failures: list[Id] = field(default_factory=list)
     """Ids whose response held no answer: scored as an empty answer, and counted."""
     n_duplicates: int = 0
     n_errors: int = 0
-    """How many lines say that the model was not reached or gave no answer (`error`); their answers are missing."""
+    """Number of lines with an `error`: the model was not reached or gave no answer; their answers are missing."""
     notes: list[ScoreWarning] = field(default_factory=list)
-    """What was done to read them, and what their files say of themselves."""
+    """Notes on conversions while reading, and on the files."""
     gold_column: str = ""
-    """The column that the user named for them, where its name is that of a gold column."""
+    """The column that the user named for them, if its name is that of a gold column; else empty."""
     with_texts: bool = False
-    """Whether the lines that equal the gold hold a text of their example, too, or other answers."""
+    """Whether lines that equal the gold also have a text of their example, or other answers."""
 
     @property
     def n_missing(self) -> int:
-        """How many examples have no prediction."""
+        """Number of examples without a prediction."""
         return sum(answer is None for answer in self.answers)
 
     def digests(self) -> list[int]:
-        """Return a number for each answer, by what it begins with; 0 where it is missing or empty."""
+        """Return a hash of the first items of each answer; 0 if it is missing or empty."""
         return [zlib.crc32(repr(answer[:BEGINNING]).encode()) if answer else 0 for answer in self.answers]
 
     def sha256(self, examples: Examples, field_name: str) -> str:
@@ -134,28 +139,28 @@ class UsedPrompt(NamedTuple):
         return cls("re-ranking" if "wording" in settings else "", name, sha256) if name else None
 
     def differs(self, other: "UsedPrompt") -> bool:
-        """Return whether the words differ; prompts of different kinds are not compared."""
+        """Return whether the wording differs; prompts of different kinds (`of`) are not compared."""
         known = self.sha256 and other.sha256
         return self.of == other.of and (self.sha256 != other.sha256 if known else self.name != other.name)
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreLog:
-    """What a log of another harness has in place of a benchmark."""
+    """The part of a result that comes from a log of another harness, in place of a benchmark."""
 
     name: str
     """The system's name."""
     benchmark: Benchmark
     """The metrics of the logs that are compared, with their directions."""
     rows: Sequence[Row]
-    """The id, question and gold of each example, to be shown; None where the log does not have them."""
+    """The id, question and gold of each example, for pages; None if the log does not have them."""
     outputs: Sequence[str | None]
-    """What the system answered to each example; None where the log does not have it."""
+    """The system's output for each example; None if the log does not have it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The figures of one set of predictions, with everything needed to have them again."""
+    """The scores of one set of predictions, with everything needed to reproduce them."""
 
     benchmark: str
     config: str
@@ -172,30 +177,30 @@ class Result:
     values: Mapping[str, NDArray[np.float64]]
     """One value per example and metric, NaN where not scored."""
     compared: Mapping[str, NDArray[np.float64]]
-    """What systems are compared by: the same with the least that values left open can be; of a metric that rests on
-    draws (seeds, say), the values of each, shape (draws, examples)."""
+    """The values for paired tests: as `values`, with the lowest possible value where one is open; for a metric with
+    several draws (of seeds, for example) one row per draw, shape (draws, examples)."""
     example_slices: Mapping[str, list[str]]
     """Slice name -> the key of each example."""
     group_by: str | None
-    """The slice over whose keys the figures are averaged; None for plain means."""
+    """The slice over whose keys the scores are averaged; None for plain means."""
     repeats: Mapping[str, list[float]] = field(default_factory=dict)
-    """Where everything was asked several times: each figure of every repeat, the first being this result's."""
+    """Metric -> its score in every repeat, the first being this result's; empty without repeats."""
     warnings: list[ScoreWarning] = field(default_factory=list)
-    """What a reader should know before believing the figures."""
+    """Warnings and notes on the scores."""
     answered: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """Whether each example has a prediction."""
     digests: list[int] = field(default_factory=list)
     """A number for each answer (`Predictions.digests`); empty where the answers are not available."""
     made_on: str = ""
-    """The data's revision on which the answers were made, where their run says it."""
+    """The dataset revision of the run; empty if unknown."""
     texts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """Retriever -> the rendering and fields of the texts that it read, where its run says it."""
+    """Retriever -> the rendering and fields of the texts that it read; empty if unknown."""
     prompt: "UsedPrompt | None" = None
-    """The prompt of the run, where it says it."""
+    """The prompt of the run; None if unknown."""
     folder: Path | None = None
-    """The run's folder, where a run was scored."""
+    """The run's folder, if a run was scored."""
     averaged: "Result | None" = None
-    """Of a run with repeats: the result of each example's mean over all repeats, by which systems are compared."""
+    """Of a run with repeats: the result of each example's mean over all repeats, with which systems are compared."""
 
     log: ScoreLog | None = None
     """The log from which the scores are; None for those of a benchmark."""
@@ -218,17 +223,17 @@ class Result:
         return self.example_slices.get(self.group_by) if self.group_by else None
 
     def __eq__(self, other: object) -> bool:
-        """Say whether both have the same figures of the same predictions, whatever versions made them."""
+        """Return whether both have the same scores of the same predictions, whatever versions made them."""
         if not isinstance(other, Result):
             return NotImplemented
         return self._compared_as() == other._compared_as()
 
     def __hash__(self) -> int:
-        """Hash what was scored, and how."""
+        """Return a hash of the task and the predictions."""
         return hash((self.task_key, self.predictions_sha256))
 
     def __repr__(self) -> str:
-        """Name what was scored, with its first figures and their intervals."""
+        """Return the task, with the first scores and their intervals."""
         scored = [(name, estimate) for name, estimate in self.scores.items() if estimate.n_scored][:4]
         figures = [f"{name} {f.value:.4f} [{f.ci95[0]:.3f}, {f.ci95[1]:.3f}]" for name, f in scored]
         counts = [f"{len(self.ids):,} examples"]
@@ -247,7 +252,7 @@ class Result:
         return plain, list(self.example_lines())
 
     def to_dict(self) -> PlainResult:
-        """Return what `result.json` holds: plain numbers at full precision, null where nothing was scored."""
+        """Return the content of `result.json`: plain numbers at full precision, null if nothing was scored."""
         own = {name: getattr(self, name) for name in PlainResult.__annotations__ if name not in ("warnings", "repeats")}
         slices = {
             name: {key: _scores_to_dict(each) for key, each in keys.items()} for name, keys in self.slices.items()
@@ -259,17 +264,17 @@ class Result:
         return plain
 
     def example_lines(self) -> Iterable[str]:
-        """Yield the lines of `scores.jsonl`: one object per example with every metric."""
+        """Yield the lines of `scores.jsonl` without line ends: one object per example with every metric."""
         for row, example_id in enumerate(self.ids):
             values = {metric: finite(column[row]) for metric, column in self.values.items()}
             yield json.dumps({"id": example_id, **values}, ensure_ascii=False)
 
 
 def read_result(file: Path) -> PlainResult:
-    """Return what a `result.json` holds.
+    """Return the content of a `result.json`.
 
     Raises:
-        DataError: the file was cut off or altered since, or is none.
+        DataError: the file was cut off or altered since, or is not a result.
     """
     parsed = read_json(file)
     if absent := PlainResult.__required_keys__ - parsed.keys():
@@ -281,7 +286,7 @@ def read_result(file: Path) -> PlainResult:
 
 
 def stored_rows(file: Path) -> list[Row]:
-    """Return the rows of a JSON Lines file of a run's folder; none where there is no such file."""
+    """Return the rows of a JSON Lines file of a run's folder; empty if there is no such file."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
 
 

@@ -1,4 +1,8 @@
-"""Several systems side by side, others' published ones too: figures, paired tests, and who cannot be told apart."""
+"""Results of several systems side by side, also published ones: scores, paired tests, and rank groups.
+
+`kbbench report` and `compare` use it; `reports` writes tables and pages of the blocks. The order of systems, the tests
+and the groups are published: ties keep the given order, and Holm's adjustment is over all pairs of a block.
+"""
 
 import math
 import re
@@ -27,16 +31,16 @@ from kbbench_hf.scoring.score import score
 
 @dataclass(frozen=True)
 class SystemScore:
-    """A row: what was scored here, what was published, or both; what was scored is shown."""
+    """The row of a system: a result of its predictions, its published scores, or both; then the result is shown."""
 
     name: str
     result: Result | None = None
     published: PublishedRow | None = None
     answers: Path | None = None
-    """The file or folder of its answers, where it was scored from one."""
+    """The file or folder of its predictions, if it was scored from one."""
 
     def figure(self, metric: str) -> ShownScore | None:
-        """Return its figure; None where it has none."""
+        """Return its score in a metric; None if it has none or NaN. Published ones have digits and no interval."""
         if self.result is not None:
             figure = self.result.scores.get(metric)
             return ShownScore(figure.value, figure.ci95) if figure and math.isfinite(figure.value) else None
@@ -57,20 +61,20 @@ class HeadToHead(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """The systems of one place, best first by the first metric."""
+    """The systems on one task, best first by the first metric; those without a score in it last."""
 
     task_key: TaskKey
     metrics: Sequence[str]
     systems: Sequence[SystemScore]
     tests: Sequence[HeadToHead]
-    """Tests of the first metric, for every two systems whose answers are available."""
+    """Tests of the first metric, for every two systems whose predictions are available."""
     groups: Mapping[str, int]
-    """Name -> rank group: systems of one group cannot be told from its first one."""
+    """Name -> rank group, from 1: systems of one group do not differ significantly from its first one."""
     warnings: Sequence[ScoreWarning]
 
     @property
     def benchmark(self) -> Benchmark:
-        """What the systems answered."""
+        """The benchmark of the systems; of logs, a value with their metrics."""
         log = next((each.result.log for each in self.systems if each.result), None)
         return log.benchmark if log else benchmark(self.task_key.benchmark)
 
@@ -81,7 +85,7 @@ class Block:
         return best(values, default=math.nan)
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain values: every system's figures, the tests and the warnings."""
+        """Return JSON values: every system's scores, the tests and the warnings."""
         return {
             **self.task_key._asdict(),
             "systems": [self._system_to_dict(system) for system in self.systems],
@@ -116,7 +120,7 @@ def results_table(
     across_prompts: bool = False,
     logs: LogOptions | None = None,
 ) -> list[Block]:
-    """Return a block for each benchmark, with the systems that have answers or published figures there.
+    """Return a block for each benchmark, with the systems that have predictions or published scores there.
 
     Args:
         systems: results, run folders, predictions files (`NAME=FILE` to name them), and `published:NAME`, where NAME
@@ -158,7 +162,7 @@ def results_table(
 
 
 def named_system(given: str | Path | Result) -> tuple[str, str | Path | Result]:
-    """Return a system with its name: the one given before `=`, its run's or record's model, or its file's name."""
+    """Return the name of a system and the system: the name before `=`, else that of its run, record or file."""
     if isinstance(given, Result) and given.log:
         return given.log.name, given
     if isinstance(given, Result):
@@ -184,7 +188,7 @@ def logged_results(
     options: ReadOptions | None = None,
     logs: LogOptions | None = None,
 ) -> list[Result] | None:
-    """Return the results of logs of other harnesses; None where a benchmark is named, or recorded by a run or result.
+    """Return the results of logs of other harnesses; None if a benchmark is named, or recorded by a run or result.
 
     Raises:
         UsageError: the columns of logs are named for predictions of a benchmark.
@@ -214,6 +218,7 @@ def logged_results(
 
 
 def _name_of_run(folder: Path) -> str | None:
+    """Return the name of the system of a run's folder or log; None for other paths."""
     if folder.suffix == ".eval":
         return system_name(run_settings([folder]))
     file = folder / RUN
@@ -221,6 +226,11 @@ def _name_of_run(folder: Path) -> str | None:
 
 
 def _block(task_key: TaskKey, systems: list[SystemScore], metrics: Sequence[str] | None, across_prompts: bool) -> Block:
+    """Return the block of systems; they are sorted in place.
+
+    Raises:
+        UsageError: there are none, or two cannot be compared.
+    """
     bench = next((each.result.definition for each in systems if each.result), None) or benchmark(task_key.benchmark)
     if not systems:
         message = f"Nothing to show of {'/'.join(task_key)}; expected predictions or published scores."
@@ -246,6 +256,11 @@ NamedSystem = tuple[str, str | Path | Result]
 def _systems(
     task_key: TaskKey, named_systems: Sequence[NamedSystem], n_places: int, options: ReadOptions | None
 ) -> Iterable[SystemScore]:
+    """Yield the systems on one of `n_places` tasks, under unique names; others' runs are left out.
+
+    Raises:
+        UsageError: with several tasks, a system that is no run.
+    """
     taken: set[str] = set()
     where = task_key._asdict()
     for name, given in named_systems:

@@ -1,4 +1,7 @@
-"""Rows of any predictions format as fields of a benchmark: mapped names, parsed lists, typed ids."""
+"""Rows of any predictions format as fields of a benchmark: mapped names, parsed lists, typed ids.
+
+`predictions` pairs the rows with examples. A row is read in one way or refused with what to type (`--map`, `--where`).
+"""
 
 import json
 import re
@@ -30,11 +33,11 @@ from kbbench_hf.scoring.options import ReadOptions
 Fields = dict[str, object]
 """The fields of a row that are looked at: `id`, the answer or `response`, `error`, `scores`."""
 _PLAIN = ("JSON Lines", "JSON Lines, gzip")
-"""The forms that predictions are written in here, which need no words."""
+"""The formats in which the package writes predictions; they need no note."""
 
 
 class Placed(NamedTuple):
-    """A row, or what is wrong with it, and where it stands."""
+    """A row or the problem in its place, with its file and line."""
 
     file: str
     line: int | None
@@ -44,7 +47,7 @@ class Placed(NamedTuple):
 
 
 class RowReader:
-    """Reads rows of any format as a benchmark's: `notes` says what was done to them, once all are read."""
+    """Converts rows of any format to a benchmark's; `notes` reports the conversions, once all rows are read."""
 
     def __init__(self, benchmark: Benchmark, examples: Examples, options: ReadOptions) -> None:
         self._options, self._kind = options, benchmark.scoring.answer
@@ -56,7 +59,7 @@ class RowReader:
         self._hits: tuple[str, str, str | None] | None = None
         self._equal, self._suggested = EqualColumns(examples, self._kind), dict[str, tuple[object, Sequence[str]]]()
         self.n_empty = 0
-        """How many rows of tables have an id and nothing else: their answers are missing."""
+        """Number of rows of tables with an id and nothing else: their answers are missing."""
         fields = ("id", self._kind.field, *(["response"] if self._has_parser else []), "error", "scores")
         if wrong := next((name for name in options.fields or {} if name not in fields), None):
             raise UsageError(
@@ -95,16 +98,22 @@ class RowReader:
         self._notes += rankings.notes()
 
     def notes(self) -> list[ScoreWarning]:
-        """Return what should be known of how the rows were read."""
+        """Return the notes on how the rows of all files were read."""
         joined = [self._joiner.note()] if self._joiner else []
         return [*self._notes, *joined, *self._lists.notes()]
 
     def problem(self) -> Unreadable | None:
-        """Return what is wrong with the rows of all files together."""
+        """Return the error of the rows of all files together; None if there is none."""
         return self._joiner.problem() if self._joiner else None
 
     def _row_fields(self, value: object, reading: ParsedFile, chosen: dict[str, None]) -> object:
-        """Return the fields of a row under their own names; what is no row as it is."""
+        """Return the fields of a row by their own names; a value that is no row unchanged.
+
+        `chosen` collects the values of the format's `one_of`.
+
+        Raises:
+            Unreadable: a field is missing, or a second value of `one_of`.
+        """
         row = self._of_key(value) if isinstance(value, KeyedAnswer) else value
         if row is None:
             raise Unreadable("expected an object with 'id', found null", "Take the line out.")
@@ -121,10 +130,10 @@ class RowReader:
     def _checked(
         self, row: Fields, whole: object, reading: ParsedFile, rankings: lists.Rankings, pairs: lists.AnswerPairs
     ) -> Fields | None:
-        """Return the fields of a row in the benchmark's types; None where all cells are empty.
+        """Return the fields of a row in the benchmark's types; None if all cells are empty.
 
         Raises:
-            Unreadable: what is wrong with the row.
+            Unreadable: a field is missing or has another form.
         """
         if self._joiner:
             row = {**row, "id": self._joiner.next_id(whole)}
@@ -152,7 +161,11 @@ class RowReader:
         return {"id": keyed.id, self._kind.field: answer}
 
     def _mapped(self, row: Fields, reading: ParsedFile) -> Fields:
-        """Return the fields from where the format, or the user, says that they are."""
+        """Return the fields at the paths of the format, or of the user (`--map`), which come first.
+
+        Raises:
+            Unreadable: a path does not exist.
+        """
         told = dict(self._options.fields or {})
         if not told and (not reading.fields or {"id", self._kind.field} <= row.keys()):
             return row
@@ -178,7 +191,7 @@ class RowReader:
         return fields
 
     def _refuse_incomplete(self, row: Fields, whole: object) -> None:
-        """Refuse a row that lacks an id, or whatever may be the answer to one of the examples."""
+        """Raise `Unreadable` for a row without an id, or with an id of an example and nothing that may be an answer."""
         field, example_id, has_answer = self._kind.field, row.get("id"), self._has_answer(row)
         lacks, wanted = f"neither '{field}' nor 'response'", [field]
         if "id" not in row:
@@ -190,12 +203,12 @@ class RowReader:
         raise Unreadable(f"{lacks}; the keys are {sorted(row)[:5]}", self._suggestion(whole, wanted))
 
     def _has_answer(self, row: Fields) -> bool:
-        """Say whether a row has an answer, a text to parse or an error under their own names."""
+        """Return whether a row has an answer, a text to parse or an error by their own names."""
         is_nested = isinstance(row.get("response"), dict | list) and not self._options.of_stranger
         return self._kind.field in row or row.get("error") is not None or ("response" in row and not is_nested)
 
     def _refuse_other_id(self, row: Fields, whole: object) -> None:
-        """Refuse a row whose id no example has, where one stands in another of its fields."""
+        """Raise `Unreadable` for a row whose id no example has, if another of its fields has one."""
         example_id = row.get("id")
         if not isinstance(whole, dict) or "id" in (self._options.fields or {}) or self._options.of_stranger:
             return
@@ -205,7 +218,10 @@ class RowReader:
             raise Unreadable(f"id {example_id!r} matches no example", self._suggestion(whole, wanted))
 
     def _in_type(self, row: Fields, rankings: lists.Rankings, table: bool, keyed: bool) -> Fields | None:
-        """Return the fields with ids, lists and rankings as the benchmark has them; None where all cells are empty."""
+        """Return the fields with ids, lists and rankings as the benchmark has them; None if all cells are empty.
+
+        `table` says that the row is of a table, `keyed` that it is of an object id -> answer.
+        """
         row = {name: value for name, value in row.items() if value is not None or not table}
         if "id" in row:
             row["id"] = self._lists.example_id(row["id"])
@@ -241,7 +257,7 @@ class RowReader:
         return row
 
     def _one_example_a_line(self, name: str, reading: ParsedFile) -> Iterator[ParsedRow]:
-        """Yield the lines that are asked for; those of a table of one item a row gathered by example."""
+        """Yield the lines of a file that `--where` chooses; those of a table of one item a row gathered by example."""
         columns, told = reading.columns, self._options.fields or {}
         if self._options.where:
             reading.lines = self._chosen(reading.lines, self._options.where)
@@ -275,7 +291,7 @@ class RowReader:
         yield ParsedRow(1, self._misnamed(name, reading, columns, what))
 
     def _renamed(self, reading: ParsedFile, columns: Sequence[str]) -> Sequence[str]:
-        """Return the columns of a table, those of our fields without blanks and capitals; its rows have these names."""
+        """Rename columns of a table that differ from our fields in blanks and capitals only; return all columns."""
         fields = ("id", self._kind.field, "response", "error", "scores")
         told = {path.partition(".")[0] for path in (self._options.fields or {}).values()}
         names = {each: lists.column_name(each) for each in columns if each not in told}
@@ -291,7 +307,7 @@ class RowReader:
         return reading.columns
 
     def _is_headless(self, columns: Sequence[str]) -> bool:
-        """Say whether the first line of a table has an example's id, and answers in place of names."""
+        """Return whether the first line of a table has an example's id, and answers in place of names."""
         is_list = self._kind.separable and not self._kind.ranked
         return is_list and bool(columns) and columns[0] in {str(each) for each in self._known}
 
@@ -303,7 +319,7 @@ class RowReader:
                 yield line
 
     def _misnamed(self, name: str, reading: ParsedFile, columns: Sequence[str], message: str) -> Problem:
-        """Return what is wrong with a table whose columns are not the benchmark's."""
+        """Return the problem of a table whose columns are not the benchmark's, with the header or `--map` that fits."""
         known, line = {str(each) for each in self._known}, reading.separator.join(columns)[:160]
         values = (line.value for line in islice(reading.lines, lists.LOOKED_AT))
         rows = [row for row in values if isinstance(row, dict)]
@@ -341,7 +357,7 @@ class RowReader:
         return mapping
 
     def without_gold(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Return problems that suggest no column whose values turned out to equal the gold."""
+        """Return problems whose remedies no longer suggest columns that turned out to equal the gold."""
         if not (equal := self._equal.paths):
             return list(problems)
         new = {
@@ -352,12 +368,12 @@ class RowReader:
 
 
 def _unescaped(cell: str) -> str:
-    """Return a cell of WikiTableQuestions' tsv as its evaluator reads it."""
+    """Return a cell of WikiTableQuestions' tsv as its evaluator reads it: with escapes of line ends and bars."""
     return re.sub(r"\\([np\\])", lambda found: {"n": "\n", "p": "|"}.get(found[1], "\\"), cell)
 
 
 def shown(value: object) -> str:
-    """Return a row as a line of text."""
+    """Return a row as a line of text of at most 160 characters; empty if it cannot be written."""
     if isinstance(value, KeyedAnswer):
         value = {value.id: value.answer}
     try:

@@ -1,4 +1,8 @@
-"""`score`: align predictions with examples, score them with the benchmark, and aggregate into a Result."""
+"""`score`: align predictions with examples, score them with the benchmark, and aggregate into a Result.
+
+The public `score`, runs, boards and pages use it: the same predictions have the same scores everywhere. Warnings keep
+their order and codes; `result.json` stores them.
+"""
 
 import json
 import platform
@@ -31,6 +35,7 @@ EXPLANATIONS = "explanations.jsonl"
 """Explanations of a retriever that has them, one `protocols.RankingExplanation` per line."""
 
 Answers = Path | str | Iterable[Path | str] | Iterable[Mapping[str, object]]
+"""Predictions: files, folders, `published:NAME`, or the objects of such files."""
 
 
 def score(
@@ -143,11 +148,11 @@ def score_with_annotations(
 def own_predictions(
     task: EvalTask, rows: Iterable[Row] | None, file: Path, options: "ReadOptions | None" = None, *, check: bool = True
 ) -> Predictions:
-    """Return the predictions that this process made, paired with their examples; `file` holds the same.
+    """Return the predictions that this process made, paired with their examples; `file` has the same.
 
-    A row has an `id` and an answer, or an `error`, or neither: its reply holds no answer. The file is read where
-    another process made the rows (None), and where an answer does not have the benchmark's form or, with `check`, does
-    not pass its check: the reader names every problem.
+    A row has an `id` and an answer, or an `error`, or neither: its reply has no answer. The file is read if another
+    process made the rows (None), or if an answer does not have the benchmark's form or, with `check`, does not pass its
+    check: then the reader reports every problem.
     """
     benchmark, examples, *_ = task
     scoring, answers, unparsed, n_errors = benchmark.scoring, dict[Id, Answer](), list[Id](), 0
@@ -172,12 +177,15 @@ def own_predictions(
 
 
 def repeat_files(folder: Path, repeats: int) -> list[Path]:
-    """Return the predictions file of each repeat in a run's folder."""
+    """Return the predictions file of each repeat in a run's folder, the first being `predictions.jsonl`."""
     return [folder / ("predictions.jsonl" if each == 0 else f"predictions.{each}.jsonl") for each in range(repeats)]
 
 
 def with_repeats(first: Result, others: Sequence[Result]) -> Result:
-    """Return the first repeat's result with the scores of all repeats and of their mean; as it is without others."""
+    """Return the first repeat's result with the scores of all repeats and `averaged`; unchanged without others.
+
+    Warnings of the others whose code the first does not have are added, with the number of the repeat.
+    """
     if not others:
         return first
     values = {metric: [each.scores[metric].value for each in (first, *others)] for metric in first.scores}
@@ -209,7 +217,7 @@ def _average_repeats(result: Result, repeats: Sequence[Result]) -> Result:
 
 
 def _mean(repeats: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the mean over repeats of each value, NaN left out; NaN where all are.
+    """Return the mean over repeats of each value without NaN; NaN if all are.
 
     >>> _mean([np.array([1.0, 0.5, np.nan]), np.array([0.0, np.nan, np.nan])])
     array([0.5, 0.5, nan])
@@ -222,7 +230,7 @@ def _mean(repeats: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 def _of_annotations(
     benchmark: Benchmark, examples: Examples, answers: Sequence[Answer | None]
 ) -> tuple[dict[str, str], Sequence[ScoreWarning]]:
-    """Return what annotations were made with, how far their judge agrees with released verdicts, and warnings."""
+    """Return the entries of `versions` on annotations (identity, agreement of the judge), and warnings on them."""
     if examples.annotations is None:
         return {}, ()
     from kbbench_hf.benchmarks.judge_agreement import annotation_warnings
@@ -246,12 +254,12 @@ def add_annotations(task: EvalTask, annotations: Path | None) -> EvalTask:
 
 
 def read_explanations(folder: Path) -> list[Row]:
-    """Return the explanations of a run's rankings; empty where its retriever has none."""
+    """Return the explanations of a run's rankings; empty if its retriever has none."""
     return stored_rows(folder / EXPLANATIONS)
 
 
 def find_annotations(predictions: Path) -> Path | None:
-    """Return the annotations of a run folder or a predictions file, where it has any."""
+    """Return the folder of annotations of a run folder or a predictions file; None if it has none."""
     from kbbench_hf.files import annotations_folder
 
     file = predictions / "predictions.jsonl" if predictions.is_dir() else predictions
@@ -266,10 +274,10 @@ def score_predictions(
     trajectories: "Sequence[Trajectory]" = (),
     run: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Score predictions that are paired with their examples already.
+    """Return the result of predictions that are paired with their examples already.
 
-    `of_run` is what their run warns of; `trajectories` are how an agent came to them, where one did; `run` has the
-    settings of the run, whose prompts say which triples were copied.
+    `of_run` are the warnings of their run, which come first; `trajectories` are those of an agent's run; `run` has the
+    settings of a run, with whose prompts copied triples are found.
     """
     benchmark, examples, task_key, revision, n_available, dataset_version = task
     mode = task_key.mode
@@ -333,7 +341,7 @@ def score_predictions(
 def _slices(
     benchmark: Benchmark, scores: Scores, missing: NDArray[np.bool_], mode: str
 ) -> dict[str, dict[str, dict[str, Estimate]]]:
-    """Summarise the examples of each key as all examples are summarised."""
+    """Return slice -> key -> metric -> estimate, keys by first occurrence, aggregated as over all examples."""
     result: dict[str, dict[str, dict[str, Estimate]]] = {}
     for name, column in scores.slices.items():
         chosen = {key: np.asarray(column) == key for key in dict.fromkeys(column)}
@@ -342,7 +350,7 @@ def _slices(
 
 
 def _estimates(benchmark: Benchmark, scores: Scores, missing: NDArray[np.bool_], mode: str) -> dict[str, Estimate]:
-    """Return the mean of each metric over the examples, with the number of those without a prediction."""
+    """Return metric -> estimate over the examples, with the number of those without a prediction."""
     n_missing = int(missing.sum())
     return {
         name: each._replace(n_missing=n_missing) for name, each in benchmark.scoring.summarise(scores, mode).items()

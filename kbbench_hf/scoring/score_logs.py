@@ -1,4 +1,8 @@
-"""Results of logged scores, without a benchmark: logs, tables and rankings of systems, matched by example."""
+"""Results of logged scores, without a benchmark: logs, tables and rankings of systems, matched by example.
+
+`compare` and `results_table` use it, and `stored_runs` for runs on different revisions. Scores are the harness's own;
+the direction of a metric follows from the log or its name, and a note says so where neither tells.
+"""
 
 import json
 import math
@@ -32,9 +36,9 @@ LOGGED = "logged"
 _HIGHER = re.compile(r"acc|match|em$|f1|score|correct|includ|recall|precis|ndcg|map|mrr|hit|bleu|rouge|pass|succ|grade")
 _LOWER = re.compile(r"(^|[_.])[tcw]er$|ppl|perpl|loss|error|brier|m[as]e$|latenc|cost|distanc|hallu|tox|bits_per|nll")
 _PERCENT = 20
-"""Scores above it are taken for percentages where those of another log are at most 1."""
+"""Higher scores are taken for percentages if those of another log are at most 1."""
 _CLUSTERS = ("document", "doc", "passage", "context", "article", "paragraph", "story", "conversation")
-"""Fields that several examples share where they depend on each other; with or without `_id`."""
+"""Fields that several dependent examples share, with or without `_id`."""
 Values = Mapping[str, NDArray[np.float64]]
 
 
@@ -49,15 +53,16 @@ class _Log:
     rows: dict[str, ScoredRow] = field(default_factory=dict)
     tasks: dict[str, None] = field(default_factory=dict)
     no_numbers: set[str] = field(default_factory=set)
-    """Metrics without a number for each example."""
+    """Metrics of which some value is no number."""
     n_failed: int = 0
+    """Samples without any score."""
     stated: dict[str, tuple[float | None, bool | None]] = field(default_factory=dict)
     """Metric -> its score over all examples, and whether lower is better, as the log itself says."""
     warnings: list[ScoreWarning] = field(default_factory=list)
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics with a number for some example."""
+        """The metrics with a number for some example, in the order of the log; without those in `no_numbers`."""
         scored = (pair for of in self.scores.values() for pair in of.items())
         found = dict.fromkeys(metric for metric, repeats in scored if not all(map(math.isnan, repeats.values())))
         return [metric for metric in found if metric not in self.no_numbers]
@@ -70,7 +75,7 @@ class _Log:
 def results_of_logs(
     systems: Sequence[tuple[str, object]], options: LogOptions, read: ReadOptions | None = None
 ) -> list[Result]:
-    """Return the scores of each system on the same examples, as results that can be compared.
+    """Return the result of each system on the same examples, in the order given, for comparison.
 
     Args:
         systems: (name, file, folder or table) of each. A file with several systems gives several.
@@ -154,7 +159,11 @@ def _read(
 
 
 def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> None:
-    """Add a row to its log."""
+    """Add a row to its log.
+
+    Raises:
+        Unreadable: it has no id, one that occurred with this metric and repeat, or no number in a wanted column.
+    """
     example = field_of(scored.row, options.id) if options.id else scored.example
     if example is None:
         columns = ", ".join(map(str, scored.row))
@@ -186,7 +195,12 @@ def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> No
 
 
 def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
-    """Return the ids that all logs have; where the sets differ, only if `shared`."""
+    """Return the ids that all logs have, in the order of the first.
+
+    Raises:
+        DataError: there are none.
+        UsageError: the sets of ids differ, without `shared`.
+    """
     common = [key for key in logs[0].scores if all(key in log.scores for log in logs)]
     counts = ", ".join(f"{log.name} {len(log.scores):,}" for log in logs)
     if not common:
@@ -211,7 +225,11 @@ def _common_ids(logs: Sequence[_Log], shared: bool) -> list[str]:
 
 
 def _common_metrics(logs: Sequence[_Log], options: LogOptions) -> list[str]:
-    """Return the metrics that all logs have, in the order that the user gave."""
+    """Return the metrics that all logs have, in the user's order, else in that of the first log.
+
+    Raises:
+        DataError: there are none, or a wanted one is missing.
+    """
     if none := next((log.name for log in logs if not log.metrics), None):
         message = f"{none} has no scores; expected numbers for examples."
         raise DataError(f"{message} Score it first, or name a column: --value COLUMN.")
@@ -233,7 +251,11 @@ def _common_metrics(logs: Sequence[_Log], options: LogOptions) -> list[str]:
 
 
 def _check_contents(logs: Sequence[_Log], ids: Sequence[str], options: LogOptions) -> None:
-    """Warn where an id belongs to different examples; refuse logs where most do."""
+    """Add a warning if an id belongs to different examples.
+
+    Raises:
+        DataError: most ids do, and the user named no field of ids.
+    """
     text = partial(json.dumps, sort_keys=True, default=str)
     for log in logs[1:]:
         contents = [(logs[0].rows[key].content, log.rows[key].content) for key in ids]
@@ -249,7 +271,11 @@ def _check_contents(logs: Sequence[_Log], ids: Sequence[str], options: LogOption
 def _check_scales(
     logs: Sequence[_Log], lowest: Mapping[str, float], tops: Mapping[str, Sequence[float]], options: LogOptions
 ) -> None:
-    """Refuse scores outside the user's scale, and shares compared with percentages."""
+    """Check that scores are within the user's scale, and that shares are not compared with percentages.
+
+    Raises:
+        DataError: they are not.
+    """
     low, high = options.scale or (-math.inf, math.inf)
     for metric, of in tops.items():
         if lowest[metric] < low or max(of) > high:
@@ -267,7 +293,11 @@ def _check_scales(
 
 
 def _column(log: _Log, ids: Sequence[str], metric: str) -> NDArray[np.float64]:
-    """Return one value per example: the mean over its repeats, NaN where there is none."""
+    """Return one value per example: the mean over its repeats, NaN if there is none.
+
+    Raises:
+        DataError: no example has one.
+    """
     scored = [[each for each in log.scores[key].get(metric, {}).values() if not math.isnan(each)] for key in ids]
     if not any(scored):
         message = f"{log.name} has no {metric!r} of these examples; expected numbers."
@@ -300,10 +330,12 @@ def _benchmark(
 
 
 def _refuse(*_: object) -> Any:
+    """Raise a UsageError, in place of what only a benchmark can do."""
     raise UsageError("A log has scores and no benchmark; expected predictions. Score them with --benchmark NAME.")
 
 
 def _result(log: _Log, ids: Sequence[str], values: Values, bench: Benchmark, options: LogOptions) -> Result:
+    """Return the result of a log on the chosen examples."""
     rows = [log.rows[key] for key in ids]
     clusters = _fields(log, rows, options.cluster) if options.cluster else None
     slices = {name: _fields(log, rows, name) for name in options.slices if name not in ("all", "task")}
@@ -337,7 +369,7 @@ def _result(log: _Log, ids: Sequence[str], values: Values, bench: Benchmark, opt
 def _scores(
     values: Values, clusters: Sequence[str] | None, unbounded: Collection[str], scale: tuple[float, float] | None
 ) -> dict[str, Estimate]:
-    """Return the mean of each metric; its interval is within the scale."""
+    """Return metric -> estimate of its mean; the interval is within the scale."""
     low, width = scale[0] if scale else 0.0, scale[1] - scale[0] if scale else 1.0
     found = {}
     for metric, column in values.items():
@@ -348,6 +380,11 @@ def _scores(
 
 
 def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
+    """Return the value at a path of each row, as text.
+
+    Raises:
+        DataError: a row has none.
+    """
     try:
         return [str(field_of(each.row, path)) for each in rows]
     except KeyError:
@@ -360,7 +397,7 @@ def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
 def _warn(
     log: _Log, rows: Sequence[ScoredRow], headline: NDArray[np.float64], bench: Benchmark, clustered: bool
 ) -> None:
-    """Warn of what weakens the scores of one log: missing scores, repeats, dependent examples."""
+    """Add warnings and notes on one log: missing scores, other averages, repeats, dependent examples."""
     with_scores = {row.task for row, score in zip(rows, headline, strict=True) if not math.isnan(score)}
     n = sum(math.isnan(score) and row.task in with_scores for row, score in zip(rows, headline, strict=True))
     if n or log.n_failed:

@@ -1,4 +1,8 @@
-"""Stored runs of several systems in a folder: results by system and config, and the runs left out."""
+"""Stored runs of several systems in a folder: results by system and config, and the runs left out.
+
+Reports of testbeds use it, and `compare --across-revisions`. Runs on other data, splits or modes are never mixed: the
+sentences of `left_out` say how many there are.
+"""
 
 import json
 from collections import Counter
@@ -19,7 +23,7 @@ from kbbench_hf.scoring.result import Result as ScoringResult
 from kbbench_hf.scoring.score import score
 
 OF_A_CONFIG = ("benchmark", "config", "split", "dataset_revision", "n_examples", "model", "prompt_sha256")
-"""Settings that differ between the runs of one system, or are its name."""
+"""Settings that may differ between the runs of one system, or are its name; others make another system."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,16 @@ class StoredRuns:
 
     @property
     def warnings(self) -> list[ScoreWarning]:
-        """What weakens each system's figures."""
+        """The warnings of each system's results."""
         results = {name: {c: each.result for c, each in of.items()} for name, of in self.systems.items()}
         return [replace(each, system=name) for name, of in results.items() for each in warnings_together(of)]
 
 
 def warnings_together(results: Mapping[str, Result]) -> list[ScoreWarning]:
-    """Return what weakens the figures of several configs: each kind once, with its configs and what it touches."""
+    """Return the warnings of the results of several configs, one for each code, with its configs and their examples.
+
+    Notes are left out.
+    """
     by_code: dict[str, list[tuple[str, ScoreWarning]]] = {}
     for config, result in results.items():
         for plain in result.get("warnings", ()):
@@ -125,7 +132,7 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
 
 
 def results_across_revisions(systems: Sequence[tuple[str, object]], options: LogOptions) -> list[ScoringResult]:
-    """Return the stored scores of runs, each made on its own revision of the data, with a warning that has their sizes.
+    """Return the stored scores of runs on different revisions of the data as results; a warning has their sizes.
 
     `systems` are (name, run folder); questions are matched by id.
 
@@ -174,7 +181,14 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
 
 
 def _of_one_kind(of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None) -> tuple[list[_Run], list[str]]:
-    """Return the runs of a split in one mode on the same data, and sentences on the others."""
+    """Return the runs of a split in one mode on the same data, and sentences on the others.
+
+    Without a `mode`, it is the benchmark's first one if a run has it, else the most frequent. The data are the
+    installed ones if a run has them, else the latest run's.
+
+    Raises:
+        UsageError: no run is of the split.
+    """
     in_split = [run for run in runs if run.result["split"] == split]
     if not in_split:
         there = ", ".join(sorted({run.result["split"] for run in runs}))
@@ -209,6 +223,7 @@ def _labels(runs: Sequence[_Run]) -> list[str]:
 
 
 def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the settings with those of nested objects, by their last key."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value)
@@ -217,7 +232,7 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _load_scores(run: _Run, mode: str | None) -> ScoredConfig:
-    """Return a run's results and the value of every example; scored anew where another mode is asked for."""
+    """Return a run's result and the values of its examples; scored again if another mode is wanted."""
     if mode is None or mode == run.result["mode"]:
         return ScoredConfig(run.result, _by_metric(stored_rows(run.folder / "scores.jsonl")))
     result = score(run.folder, mode=mode)
@@ -225,6 +240,7 @@ def _load_scores(run: _Run, mode: str | None) -> ScoredConfig:
 
 
 def _by_metric(lines: Iterable[Row]) -> dict[str, dict[Id, float]]:
+    """Return metric -> example -> value from the lines of `scores.jsonl`; unscored examples are left out."""
     values: dict[str, dict[Id, float]] = {}
     for line in lines:
         for metric, value in line.items():

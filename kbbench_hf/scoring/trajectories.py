@@ -1,4 +1,8 @@
-"""Trajectories of agents (`trajectories.jsonl`): calls, selected nodes, slices, counters and warnings."""
+"""Trajectories of agents (`trajectories.jsonl`): calls, selected nodes, slices, counters and warnings.
+
+Agent runs write them; scoring, pages and replays read them. The fields of `Trajectory` and `Call` are those of the
+file: later versions read it, and a new field needs a default.
+"""
 
 import json
 from collections import Counter
@@ -14,17 +18,17 @@ from kbbench_hf.scoring.result import stored_rows
 TRAJECTORIES = "trajectories.jsonl"
 """One `Trajectory` a line, in the order of the predictions."""
 MOST_BACKED_OFF = 0.1
-"""If a larger share of the questions was answered by the base retriever alone, the result has a warning."""
+"""If the base retriever alone answered a larger share of the questions, the result has a warning, else a note."""
 
 
 class Call(NamedTuple):
-    """One call of a tool, and what came of it."""
+    """One call of a tool, and its result."""
 
     step: int
     """The reply that made it, from 1."""
     tool: str
     arguments: Any
-    """As they were read; usually an object."""
+    """As they were parsed; usually an object."""
     error: str | None = None
     """The code of the tool's error; None where it had none."""
     total: int | None = None
@@ -36,10 +40,10 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Trajectory:
-    """How an agent came to its answer of one question.
+    """The calls and selections of an agent for one question.
 
-    `answer_seen` and `answer_selected` say whether a right answer was ever shown, and selected; None where the gold is
-    not known. Tokens and cost are None where nobody said them; `seconds` is the wall time of the question.
+    `answer_seen` and `answer_selected` say whether a gold node was ever shown, and selected; None without known gold.
+    Tokens and cost are None if unknown; `seconds` is the wall time of the question.
     """
 
     id: Id
@@ -53,7 +57,7 @@ class Trajectory:
     calls: Sequence[Call] = ()
     tool_errors: Mapping[str, int] = field(default_factory=dict)
     seen: int = 0
-    """How many nodes were shown."""
+    """Number of different nodes that were shown."""
     answer_seen: bool | None = None
     answer_selected: bool | None = None
     prompt_tokens: int | None = None
@@ -61,7 +65,7 @@ class Trajectory:
     cost_usd: float | None = None
     seconds: float | None = None
     messages: Sequence[Mapping[str, Any]] | None = None
-    """The whole conversation, where the run kept it."""
+    """The whole conversation, if the run kept it."""
 
     def line(self) -> str:
         r"""Return it as a line of the file.
@@ -91,7 +95,7 @@ class Trajectory:
 
 
 def trajectory_of(row: Mapping[str, Any], calls: Sequence[Call], selected: Sequence[Id], **more: Any) -> Trajectory:
-    """Return what was done for the question of an example; `more` are the fields that do not follow from the calls."""
+    """Return the trajectory of an example; `more` are the fields that do not follow from the calls."""
     seen = {node for call in calls for node in call.shown}
     gold = row.get("answer_ids")
     return Trajectory(
@@ -109,7 +113,7 @@ def trajectory_of(row: Mapping[str, Any], calls: Sequence[Call], selected: Seque
 
 
 def depths(calls: Sequence[Call]) -> dict[Id, int]:
-    """Return each node that was shown, and how many edges from a search's hit it was when it was shown first."""
+    """Return shown node -> number of edges from a search hit when it was shown first."""
     result: dict[Id, int] = {}
     for call in calls:
         start = 0
@@ -133,13 +137,13 @@ def start_of(call: Call, known: Collection[Id]) -> Id:
 
 
 def read_trajectories(folder: Path) -> list[Trajectory]:
-    """Return the trajectories of a run's folder; empty where it has none, because no agent ran."""
+    """Return the trajectories of a run's folder, in the order of its file; empty if no agent ran."""
     lines = stored_rows(folder / TRAJECTORIES)
     return [Trajectory(**{**line, "calls": [Call(**call) for call in line["calls"]]}) for line in lines]
 
 
 def slices_of(trajectories: Sequence[Trajectory], ids: Sequence[Id]) -> dict[str, list[str]]:
-    """Return the keys by which an agent's figures are sliced, one of each example."""
+    """Return slice -> key of each example, in the order of `ids`; "none" for examples without a trajectory."""
     by_id = {each.id: each for each in trajectories}
     known = [by_id.get(name) for name in ids]
     ends = [each.end if each else "none" for each in known]
@@ -150,7 +154,7 @@ def slices_of(trajectories: Sequence[Trajectory], ids: Sequence[Id]) -> dict[str
 
 
 def counters_of(trajectories: Sequence[Trajectory]) -> dict[str, int]:
-    """Return what the agent did over all questions, in counts."""
+    """Return counter -> number over all questions; those of gold only if it is known."""
     counts = {
         "n_steps": sum(each.steps for each in trajectories),
         "n_tool_calls": sum(len(each.calls) for each in trajectories),
@@ -166,7 +170,7 @@ def counters_of(trajectories: Sequence[Trajectory]) -> dict[str, int]:
 
 
 def trajectory_warnings(trajectories: Sequence[Trajectory]) -> list[ScoreWarning]:
-    """Return what weakens an agent's figures: questions that its base answered, and those whose model failed."""
+    """Return the warnings on an agent's scores: questions whose model failed, and those that its base answered."""
     n, warnings = len(trajectories), []
     if failed := sum(each.end == "failed" for each in trajectories):
         message = f"The model failed on {failed:,} of {n:,} questions; the base's ranking counts for them."

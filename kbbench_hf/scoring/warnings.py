@@ -1,4 +1,8 @@
-"""Warnings on the scores of a result: incomplete predictions, other data, predictions that are gold, copied triples."""
+"""Warnings on the scores of a result: incomplete predictions, other data, predictions that are gold, copied triples.
+
+`score` adds them to results, and boards show them. Codes are stored in results and used by programs; messages name the
+metric and the effect on it.
+"""
 
 import re
 from collections import Counter
@@ -34,9 +38,9 @@ _TRIPLE = (0, 1, 2)
 
 
 def gold_answers(example: Example, kind: AnswerKind) -> list[Answer]:
-    """Return the gold of an example in the form that is scored: as released and repaired, say; none where it is empty.
+    """Return the gold answers of an example in the form that is scored, one per column; empty ones are left out.
 
-    The columns that hold it are `kind.gold`, and those whose names begin with it (`triples_repaired`).
+    The columns are `kind.gold`, and those whose names begin with it (`triples_repaired`).
     """
     name = kind.gold or kind.field
     columns = [column for column in example if column == name or column.startswith(f"{name}_")]
@@ -48,10 +52,10 @@ def gold_answers(example: Example, kind: AnswerKind) -> list[Answer]:
 
 
 def gold_warnings(benchmark: Benchmark, examples: Examples, predictions: Predictions) -> list[ScoreWarning]:
-    """Return what a comparison of the answers with the gold says of the file they were read from.
+    """Return the warnings from a comparison of the answers with the gold: equal ones, a gold column, order of parts.
 
-    Answers that equal the gold are a warning where their file says that they may be the gold, else a note: the gold may
-    be scored on purpose, to see what it gets.
+    Answers that equal the gold are a warning if their file says that they may be the gold, else a note: the gold may
+    be scored on purpose, to see its scores.
     """
     kind, answers, column = benchmark.scoring.answer, predictions.answers, predictions.gold_column
     golds = [gold_answers(row, kind) for row in examples.rows]
@@ -67,7 +71,7 @@ def gold_warnings(benchmark: Benchmark, examples: Examples, predictions: Predict
 
 
 def _order_warning(answers: Sequence[Answer | None], golds: Sequence[Sequence[Answer]]) -> list[ScoreWarning]:
-    """Return a warning where the triples match the gold only if the relation stood at another place."""
+    """Return a warning if the triples match the gold only in another order of their parts; else nothing."""
     right: Counter[tuple[int, ...]] = Counter()
     n = 0
     for answer, of_example in zip(answers, golds, strict=True):
@@ -89,13 +93,14 @@ def _order_warning(answers: Sequence[Answer | None], golds: Sequence[Sequence[An
 
 
 def _folded(part: object) -> str:
+    """Return a part of a triple without differences of case, blanks and underscores."""
     return " ".join(str(part).replace("_", " ").casefold().split())
 
 
 def completeness_warnings(
     task: EvalTask, predictions: Predictions, scores: Scores, figures: Mapping[str, Estimate]
 ) -> list[ScoreWarning]:
-    """Return what the predictions lack: answers that are missing, failed, unreadable or doubled, metrics not scored."""
+    """Return the warnings on missing, failed, unparsable and repeated predictions, few examples, unscored metrics."""
     benchmark, failed = task.benchmark, {*predictions.parse_failures}
     missing = np.array([answer is None for answer in predictions.answers])
     unparsed = np.array([example_id in failed for example_id in task.examples.ids])
@@ -128,13 +133,13 @@ def completeness_warnings(
 
 
 def small_warning(n: int, of: str = "") -> list[ScoreWarning]:
-    """Return a note where few examples, or clusters of them, were scored."""
+    """Return a note if few examples, or clusters of them, were scored; `of` is added to the number."""
     message = f"n = {n:,}{of} < {SMALL_N}: the interval is unreliable and only large differences are detectable."
     return [ScoreWarning("small_n", message, "Score more examples.", severity="note")] if n < SMALL_N else []
 
 
 def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:
-    """Return a warning where only the first examples of a split were scored."""
+    """Return a warning if only the first examples of a split were scored."""
     if n_examples >= n_available:
         return []
     message = f"Partial run: {n_examples:,} of {n_available:,} examples. Do not report it as the score of the split."
@@ -143,7 +148,7 @@ def limit_warning(n_examples: int, n_available: int) -> list[ScoreWarning]:
 
 
 def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
-    """Return a warning where answers were made on other data than they are scored on."""
+    """Return a warning if predictions were made on another revision of the data; an empty one is unknown."""
     if made_on in ("", scored_on):
         return []
     message = f"The predictions were made on data revision {made_on[:8]} and are scored on revision {scored_on[:8]}."
@@ -151,7 +156,7 @@ def revision_warning(made_on: str, scored_on: str) -> list[ScoreWarning]:
 
 
 def place_warning(run_on: TaskKey, scored_on: TaskKey) -> list[ScoreWarning]:
-    """Return a warning where answers were made on another config or split than they are scored on."""
+    """Return a warning if predictions were made on another benchmark, config or split."""
     if run_on[:3] == scored_on[:3]:
         return []
     message = f"The predictions were made on {'/'.join(run_on[:3])} and are scored on {'/'.join(scored_on[:3])}."
@@ -159,14 +164,14 @@ def place_warning(run_on: TaskKey, scored_on: TaskKey) -> list[ScoreWarning]:
 
 
 def stored_warnings(plain: Sequence[PlainWarning]) -> list[ScoreWarning]:
-    """Return the warnings that a run wrote of itself into `run.json`, under `warnings`."""
+    """Return the warnings of a run from the key `warnings` of its `run.json`."""
     return [ScoreWarning.of(each) for each in plain]
 
 
 def _headline_gain(
     task: EvalTask, scores: Scores, figures: Mapping[str, Estimate], left_out: NDArray[np.bool_]
 ) -> tuple[dict[str, float], str]:
-    """Return what the headline figure gains without some examples, also in words; empty where none remain."""
+    """Return metric -> gain of the headline metric without some examples, and a sentence; empty if none remain."""
     headline = task.benchmark.headline
     if left_out.all() or headline not in figures:
         return {}, ""
@@ -179,9 +184,9 @@ def _headline_gain(
 
 _WORD = re.compile(r"[^\W_]+")
 COPIED = "copied_triples"
-"""The code of the warning."""
+"""The code of the warning on triples copied from demonstrations."""
 FEW_COPIED = 0.02
-"""Up to this share of copied triples a note is enough: they move no score by much more than it."""
+"""Up to this share of copied triples it is a note: scores change by little more than it."""
 
 
 def copied_triple_warnings(
@@ -251,7 +256,10 @@ def _words(text: str) -> str:
 def _effect(
     task: EvalTask, answers: Sequence[Answer | None], changed: Sequence[Answer | None]
 ) -> tuple[dict[str, float], str]:
-    """Return what the headline metric and the hallucination metrics gain without the copied triples, also in words."""
+    """Return metric -> gain of the headline and hallucination metrics without the copied triples, and a sentence.
+
+    Gains that round to 0.0000 are left out.
+    """
     bench, mode = task.benchmark, task.task_key.mode
     before, after = (
         bench.scoring.summarise(bench.scoring.score(task.examples, some, mode), mode) for some in (answers, changed)
