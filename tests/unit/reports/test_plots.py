@@ -9,7 +9,7 @@ from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.benchmarks.charts import Statistics
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore, Source
 from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
-from kbbench_hf.reports.plots import plot_lengths, plot_results, plot_scores
+from kbbench_hf.reports.plots import plot_lengths, plot_results, plot_scores, styles_of
 from kbbench_hf.scoring.comparison import compare
 from kbbench_hf.scoring.results_table import SystemScore, results_table
 from kbbench_hf.scoring.score import score
@@ -31,6 +31,20 @@ def test_systems_side_by_side_say_which_way_is_better_and_are_told_apart_without
         assert line.get_ydata().tolist() == pytest.approx([row + (place - 0.5) * 0.22 for row in range(5)])
         assert [tuple(each[:, 0]) for each in bars.get_segments()] == [score.ci95 for score in scores]
     assert axes.get_title(loc="left") == "Text2KGBench, mini (n = 48)"
+
+
+def test_more_systems_than_colours_begin_again_and_64_are_told_apart(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: drawn.append(self))
+    result = score(shipped_answers("mini-text2kg")[0], "mini-text2kg")
+    plot_scores([(MINI, {f"system {n}": result for n in range(10)})], tmp_path / "scores.png", metrics=1)
+    looks = [(line.get_color(), line.get_marker()) for line in drawn[0].axes[0].lines]
+    assert len({*looks[:8]}) == len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 8
+    assert looks[8:] == looks[:2]
+    styles = styles_of([f"system {n}" for n in range(65)])
+    pairs = [(each["color"], each["marker"]) for each in styles.values()]
+    assert len({*pairs[:64]}) == 64 and pairs[64] == pairs[0]
+    assert [pairs[n] for n in range(8)] == looks[:8]
 
 
 @pytest.fixture

@@ -100,6 +100,20 @@ def test_a_table_for_a_paper_has_short_headings_a_caption_and_short_notes(own, p
     assert "| Wikidata-TekGen F1 ↑ |" in heads and "| DBpedia-WebNLG SH ↓ |" in heads
 
 
+def test_blocks_side_by_side_have_their_titles_above_their_columns_in_latex() -> None:
+    places = ["text2kg-wikidata-tekgen", "text2kg-dbpedia-webnlg"]
+    lines = as_latex(results_table(["published:*"], places, metrics=["f1", "subject_hallucination"])).split("\n")
+    start = lines.index("\\begin{tabular}{lrrrr}")
+    assert lines[start + 1 : start + 7] == [
+        "\\toprule",
+        " & \\multicolumn{2}{c}{Wikidata-TekGen} & \\multicolumn{2}{c}{DBpedia-WebNLG} \\\\",
+        "\\cmidrule(lr){2-3}",
+        "\\cmidrule(lr){4-5}",
+        "System & F1 $\\uparrow$ & SH $\\downarrow$ & F1 $\\uparrow$ & SH $\\downarrow$ \\\\",
+        "\\midrule",
+    ]
+
+
 def test_a_warning_is_in_the_notes_without_what_to_type(tmp_path: Path) -> None:
     half = tmp_path / "half.jsonl"
     half.write_text("".join(PATTERN.read_text(encoding="utf-8").splitlines(keepends=True)[:24]), encoding="utf-8")

@@ -115,6 +115,28 @@ def test_sizes_are_read_from_what_servers_say(said: str, sizes: tuple[int | None
     assert read_sizes(said) == Sizes(*sizes)
 
 
+@pytest.mark.parametrize(
+    ("detail", "tokens", "needed"),
+    [
+        # the completion of 512 tokens is counted by the server, or is added
+        (
+            "context length is 4096 tokens. However, you requested 5000 tokens (4488 in the messages)",
+            None,
+            "5000 or more",
+        ),
+        ("prompt is too long: 5000 tokens > 4096 maximum", None, "5512 or more"),
+        (None, 5000, "5512 or more"),
+        ("it is too long", None, "more tokens"),
+    ],
+)
+def test_the_needed_context_has_room_for_a_completion_once(detail: str | None, tokens: int | None, needed: str) -> None:
+    check = ContextCheck({}, most=512)
+    record = {"id": 1, "key": "k", "error": "context_length", "detail": detail, "prompt_tokens": tokens}
+    assert [*check.watch([record])] == [record]
+    (warning,) = check.warnings([{"kind": "vllm"}])
+    assert warning.remedy.startswith(f"Start vLLM with --max-model-len {needed},")
+
+
 def test_a_service_and_a_local_model_get_no_setting_that_they_lack() -> None:
     record = {"id": 1, "key": "k", "error": "prompt_too_long", "detail": None, "prompt_tokens": 9000}
     for servers in ([], [{"kind": "openai"}], [{"dtype": "float32"}]):

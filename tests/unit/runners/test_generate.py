@@ -326,6 +326,25 @@ def test_prompts_may_be_rendered_on_demand(tmp_path: Path) -> None:
         assert run(server, tmp_path, prompts=Rendered()).responses() == {i: right(i) for i in range(10)}
 
 
+def test_each_answer_of_a_local_model_has_the_seconds_of_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("kbbench_hf.runners.jobs.time.perf_counter", lambda: clock[0])
+
+    class Local:
+        name, batch_size = "local", 2
+
+        def generate(self, prompts: list[Any], max_tokens: int) -> list[str]:
+            clock[0] += 0.5 * len(prompts)
+            return [prompt[-1]["content"] for prompt in prompts]
+
+    done = run(ScriptedServer(), tmp_path, model=Local(), n=3)
+    assert [(record["response"], record["latency_s"]) for record in done.records()] == [
+        ("prompt 0", 1.0), ("prompt 1", 1.0), ("prompt 2", 0.5)
+    ]  # fmt: skip
+
+
 def test_it_runs_where_an_event_loop_is_running_already(tmp_path: Path) -> None:
     import asyncio
 

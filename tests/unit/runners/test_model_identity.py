@@ -33,6 +33,25 @@ def answering(**members: Any) -> Any:
     return script
 
 
+def test_a_local_model_that_collects_a_run_has_the_identity_of_its_shards(tmp_path: Path) -> None:
+    class Local:
+        name = "local@1"
+
+        def __init__(self, dtype: str) -> None:
+            self.identity = {"dtype": dtype}
+
+    record = {"id": "q1", "finish_reason": "stop", "model": None}
+    for dtype in ("float32", "float32"):  # a shard writes the file, and the others compare
+        shard = Identity(tmp_path, shared=True)
+        assert shard.meet(Local(dtype)) == "local@1"
+        shard.observe(record)
+    collecting = Identity(tmp_path, shared=True, writes=False)
+    collecting.observe(record)
+    assert collecting.recall(Local("float32")) == "local@1"
+    with pytest.raises(UsageError, match="its dtype is 'float32', not 'bfloat16'"):
+        collecting.recall(Local("bfloat16"))
+
+
 def test_another_address_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with ScriptedServer() as first, ScriptedServer() as second:
         run(first, tmp_path, 10)

@@ -124,6 +124,9 @@ def test_a_server_that_truncates_is_noticed_also_when_the_vectors_are_cached(ser
             _cached(embedder(server, warnings=warnings), tmp_path / str(most), [*TEXTS, *long])
             assert [each.code for each in warnings] == expected
     assert "2 of 8 texts are longer" in warnings[0].message
+    found = json.loads((tmp_path / "400" / "truncation.json").read_bytes())
+    assert 400 <= found.pop("characters") <= 400 + max(map(len, long)) // 50
+    assert found == {"n_texts": 2, "n": 8}
 
 
 def test_other_weights_behind_the_same_address_do_not_meet_the_cached_vectors(server: Any, tmp_path: Path) -> None:

@@ -74,7 +74,14 @@ SERVERS: dict[str, tuple[ScriptedServer, dict[str, object]]] = {
     "vllm": (
         ScriptedServer(
             flavour="vllm",
-            pages={"/v1/models": {"data": [{"id": MODEL, "owned_by": "vllm", "max_model_len": 4096}]}},
+            pages={
+                "/v1/models": {
+                    "data": [
+                        {"id": "other", "owned_by": "vllm", "max_model_len": 512},
+                        {"id": MODEL, "owned_by": "vllm", "max_model_len": 4096},
+                    ]
+                }
+            },
             reply=vllm,
             answer=helpful,
         ),

@@ -342,7 +342,9 @@ READ = {
     ),
     "bzip2": Case(SKA, lambda: bz2.compress(lines(rows(SKA)))),
     "xz": Case(SKA, lambda: lzma.compress(lines(rows(SKA)))),
-    "zip of one file": Case(SKA, lambda: zipped({"a.jsonl": lines(rows(SKA)), "__MACOSX/._a.jsonl": b"\x00\x05"})),
+    "zip of one file": Case(
+        SKA, lambda: zipped({"a/": b"", "a/a.jsonl": lines(rows(SKA)), "__MACOSX/a": b"\x00\x05", "a/.DS_Store": b"x"})
+    ),
     "gzip named otherwise": Case(STARK, lambda: gzip.compress(run()), name="run.txt"),
     # tables
     "csv, JSON": Case(T2K, lambda: cells(T2K, json_list)),

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from kbbench_hf.benchmarks.answers import ANSWERS, IDS, TRIPLES, Answer
 from kbbench_hf.benchmarks.base import Asking, Benchmark, Data, Example, Examples, Facts, Scores, Scoring, no_problem
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.json_lines import check_plain, parse
+from kbbench_hf.files.rows import KeyedAnswer
 from kbbench_hf.parsing.parsed_reply import ParsedReply, ParseError
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
+from kbbench_hf.scoring.rows import shown
 
 
 def parse_words(text: str, example: Example) -> ParsedReply[Answer]:
@@ -52,6 +55,17 @@ def write(path: Path, *lines: object) -> Path:
 
 def read(file: Path, answer: str = "answers", **options: object) -> Predictions:
     return read_predictions([file], toy(answer), EXAMPLES, ReadOptions(**options))
+
+
+def test_a_row_is_shown_in_its_own_letters_on_one_line() -> None:
+    assert shown({"id": "ü", "answers": [1]}) == '{"id": "ü", "answers": [1]}'
+    assert shown(KeyedAnswer("ü", ["\n"])) == '{"ü": ["\\n"]}'
+    assert shown({"day": date(2026, 1, 2)}) == '{"day": "2026-01-02"}'
+    assert shown("x" * 158) == f'"{"x" * 158}"'
+    assert shown("x" * 159) == f'"{"x" * 156}...'
+    nested: list[object] = []
+    nested.append(nested)
+    assert shown(nested) == ""
 
 
 def test_answers_are_paired_by_id_never_by_position(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows, empty_c
 from kbbench_hf.building.ska_bench.noise import NoiseLibrary
 from kbbench_hf.building.ska_bench.rejection_twins import TwinMaker
 from kbbench_hf.building.ska_bench.sources import assign_demo
-from kbbench_hf.building.ska_bench.testbeds import RowMaker, UnitOrder, draw_ranks
+from kbbench_hf.building.ska_bench.testbeds import RowMaker, UnitOrder, build_testbeds, draw_ranks
 from kbbench_hf.building.ska_bench.unit_orders import measure
 from kbbench_hf.files.datasets import DatasetFolder
 from tests.unit.benchmarks.ska_bench import archipelago
@@ -50,6 +50,16 @@ def test_a_broken_dataset_is_found_out(config: str, change, words: str, tmp_path
     table = pq.read_table(file)
     pq.write_table(pa.Table.from_pylist([change(row) for row in table.to_pylist()], table.schema), file)
     assert any(words in each for each in violations(DatasetFolder(broken), small=True))
+
+
+def test_a_budget_without_test_rows_is_filled_to_nothing_and_has_no_equal_contexts() -> None:
+    made = archipelago.release()
+    demo = [replace(each, split="demo") for each in made.instances if each.subset == "kg"]
+    built = build_testbeds(demo, made.pools, ["noise_kg_1k", "noise_kg_4k"])
+    assert {name: tuple(each) for name, each in built.budgets.items()} == {
+        "noise_kg_1k": (0, 0.0, 0.0), "noise_kg_4k": (0, 0.0, 0.0)
+    }  # fmt: skip
+    assert not built.tables
 
 
 def test_ranks_are_uniform_and_distinct() -> None:
