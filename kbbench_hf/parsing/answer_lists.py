@@ -17,7 +17,7 @@ from kbbench_hf.text.folding import ignoring_case, lazy_pattern
 
 LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
 """The word lists of answers, each as a group."""
-_MONTH, _AND = rf"(?:{MONTH}|{'|'.join(WEEKDAYS)})\b\.?", LISTS["and"]
+_MONTH, _WEEKDAY, _AND = rf"(?:{MONTH})\b\.?", rf"(?:{'|'.join(WEEKDAYS)})\b", LISTS["and"]
 
 
 def _names(file: str) -> str:
@@ -46,12 +46,17 @@ _NUMBER = ignoring_case(
 _UNIT = ignoring_case(LISTS["unit"])
 """Units of one dimension, which together make one measure: "5 years and 7 months"."""
 _SUFFIX = lazy_pattern(rf"{LISTS['suffix']}\b")
-_DATE_BEFORE = ignoring_case(rf"(?:{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?|\d{{1,2}}\.? {_MONTH})\s*$")
-_DATE_AFTER = ignoring_case(rf"(?:in )?\d{{4}}\b|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_WEEKDAY_BEFORE = ignoring_case(rf"{_WEEKDAY}(?:\s+{_DAY})?\s*$")
+_MONTH_BEFORE = ignoring_case(rf"(?:{_MONTH}(?:\s+{_DAY})?|\d{{1,2}}\.? {_MONTH})\s*$")
+_YEAR_AFTER = ignoring_case(r"(?:in )?\d{4}\b")
+_DATE_AFTER = ignoring_case(rf"{_YEAR_AFTER.pattern}|\d{{1,2}}\s+{_MONTH}|{_MONTH}\s+\d")
+_DATE = ignoring_case(rf"(?:{_MONTH}\s+{_DAY}|{_DAY}\.?\s+{_MONTH})(?:,?\s+\d{{4}})?")
+"""A day of a month, with its year or without."""
 _ARTICLE = lazy_pattern(r"(?:the|a|an|de|la|el|le|das|der|die|[Hh]er|[Hh]is|[Mm]y|its|[Tt]heir)\s")
 _BODY = lazy_pattern(rf"\b{LISTS['body']}\W*$")
 """What ends a name of two: "Central American and Caribbean Games", "University of Science and Technology"."""
-_SHAPE = ignoring_case(rf"({_MONTH})|\d+(?:[.,:/]\d+)*")
+_SHAPE = ignoring_case(rf"({_MONTH}|{_WEEKDAY})|\d+(?:[.,:/]\d+)*")
 _WRITTEN = {"comma": ", ", "and": " and ", "&": " & ", "oxford": ", and "}
 _QUOTES = {'""', "“”", "«»", "「」", "《》"}
 
@@ -137,7 +142,9 @@ def _cut(line: str) -> tuple[list[str], list[str]]:
 
 def _within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
     before, after = line[start : comma.start()], line[comma.end() : comma.end() + 60]
-    if (_DATE_BEFORE.search(before[-24:]) and _DATE_AFTER.match(after)) or _SUFFIX.match(after):
+    if _WEEKDAY_BEFORE.search(before[-24:]) and _DATE_AFTER.match(after):
+        return True
+    if (_MONTH_BEFORE.search(before[-24:]) and _YEAR_AFTER.match(after)) or _SUFFIX.match(after):
         return True
     place = _PLACE.match(after)
     behind = place is not None and re.match(r"\s*(?:$|[,;.(]|and\b|&|or\b)", after[place.end() :])
@@ -153,6 +160,8 @@ def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[s
         return items
     numbers = [_NUMBER.fullmatch(item) for item in items]
     if "or" not in separators and all(items):
+        if all(map(_DATE.fullmatch, items)):
+            return items
         if all(numbers):
             units = [(number["unit"] or "").casefold().rstrip("s.") for number in numbers if number]
             if set(units[:-1]) <= {"", units[-1]} or len(items) > 2:

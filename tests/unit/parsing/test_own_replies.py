@@ -88,6 +88,9 @@ Lima, Peru and Oslo, Norway => ? ~ May 3, 1904 => May 3, 1904 ~ Sammy Davis, Jr.
 Ines Calder or Anna Aske => ? ~ Ministry of Trade and Industry => ? ~ 1904 and 1905 meters => 1904|1905 meters
 Petrel (1904), Oda (1905) => Petrel (1904)|Oda (1905) ~ Red, white and blue => ? ~ five and six => ? ~ 5%, 6% => 5%|6%
 Ines Calder, captain of the Petrel => ? ~ 5 apples, 6 pears => ? ~ 5 pounds, 6 pound => 5 pounds|6 pound
+3 March, 4 March => 3 March|4 March ~ March 3, April 4 => March 3|April 4 ~ 3 March and 4 April => 3 March|4 April
+3 March, 4 March 1904 => 3 March|4 March 1904 ~ May 3, 1904, May 4, 1905 => May 3, 1904|May 4, 1905 ~ 3 March, 4 => ?
+Monday, 4 March => Monday, 4 March ~ Monday, March 4, 1904 => Monday, March 4, 1904 ~ 4 March, 1904 => 4 March, 1904
 """
 SEVERAL = """
 Ines and Anna => Ines|Anna ~ Marks & Spencer => ? ~ Ines, Anna => Ines|Anna ~ Petrel and the Oda => ?
