@@ -99,9 +99,9 @@ def parse(text: str) -> Spec:
     Raises:
         UsageError: the text is not of the form; the message points at the place.
     """
-    spec, end = _spec(text, 0)
+    spec, end = _parse_spec(text, 0)
     if end < len(text):
-        raise _unexpected(text, end, "the end")
+        raise _unexpected_error(text, end, "the end")
     return spec
 
 
@@ -142,26 +142,26 @@ def positive(value: str) -> int:
     return int(value)
 
 
-def _spec(text: str, start: int) -> tuple[Spec, int]:
+def _parse_spec(text: str, start: int) -> tuple[Spec, int]:
     name = _NAME.match(text, start)
     if not name:
-        raise _unexpected(text, start, "a model name")
+        raise _unexpected_error(text, start, "a model name")
     end, model = name.end(), ""
     parts: list[Spec] = []
     if text[end : end + 1] == ":":
         if name[0] in OVER_A_MODEL:
-            part, end = _spec(text, end + 1)
+            part, end = _parse_spec(text, end + 1)
             return Spec(name[0], parts=(part,)), end
         found = _MODEL.match(text, end + 1)
         if not found:
-            raise _unexpected(text, end + 1, f"which model {name[0]} uses")
+            raise _unexpected_error(text, end + 1, f"which model {name[0]} uses")
         model, end = found[0], found.end()
     if text[end : end + 1] == "(":
         while not parts or text[end : end + 1] == ",":
-            part, end = _spec(text, end + 1)
+            part, end = _parse_spec(text, end + 1)
             parts.append(part)
         if text[end : end + 1] != ")":
-            raise _unexpected(text, end, "',' or ')'")
+            raise _unexpected_error(text, end, "',' or ')'")
         end += 1
     options: dict[str, str] = {}
     if text[end : end + 1] == "@":
@@ -172,11 +172,11 @@ def _spec(text: str, start: int) -> tuple[Spec, int]:
             if text[end : end + 1] != ",":
                 break
         if not options:
-            raise _unexpected(text, end + 1, "key=value")
+            raise _unexpected_error(text, end + 1, "key=value")
     return Spec(name[0], model, tuple(parts), options), end
 
 
-def _unexpected(text: str, at: int, expected: str) -> UsageError:
+def _unexpected_error(text: str, at: int, expected: str) -> UsageError:
     if hint := did_you_mean(text):
         return UsageError(f"Unknown model {text!r}.{hint} Retrievers: {KINDS}.")
     found = repr(text[at]) if at < len(text) else "the end"

@@ -125,11 +125,11 @@ def find_published(name: str, task_key: TaskKey) -> list[Published]:
     if not chosen and re.search(r"[*?[]", wanted):
         chosen = [each for each in known if fnmatchcase(each.casefold(), wanted)]
     if not chosen:
-        raise _unknown(name.removeprefix(PUBLISHED), task_key, known)
+        raise _unknown_error(name.removeprefix(PUBLISHED), task_key, known)
     return [Published(each, rows.get(each), answers.get(each)) for each in chosen]
 
 
-def _unknown(name: str, task_key: TaskKey, known: list[str]) -> UsageError:
+def _unknown_error(name: str, task_key: TaskKey, known: list[str]) -> UsageError:
     where = f"{task_key.benchmark}/{task_key.config}, split {task_key.split}, mode {task_key.mode}"
     of_same = [each for each in published_places() if each[:2] == task_key[:2]]
     if _named_rows(name, task_key):

@@ -31,10 +31,10 @@ def statistics(folder: DatasetFolder) -> Statistics:
     texts = [row["query"] for row in rows]
     answers = _n_answers(rows)
     headings = ("queries", "with several answers", "answers per query")
-    queries = list(zip(headings, _counts(rows), strict=True))
+    queries = list(zip(headings, _query_counts(rows), strict=True))
     by_split = []
     for split in splits:
-        n, *others = _counts(own := folder.rows("queries", split))
+        n, *others = _query_counts(own := folder.rows("queries", split))
         by_split.append((split, n, f"{len(own) / max(1, len(rows)):.2f}", *others))
     entropy, ratio = f"{shannon_entropy(texts):.3f}", f"{type_token_ratio(texts):.4f}"
     knowledge_base, node_types = _knowledge_base(folder) if "nodes" in configs and "edges" in configs else ([], [])
@@ -49,7 +49,7 @@ def statistics(folder: DatasetFolder) -> Statistics:
     columns = {"Queries by split": ["queries", "share", "with several answers", "answers per query"]}
     made = [row for row in rows if row.get("provenance")]
     if composition := [_composition(row) for row in made]:
-        tables["Relational to textual"] = _ratios(made, composition)
+        tables["Relational to textual"] = _ratio_rows(made, composition)
         columns["Relational to textual"] = ["queries", "without textual words", "mean ratio"]
         lengths["relational words per query"] = [relational for relational, _ in composition]
         lengths["textual words per query"] = [textual for _, textual in composition]
@@ -60,7 +60,7 @@ def _n_answers(rows: Sequence[Row]) -> list[int]:
     return [len(set(row["answer_ids"])) for row in rows]
 
 
-def _counts(rows: Sequence[Row]) -> tuple[str, str, str]:
+def _query_counts(rows: Sequence[Row]) -> tuple[str, str, str]:
     """Return how many queries there are, how many with several answers, and the mean number of answers."""
     answers = _n_answers(rows)
     mean = f"{np.mean(answers):.3f}" if answers else "-"
@@ -73,7 +73,7 @@ def _composition(row: Row) -> tuple[int, int]:
     return words.get("relational", 0), words.get("textual", 0)
 
 
-def _ratios(made: Sequence[Row], composition: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+def _ratio_rows(made: Sequence[Row], composition: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
     """Return the mean ratio of relational to textual words by hops, over the questions that have textual ones.
 
     Differs from upstream: the paper's ratio is of parts of its questions that were not released; here it is of the

@@ -150,12 +150,12 @@ def without_affixes(answers: Answers) -> Rewriting:
     example = next(name for name in names if pattern.search(name))
     message = f"{n:,} of {len(names):,} subjects and objects carry a type, namespace or mark, such as {example!r}."
     bare = [
-        answer and [[_without(each, pattern) for each in triple] for triple in answer] for answer in answers
+        answer and [[_strip_affix(each, pattern) for each in triple] for triple in answer] for answer in answers
     ]  # tools write relations as they write names
     return Rewriting("types_in_names", message, "Remove it from the names before scoring.", bare)
 
 
-def _without(name: str, pattern: re.Pattern[str]) -> str:
+def _strip_affix(name: str, pattern: re.Pattern[str]) -> str:
     match = pattern.search(name)
     if not match:
         return name

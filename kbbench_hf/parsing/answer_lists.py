@@ -20,15 +20,15 @@ LISTS = {name: f"(?:{rows})" for name, rows in word_lists("answers").items()}
 _MONTH, _WEEKDAY, _AND = rf"(?:{MONTH})\b\.?", rf"(?:{'|'.join(WEEKDAYS)})\b", LISTS["and"]
 
 
-def _names(file: str) -> str:
+def _names_pattern(file: str) -> str:
     """Return an expression for the names of a data file, which has bars and line ends between them."""
     text = (files("kbbench_hf.parsing") / "data" / file).read_text(encoding="utf-8")
     return "|".join(map(re.escape, text.strip().replace("\n", "|").split("|")))
 
 
-_JOINED_NAMES = rf"(?i:\b(?:{_names('names_with_and.txt')})\b)"
+_JOINED_NAMES = rf"(?i:\b(?:{_names_pattern('names_with_and.txt')})\b)"
 """Names in which no word but knowledge shows that they are one."""
-_PLACE = lazy_pattern(rf"(?:{_names('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
+_PLACE = lazy_pattern(rf"(?:{_names_pattern('places.txt')}|{_JOINED_NAMES}|[A-Z]{{2}}|[A-Z]\.[A-Z]\.)(?![\w-])")
 """A state, a province or a country behind the name of a place ("Lima, Peru", "Austin, TX")."""
 _TOKENS = lazy_pattern(
     rf"{_JOINED_NAMES}|"
@@ -113,25 +113,25 @@ def split_answers(line: str, several: bool = False, is_name: Callable[[str], boo
     if "、" in line:
         parts[-1:] = re.split(r"(?<=\w)(?:和|与|與|以?及)(?=\w{2})", parts[-1], maxsplit=1)
     if len(parts) > 1:
-        answers = [each for part in parts if part.strip() for each in _numbers(part.strip()) or [part.strip()]]
+        answers = [each for part in parts if part.strip() for each in _split_numbers(part.strip()) or [part.strip()]]
     else:
-        answers = _decided(line, several or bool(both), is_name)
+        answers = _split_or_refuse(line, several or bool(both), is_name)
     if len(answers) > 1 and "(" not in "".join(answers[:-1]):  # "28, 30 (two ships)"
         answers[-1] = re.sub(r"\s+\([^()]*\)$", "", answers[-1])
-    return [_unquoted(each) for each in answers] if len(answers) > 1 else answers
+    return [_strip_quotes(each) for each in answers] if len(answers) > 1 else answers
 
 
-def _numbers(part: str) -> list[str] | None:
+def _split_numbers(part: str) -> list[str] | None:
     """Return the numbers of a part between semicolons that holds nothing else ("18, 20")."""
     return re.split(r",\s+(?:and\s+)?|\s+and\s+", part) if re.fullmatch(r"[\d.,\s]+(?:and[\d.\s]+)?", part) else None
 
 
-def _cut(line: str) -> tuple[list[str], list[str]]:
+def _cut_at_separators(line: str) -> tuple[list[str], list[str]]:
     """Return the parts of a line, and the kinds of separators between them; a comma inside a name is none."""
     parts, kinds, start = [], [], 0
     for token in _TOKENS.finditer(line):
         kind = token.lastgroup
-        if kind is None or not token.start() or (kind == "comma" and _within_name(line, start, token)):
+        if kind is None or not token.start() or (kind == "comma" and _is_within_name(line, start, token)):
             continue
         parts.append(line[start : token.start()].strip())
         kinds.append("oxford" if kind == "comma" and token[0].strip() not in {",", "،", ";"} else kind)
@@ -140,7 +140,7 @@ def _cut(line: str) -> tuple[list[str], list[str]]:
     return [*parts, line[start:].strip()], kinds
 
 
-def _within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
+def _is_within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
     before, after = line[start : comma.start()], line[comma.end() : comma.end() + 60]
     if _WEEKDAY_BEFORE.search(before[-24:]) and _DATE_AFTER.match(after):
         return True
@@ -152,8 +152,8 @@ def _within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
     return bool(behind) and before.strip()[:1].isalpha() and not any(map(_PLACE.fullmatch, last))
 
 
-def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[str]:
-    items, separators = _cut(line)
+def _split_or_refuse(line: str, several: bool, is_name: Callable[[str], bool]) -> list[str]:
+    items, separators = _cut_at_separators(line)
     if not separators:
         return [line]
     if all(map(is_name, items)):
@@ -168,16 +168,16 @@ def _decided(line: str, several: bool, is_name: Callable[[str], bool]) -> list[s
                 return items
             if _UNIT.fullmatch(" ".join(units)):
                 return [line]
-        elif (len({_shape(item) for item in items}) == 1 and _SHAPE.search(items[0])) or (
+        elif (len({_mask_numbers(item) for item in items}) == 1 and _SHAPE.search(items[0])) or (
             all(item[:1] + item[-1:] in _QUOTES for item in items)
         ):
             return items
-        elif not any(numbers) and (names := _of_names(items, separators, several)):
+        elif not any(numbers) and (names := _split_names(items, separators, several)):
             return names
     raise ParseError(f"{line[:80]!r} may be one answer or several; expected one answer a line")
 
 
-def _of_names(items: list[str], separators: list[str], several: bool) -> list[str] | None:
+def _split_names(items: list[str], separators: list[str], several: bool) -> list[str] | None:
     """Return names as one or several; None where it is not certain."""
     line = items[0] + "".join(_WRITTEN[kind] + item for kind, item in zip(separators, items[1:], strict=True))
     if all(map(_PLACE.fullmatch, items)):
@@ -201,11 +201,11 @@ def _of_names(items: list[str], separators: list[str], several: bool) -> list[st
     return items if len(items) > 2 and set(separators) == {"comma"} else None
 
 
-def _shape(item: str) -> str:
+def _mask_numbers(item: str) -> str:
     return _SHAPE.sub(lambda names: "m" if names[1] else "9", item.casefold())
 
 
-def _unquoted(item: str) -> str:
+def _strip_quotes(item: str) -> str:
     item = item.strip().strip("*_`").strip()
     return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
 
@@ -256,7 +256,7 @@ def json_answers(value: Value, depth: int, question: str, split: Split) -> list[
     if isinstance(value, list):
         if not value:
             return []
-        answers = list(_texts(value, question, split))
+        answers = list(_list_answers(value, question, split))
         return answers if answers and not all(map(_PLACEHOLDER.fullmatch, answers)) else None
     if not isinstance(value, dict):
         return None
@@ -266,7 +266,7 @@ def json_answers(value: Value, depth: int, question: str, split: Split) -> list[
             each = members[key]
             if isinstance(each, dict) and (inner := json_answers(each, depth + 1, question, split)) is not None:
                 return inner
-            answers = list(_texts(each, question, split))
+            answers = list(_list_answers(each, question, split))
             if isinstance(each, str) and answers:
                 answers = split(answers[0], key.endswith("s"))
             return None if answers and all(map(_PLACEHOLDER.fullmatch, answers)) else answers
@@ -277,7 +277,7 @@ def json_answers(value: Value, depth: int, question: str, split: Split) -> list[
     return None
 
 
-def _texts(value: Value, question: str, split: Split) -> Iterator[str]:
+def _list_answers(value: Value, question: str, split: Split) -> Iterator[str]:
     """Yield the answers of a member: a text, a number, an entity's name, or those of a list; no empty ones."""
     if isinstance(value, bool):
         yield "yes" if value else "no"
@@ -285,13 +285,15 @@ def _texts(value: Value, question: str, split: Split) -> Iterator[str]:
         yield value.strip()
     elif isinstance(value, list):
         alone = value[0].strip() if len(value) == 1 and isinstance(value[0], str) else ""
-        are_numbers = re.fullmatch(r"[\d\s.,;&]+(?:and\b[\d\s.,]+)?", alone)
-        yield from split(alone, False) if are_numbers else (t for each in value for t in _texts(each, question, split))
+        if re.fullmatch(r"[\d\s.,;&]+(?:and\b[\d\s.,]+)?", alone):  # ["18, 20 and 30"]
+            yield from split(alone, False)
+        else:
+            yield from (answer for each in value for answer in _list_answers(each, question, split))
     elif isinstance(value, dict) and value:
-        yield from _texts(_member(value, question), question, split)
+        yield from _list_answers(_find_answer_member(value, question), question, split)
 
 
-def _member(value: dict[str, Value], question: str) -> Value:
+def _find_answer_member(value: dict[str, Value], question: str) -> Value:
     """Return the member of an object that is the answer: its name, its only member, or the one in the question.
 
     Raises:

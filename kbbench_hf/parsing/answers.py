@@ -93,7 +93,7 @@ def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple
         return None
     if values:
         lists = list(dict.fromkeys(tuple(answers) for _, answers in values))
-        if len(lists) > 1 and not _in_a_row(version):
+        if len(lists) > 1 and not _stand_in_a_row(version):
             return None
         merged = [answer for each in lists for answer in each]
         return list(dict.fromkeys(merged)) if len(lists) > 1 else merged, "json"
@@ -121,7 +121,7 @@ def _without_repeated_heading(text: str) -> str:
     return "\n".join(lines) if repeats else text
 
 
-def _in_a_row(version: AnswerVersion) -> bool:
+def _stand_in_a_row(version: AnswerVersion) -> bool:
     """Whether only white space separates the values."""
     pieces = version.pieces
     return all(not version.text[one.end : other.start].strip(" \n,;") for one, other in pairwise(pieces))
@@ -173,7 +173,7 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
         return [each.strip() for each in block]
     if not line.strip("*_ ") or (len(block) > 1 and (_ITEM.match(line) or line.endswith(":"))):
         if items := _list_items(text[label.end() :]):
-            return items if len(items) > 1 else _split_up(items[0], several, split)
+            return items if len(items) > 1 else _split_line(items[0], several, split)
         lines = [each for each in text[label.end() :].strip("*_ \n").splitlines() if each.strip()]
         if len(lines) > 1:
             return _parse_lines(lines)
@@ -190,11 +190,11 @@ def _answers_under(text: str, label: "re.Match[str]", split: Split) -> list[str]
     if re.match(r"not\b", line):
         raise ParseError(f"{line[:80]!r} says what is not the answer")
     if marked := _bold_texts(line):
-        return marked if len(marked) > 1 else _split_up(marked[0], several, split)
-    return _split_up(line, several, split) if line else None
+        return marked if len(marked) > 1 else _split_line(marked[0], several, split)
+    return _split_line(line, several, split) if line else None
 
 
-def _split_up(line: str, several: bool, split: Split) -> list[str] | None:
+def _split_line(line: str, several: bool, split: Split) -> list[str] | None:
     """Return the answers of a line, without what it takes back; None where it is a sentence, or breaks off."""
     if len(line) <= 400:
         line = CORRECTED.sub("", line)

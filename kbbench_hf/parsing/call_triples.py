@@ -49,20 +49,20 @@ def parse_calls(text: str, sentence: str = "") -> list[Triple]:
     >>> parse_calls("located_in(Leiden, Holland, Netherlands)", "Leiden, Holland is in the Netherlands.")
     [('Leiden, Holland', 'located_in', 'Netherlands')]
     """
-    calls = list(_calls(text.replace(r"\_", "_")))
-    choices = _choose([readings for _, readings in calls], sentence)
+    calls = list(_find_calls(text.replace(r"\_", "_")))
+    choices = _choose_fields([readings for _, readings in calls], sentence)
     return [(subject, relation, obj) for (relation, _), (subject, obj) in zip(calls, choices, strict=True)]
 
 
-def _calls(text: str) -> Iterator[tuple[str, list[Fields]]]:
+def _find_calls(text: str) -> Iterator[tuple[str, list[Fields]]]:
     """Yield the relation of each triple, and the ways to read its fields."""
     for line in _logical_lines(text):
         done = 0
         for bracket in sorted(_round_brackets(line)):
             if bracket.opening < done:
                 continue
-            relation = _relation(line[max(done, bracket.opening - _LONGEST_RELATION) : bracket.opening])
-            readings = _readings(line[bracket.opening + 1 : bracket.closing], bracket) if relation else []
+            relation = _find_relation(line[max(done, bracket.opening - _LONGEST_RELATION) : bracket.opening])
+            readings = _possible_fields(line[bracket.opening + 1 : bracket.closing], bracket) if relation else []
             if readings:
                 yield relation, readings
                 done = bracket.closing + 1
@@ -137,7 +137,7 @@ _LEAD = re.compile(r"^(?:[\s,;.|&>•*+-]|(?:\d+|[a-z])[.)]\s|and\s)*")
 _WORDS = re.compile(r"[\w/&'-]+(?:,? [\w/&'-]+){0,7}")
 
 
-def _relation(before: str) -> str:
+def _find_relation(before: str) -> str:
     """Return the relation at the end of the text before a bracket; "" where there is none."""
     ending = before.rstrip("*`\"'")
     if not ending.strip() or not (ending[-1].isalnum() or ending[-1] == "_"):
@@ -154,7 +154,7 @@ _NUMBERS = re.compile(r"[+-]?\d[\d.]*(?:, ?[+-]?\d[\d.]*)*(?: \([^()]*\))?")
 _DATE = re.compile(r"\d{1,2}, \d{4}(?!\d)")
 
 
-def _readings(body: str, bracket: _Bracket) -> list[Fields]:
+def _possible_fields(body: str, bracket: _Bracket) -> list[Fields]:
     """Return the ways to part a body into subject and object; none where it cannot be."""
     commas = [at - bracket.opening - 1 for at in bracket.commas[:_MOST_COMMAS]]
     commas = [at for at in commas if body[:at].strip() and body[at + 1 :].strip()]
@@ -167,16 +167,16 @@ def _readings(body: str, bracket: _Bracket) -> list[Fields]:
         [at for at in commas if _NUMBERS.fullmatch(body[at + 1 :].strip())][:1],
     ):
         commas = [at for at in keep if at in commas] or commas
-    return [_fields(body[:at].strip(), body[at + 1 :].strip()) for at in commas]
+    return [_make_fields(body[:at].strip(), body[at + 1 :].strip()) for at in commas]
 
 
-def _fields(subject: str, obj: str) -> Fields:
+def _make_fields(subject: str, obj: str) -> Fields:
     if _STRING.fullmatch(subject) and (_STRING.fullmatch(obj) or re.search(r"[,()]", subject)):
-        return Fields(_without_quotes(subject), _without_quotes(obj))
+        return Fields(_strip_quotes(subject), _strip_quotes(obj))
     return Fields(subject, obj)
 
 
-def _without_quotes(field: str) -> str:
+def _strip_quotes(field: str) -> str:
     if not _STRING.fullmatch(field):
         return field
     try:
@@ -188,7 +188,7 @@ def _without_quotes(field: str) -> str:
 _MOST_COMBINATIONS = 1024
 
 
-def _choose(readings: Sequence[Sequence[Fields]], sentence: str) -> list[Fields]:
+def _choose_fields(readings: Sequence[Sequence[Fields]], sentence: str) -> list[Fields]:
     """Return the reading of each triple under which the response costs least.
 
     All combinations are compared, of so many triples at a time that there are at most `_MOST_COMBINATIONS`.

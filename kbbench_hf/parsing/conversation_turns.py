@@ -108,7 +108,7 @@ def extract_own_turn(reply: str, source: str = "", is_thought: Callable[[str], b
         return _assistant_messages(reply, source)
     marks = list(_find_marks(reply, source))
     start = _OPENING.match(reply).end()  # type: ignore[union-attr]
-    if (answer := _after_prompt(reply, marks, start, source)) is not None:
+    if (answer := _find_answer_start(reply, marks, start, source)) is not None:
         start = answer
     elif marks and marks[0].start <= start and marks[0].role == "other":
         if not marks[0].restates or any(mark.role == "assistant" for mark in marks):
@@ -181,7 +181,7 @@ _MOST_MESSAGES = 5
 _AFTER_END = lazy_pattern(rf"\s*({_ASSISTANT}|{_OTHER})(?::|[ \t]*\n|\s*$)", re.IGNORECASE)
 
 
-def _after_prompt(reply: str, marks: list[_Mark], start: int, source: str) -> int | None:
+def _find_answer_start(reply: str, marks: list[_Mark], start: int, source: str) -> int | None:
     """Return where the answer begins after a repeated prompt; None where the reply repeats none."""
     if not marks or marks[0].role == "end":
         return None

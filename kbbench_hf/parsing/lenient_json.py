@@ -108,7 +108,7 @@ _WORDS: dict[str, bool | None] = {
 }  # fmt: skip
 
 
-def _members(pairs: list[tuple[str, Value]]) -> Value:
+def _make_object(pairs: list[tuple[str, Value]]) -> Value:
     """Return an object; several objects where all its keys repeat, as where braces are missing between two of them."""
     names = dict.fromkeys(name for name, _ in pairs)
     if 3 <= len(names) < len(pairs) and not len(pairs) % len(names):
@@ -119,7 +119,7 @@ def _members(pairs: list[tuple[str, Value]]) -> Value:
 
 
 _STRICT = json.JSONDecoder(
-    strict=False, parse_int=Bare, parse_float=Bare, parse_constant=Bare, object_pairs_hook=_members
+    strict=False, parse_int=Bare, parse_float=Bare, parse_constant=Bare, object_pairs_hook=_make_object
 )
 
 
@@ -140,34 +140,34 @@ class _Scanner:
         while self.left > 0 and (match := _OPENING.search(self.text, position)):
             start = match.start()
             try:
-                value, position = self._whole(start)
+                value, position = self._parse_outermost(start)
             except (_CutOffError, _NotAValueError) as error:
                 position = max(getattr(error, "at", 0), start + 1)
                 continue
             yield JsonSpan(value, start, position)
 
-    def _whole(self, start: int) -> tuple[Value, int]:
+    def _parse_outermost(self, start: int) -> tuple[Value, int]:
         if self.text[start] != "(":
             try:
                 value, end = _STRICT.raw_decode(self.text, start)
                 return value, end
             except (ValueError, RecursionError) as error:
                 self._spend(max(getattr(error, "pos", start) - start, 1))
-        return self._container(start, 0)
+        return self._parse_container(start, 0)
 
     def _spend(self, steps: int = 1) -> None:
         self.left -= steps
         if self.left < 0:
             raise _NotAValueError
 
-    def _blank(self, position: int) -> int:
+    def _skip_blanks(self, position: int) -> int:
         match = _BLANK.match(self.text, position)
         if match is None:
             return position
         self._spend(1 + (match.end() - position) // 16)
         return match.end()
 
-    def _container(self, start: int, depth: int, *, braced: bool = True) -> tuple[Value, int]:
+    def _parse_container(self, start: int, depth: int, *, braced: bool = True) -> tuple[Value, int]:
         """Return the list or object that starts here; a `{` without keys is a list, as Python's sets are.
 
         Without `braced`, an object starts after `start` whose brace is missing.
@@ -180,7 +180,7 @@ class _Scanner:
         position, cut, elided = start + 1, False, False
         while True:
             self._spend()
-            position = self._blank(position)
+            position = self._skip_blanks(position)
             if position >= len(self.text):
                 cut = True
                 break
@@ -199,13 +199,13 @@ class _Scanner:
                 continue
             try:
                 key = None
-                if (named := self._key(position)) is not None and (is_object or self.text[start] == "("):
+                if (named := self._parse_key(position)) is not None and (is_object or self.text[start] == "("):
                     key, position = named
                 elif named is not None and character in _QUOTES:
-                    value, position = self._container(position - 1, depth + 1, braced=False)
+                    value, position = self._parse_container(position - 1, depth + 1, braced=False)
                     items.append(value)
                     continue
-                value, position = self._value(position, depth)
+                value, position = self._parse_value(position, depth)
             except _CutOffError:
                 position, cut = len(self.text), True
                 break
@@ -228,11 +228,11 @@ class _Scanner:
             raise _NotAValueError
         return (CutList(items) if cut else items), position
 
-    def _key(self, position: int) -> tuple[str, int] | None:
+    def _parse_key(self, position: int) -> tuple[str, int] | None:
         """Return a member's name and where its value begins."""
         if self.text[position] in _QUOTES:
             try:
-                key, end = self._string(position, of_key=True)
+                key, end = self._parse_string(position, of_key=True)
             except (_NotAValueError, _CutOffError):
                 return None
         elif match := _BARE_KEY.match(self.text, position):
@@ -241,19 +241,19 @@ class _Scanner:
         else:
             return None
         separator = _AFTER_KEY.match(self.text, end)
-        return (key, self._blank(separator.end())) if separator else None
+        return (key, self._skip_blanks(separator.end())) if separator else None
 
-    def _value(self, position: int, depth: int) -> tuple[Value, int]:
+    def _parse_value(self, position: int, depth: int) -> tuple[Value, int]:
         if position >= len(self.text):
             raise _CutOffError
         character = self.text[position]
         if character in "{[" or (character == "(" and _OPENING.match(self.text, position)):
-            return self._container(position, depth + 1)
+            return self._parse_container(position, depth + 1)
         if character in _QUOTES:
-            return self._string(position)
-        return self._bare(position)
+            return self._parse_string(position)
+        return self._parse_bare(position)
 
-    def _string(self, start: int, *, of_key: bool = False) -> tuple[str, int]:
+    def _parse_string(self, start: int, *, of_key: bool = False) -> tuple[str, int]:
         """Return the text in quotes; a quote closes it where a name or a value may end after it."""
         closing = _QUOTES[self.text[start]]
         written: list[str] = []
@@ -266,7 +266,7 @@ class _Scanner:
                 written.append(_unescape(escape[0]) if escape else character)
                 position = escape.end() if escape else position + 1
                 continue
-            if character in closing and self._closes(position, character, of_key):
+            if character in closing and self._ends_string(position, character, of_key):
                 return "".join(written), position + 1
             if of_key and (character == "\n" or position - start > 200):
                 raise _NotAValueError
@@ -274,7 +274,7 @@ class _Scanner:
             position += 1
         raise _CutOffError
 
-    def _closes(self, position: int, quote: str, of_key: bool) -> bool:
+    def _ends_string(self, position: int, quote: str, of_key: bool) -> bool:
         after = position + 1
         if of_key:
             return _AFTER_KEY.match(self.text, after) is not None
@@ -284,7 +284,7 @@ class _Scanner:
         at = ending.end() - 1
         if ending[0][-1:] not in {",", "，", ";"}:
             return True
-        follows = self._next(at + 1)
+        follows = self._next_character(at + 1)
         if not follows or follows in _QUOTES or follows in "{[(]}),，.…-" or follows.isdigit():
             return True
         # a word follows: the string has ended if the next quote opens another one, and not if it closes this one
@@ -295,11 +295,11 @@ class _Scanner:
         before = self.text[at:following].rstrip()[-1:]
         return before in {",", "，", ";", ":", "[", "{", "(", "="} or self.text[following + 1 : following + 2] == ":"
 
-    def _next(self, position: int) -> str:
-        position = self._blank(position)
+    def _next_character(self, position: int) -> str:
+        position = self._skip_blanks(position)
         return self.text[position : position + 1]
 
-    def _bare(self, start: int) -> tuple[Value, int]:
+    def _parse_bare(self, start: int) -> tuple[Value, int]:
         """Return the unquoted text up to a comma or a closing bracket; its own brackets are balanced."""
         depth, position = 0, start
         while position < len(self.text):

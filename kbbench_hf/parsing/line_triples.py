@@ -62,8 +62,17 @@ def parse_line(text: str, relations: Collection[str] = (), *, weak: bool = True)
     line = bare_line(text)
     if not line or len(line) > 4 * _LONGEST_PART:
         return None
-    for read in (cypher, _rdf, _quoted, _arrows, _separated, _bracketed, _labelled_line, _call):
-        if read is _separated and not weak and not re.search(r"[|｜¦\t]|::", line):
+    for read in (
+        cypher,
+        _parse_rdf,
+        _parse_quoted,
+        _parse_arrows,
+        _parse_separated,
+        _parse_bracketed,
+        _parse_labelled,
+        _parse_call,
+    ):
+        if read is _parse_separated and not weak and not re.search(r"[|｜¦\t]|::", line):
             continue
         if (result := read(line, relations)) is not None:
             long_or_several = any(len(part) > _LONGEST_PART or _is_triple(part) for part in result)
@@ -79,7 +88,7 @@ def bare_line(text: str) -> str:
     return line.rstrip(",;").removesuffix(".").rstrip() if not line.endswith((" .", "...")) else line
 
 
-def _parts(pattern: "re.Pattern[str]", line: str) -> list[str]:
+def _split_parts(pattern: "re.Pattern[str]", line: str) -> list[str]:
     return [strip_marks(part) for part in pattern.split(line)]
 
 
@@ -122,7 +131,7 @@ def node_name(text: str) -> str:
     return strip_marks(text.replace("`", ""))
 
 
-def _rdf(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_rdf(line: str, relations: Collection[str]) -> Triple | None:
     term = r"(<[^<>]+>|\"[^\"]*\"(?:@\w+|\^\^\S+)?|\w*:[\w%.,()/'’-]+)"
     match = re.fullmatch(rf"{term}\s+{term}\s+{term}\s*\.?", line)
     if match is None or not (match[1].startswith("<") or ":" in match[1]):
@@ -133,7 +142,7 @@ def _rdf(line: str, relations: Collection[str]) -> Triple | None:
 _QUOTED = re.compile(r"\s*[,，]?\s*(?:\"([^\"]+)\"|“([^“”]+)”|'([^']+)'|`([^`]+)`|«([^«»]+)»|<([^<>,;|]+)>)")
 
 
-def _quoted(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_quoted(line: str, relations: Collection[str]) -> Triple | None:
     """Return the triple of three names in quotation marks, with blanks or commas between them."""
     return order_parts(parts, relations) if (parts := quoted_names(line)) and len(parts) == 3 else None
 
@@ -166,7 +175,7 @@ def predicate(term: str) -> str:
     return name if term.startswith("<") else name.partition(":")[2]
 
 
-def _arrows(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_arrows(line: str, relations: Collection[str]) -> Triple | None:
     if re.search(_LEFT, line):
         return None
     if (inner := _inside_brackets(line)) and _is_balanced(inner):
@@ -174,7 +183,7 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
     if edge := _EDGE.fullmatch(line) or _DASHED_EDGE.fullmatch(line):
         parts = [strip_marks(re.sub(r"^\(([^()]+)\)$", r"\1", part.strip())) for part in edge.groups()]
         return order_parts(parts) if not any(ARROWS.search(part) for part in parts) else None
-    parts = _parts(ARROWS, line)
+    parts = _split_parts(ARROWS, line)
     if len(parts) == 3:
         return order_parts(parts, relations)
     if len(parts) == 2:
@@ -182,21 +191,21 @@ def _arrows(line: str, relations: Collection[str]) -> Triple | None:
             not relations or is_relation(strip_marks(match[1]), relations)
         ):
             return order_parts([strip_marks(match[2]), strip_marks(match[1]), strip_marks(match[3])])
-        return _pair_and_relation(parts)
+        return _parse_pair(parts)
     return None
 
 
-def _pair_and_relation(parts: list[str]) -> Triple | None:
+def _parse_pair(parts: list[str]) -> Triple | None:
     """Return the triple of `(A, B) -> relation`."""
     pair = re.fullmatch(r"[(\[<](.+?)\s*[,;|]\s*(.+)[)\]>]", parts[0])
     return order_parts([strip_marks(pair[1]), parts[1], strip_marks(pair[2])]) if pair and "," not in pair[2] else None
 
 
-def _separated(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_separated(line: str, relations: Collection[str]) -> Triple | None:
     inner = line.strip("|｜ ") if line.count("|") > 2 else line
     inner = _inside_brackets(inner) or inner
     for pattern, weak in _SEPARATORS:
-        parts = _parts(pattern, inner)
+        parts = _split_parts(pattern, inner)
         if len(parts) == 3:
             known = [any(name in normalize_relation(part) for name in relations) for part in parts]
             have_inner = all(each or _INNER.search(part) for part, each in zip(parts, known, strict=True))
@@ -211,9 +220,9 @@ _INNER = re.compile(r"\w\s?[:：]\s|\w\s/\s\w|^[(（<\[].*[,，;；|].*[)）>\]]
 """What a part holds that is a triple, or a pair, itself."""
 
 
-def _bracketed(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_bracketed(line: str, relations: Collection[str]) -> Triple | None:
     inner = _inside_brackets(line)
-    return order_parts([strip_marks(part) for part in _top_level(inner)], relations) if inner else None
+    return order_parts([strip_marks(part) for part in _split_top_level(inner)], relations) if inner else None
 
 
 def _inside_brackets(line: str) -> str:
@@ -222,7 +231,7 @@ def _inside_brackets(line: str) -> str:
     return next(filter(None, match.groups())) if match else ""
 
 
-def _top_level(text: str) -> Iterator[str]:
+def _split_top_level(text: str) -> Iterator[str]:
     """Yield the parts between commas that are in no brackets and no quotes."""
     depth, start, quote = 0, 0, ""
     for position, character in enumerate(text):
@@ -240,7 +249,7 @@ def _top_level(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _call(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_call(line: str, relations: Collection[str]) -> Triple | None:
     match = _CALL.fullmatch(line)
     if match is None:
         return None
@@ -249,7 +258,7 @@ def _call(line: str, relations: Collection[str]) -> Triple | None:
         return None
     if named := _named_arguments(match[2]):
         return named[0], named.get(1, match[1].strip()), named[2]
-    parts = [strip_marks(part) for part in _top_level(match[2])]
+    parts = [strip_marks(part) for part in _split_top_level(match[2])]
     return (parts[0], match[1].strip(), parts[1]) if len(parts) == 2 and all(parts) else None
 
 
@@ -270,7 +279,7 @@ def _is_triple(part: str) -> bool:
 
 def _named_arguments(body: str) -> dict[int, str] | None:
     """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing."""
-    pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _top_level(body)]
+    pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _split_top_level(body)]
     named = [(match[1], strip_marks(match[2])) for match in pairs if match]
     result = {role: value for name, value in named if (role := role_of(name)) is not None}
     if len(named) == len(pairs) and len(result) == len(pairs) and result.keys() in ({0, 2}, {0, 1, 2}):
@@ -283,7 +292,7 @@ def _named_arguments(body: str) -> dict[int, str] | None:
 _ARGUMENT = re.compile(r"([a-z_]\w*)\s*(?:=|:(?=\s))\s*(.+)")
 
 
-def _labelled_line(line: str, relations: Collection[str]) -> Triple | None:
+def _parse_labelled(line: str, relations: Collection[str]) -> Triple | None:
     result = list(parse_labels(line, relations))
     return result[0] if len(result) == 1 else None
 

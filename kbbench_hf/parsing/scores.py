@@ -143,16 +143,16 @@ def _is_supposed(text: str, start: int, end: int) -> bool:
 
 
 def _to_score(match: "re.Match[str]") -> float:
-    number = _float(match["number"])
+    number = _parse_float(match["number"])
     if match["percent"]:
         number /= 100
     elif match["total"]:
-        total = _float(match["total"])
+        total = _parse_float(match["total"])
         number = number / total if total >= 1 else -1.0
     return -number if match["sign"] else number
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     return float(digits.replace(",", "."))
 
 

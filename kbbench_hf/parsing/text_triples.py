@@ -38,11 +38,17 @@ from kbbench_hf.text.folding import ignoring_case
 
 def parse_text_triples(text: str, relations: Collection[str] = ()) -> tuple[list[Triple], str]:
     """Return the triples of a text that is not JSON, and the rule that read them; none and "" where it has none."""
-    blocks = {"table": _tables, "xml": _xml, "turtle": turtle, "pairs": _pairs, "labels": parse_labels}
+    blocks = {
+        "table": _parse_tables,
+        "xml": _parse_xml,
+        "turtle": turtle,
+        "pairs": _parse_pairs,
+        "labels": parse_labels,
+    }
     for rule, read in blocks.items():
         if results := [each for each in read(text, relations) if not is_placeholder(each)]:
             return results, rule
-    return _lines(text, relations)
+    return _parse_lines(text, relations)
 
 
 _CONJUNCTION = r"(?:and|und|et|y|e|ed|en|och|og|i|и|和|以及|及|と)"
@@ -81,27 +87,27 @@ def one_per_line(text: str, relations: Collection[str] = ()) -> str:
     >>> one_per_line("1. (Up, director, Pete); (Up, genre, comedy) and (Up, country, US).")
     '(Up, director, Pete)\n(Up, genre, comedy)\n(Up, country, US)'
     """
-    return "\n".join("\n".join(_items(line, relations) or [line]) for line in text.splitlines())
+    return "\n".join("\n".join(_split_line(line, relations) or [line]) for line in text.splitlines())
 
 
-def _items(line: str, relations: Collection[str]) -> list[str]:
+def _split_line(line: str, relations: Collection[str]) -> list[str]:
     """Return the triples of a line that holds several; none of any other line."""
     if len(line) > _LONGEST_LINE or len(_HINT.findall(line)) < 4:
         return []
     body = MARKER.sub("", line, count=1).strip()
     for candidate in dict.fromkeys((_INTRODUCTION.sub("", body, count=1), body)):
         bare = candidate.strip("*_ ")
-        if results := _groups(bare, relations):
+        if results := _split_groups(bare, relations):
             return results
         for split in _SPLITS:
             parts = [part for part in split.split(bare) if part.strip(" .")]
-            items = list(itertools.takewhile(bool, (_item(part, relations) for part in parts)))
+            items = list(itertools.takewhile(bool, (_bracket_item(part, relations) for part in parts)))
             if len(items) == len(parts) > 1:
                 return items
     return []
 
 
-def _item(part: str, relations: Collection[str]) -> str:
+def _bracket_item(part: str, relations: Collection[str]) -> str:
     """Return a part of a line where it is a triple, else ""; three names with commas need brackets to be read later."""
     bare = MARKER.sub("", part, count=1).strip()
     names = split_at_commas(bare)
@@ -113,7 +119,7 @@ def _item(part: str, relations: Collection[str]) -> str:
 _PLAIN_CALL = re.compile(r"[\w ]+\([^()]*\)\s*$")
 
 
-def _groups(line: str, relations: Collection[str]) -> list[str]:
+def _split_groups(line: str, relations: Collection[str]) -> list[str]:
     """Return the items of a line that holds only triples in brackets and words that join them."""
     groups, position = [], _BETWEEN.match(line).end()  # type: ignore[union-attr]
     while match := _GROUP.match(line, position):
@@ -124,32 +130,32 @@ def _groups(line: str, relations: Collection[str]) -> list[str]:
     return groups if any(parse_line(group, relations) for group in groups) else []
 
 
-def _lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
+def _parse_lines(text: str, relations: Collection[str]) -> tuple[list[Triple], str]:
     """Return the triples of lines; where the separator also occurs in prose, all items must be triples."""
     lines = _RULED_TABLE.sub("", text).splitlines()
     lines = [line for line in lines if line.strip() and not line.rstrip().endswith((":", "："))]
-    results = [triple for line in lines if _strong(line) and (triple := parse_line(line, relations)) is not None]
-    if results:
+    written = [parse_line(line, relations) for line in lines if _is_written_as_triple(line)]
+    if results := [triple for triple in written if triple is not None]:
         return results, "lines"
     items = [line for line in lines if MARKER.match(line) and MARKER.match(line)[0].strip()] or lines  # type: ignore[index]
-    triples = [parse_line(line, relations) or _commas(line) for line in items]
+    triples = [parse_line(line, relations) or _parse_commas(line) for line in items]
     return ([each for each in triples if each is not None], "lines") if items and all(triples) else ([], "")
 
 
 _EMPTY = re.compile(r"[-–—.…]+")
 _ROW = r"(?=[^\n|\t]*[|\t])[^\n]*"
 _RULED_TABLE = re.compile(rf"^{_ROW}\n(?=[ \t|:]*[=—-])[ \t|:=—-]+\n(?:{_ROW}(?:\n|$))*", re.MULTILINE)
-"""A table with a rule under its heading; `_tables` parses those that hold triples."""
+"""A table with a rule under its heading; `_parse_tables` parses those that hold triples."""
 
 
-def _strong(line: str) -> bool:
+def _is_written_as_triple(line: str) -> bool:
     """Whether a line is written as only triples are: with arrows, pipes, tabs, edges or whole in brackets."""
     bare = bare_line(line).removesuffix(" .")
     marked = ARROWS.search(bare) or re.search(r"[|｜\t]|::|\]-|^\(.+[,;|].+\)$|^<.+>$|^⟨|^\[", bare)
     return marked is not None or len(LABEL.findall(bare)) >= 3
 
 
-def _commas(line: str) -> Triple | None:
+def _parse_commas(line: str) -> Triple | None:
     """Return the triple of an item `head, relation, tail`; further commas belong to the tail."""
     marker = MARKER.match(line)
     if not marker or not re.search(r"\d", marker[0]):
@@ -159,13 +165,13 @@ def _commas(line: str) -> Triple | None:
     return (parts[0], parts[1], parts[2]) if parts and all(parts) else None
 
 
-def _xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
+def _parse_xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
     elements = re.findall(r"<([A-Za-z][\w:-]{0,40})(?:\s[^<>]{0,200})?>([^<>]*)</\1\s*>", text)
     values = [(role_of(name.rpartition(":")[2]), html.unescape(value).strip()) for name, value in elements]
     return in_cycles((role, value) for role, value in values if role is not None)
 
 
-def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
+def _parse_tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
     """Yield the triples of tables with a heading, whatever parts their cells, and of tables with three columns."""
     text = re.sub(r"</t[dh]>\s*<t[dh][^>]{0,60}>", " | ", text)
     text = re.sub(r"<t[rdh][^>]{0,60}>|</t[rdh]>|</?t(?:able|body|head)[^>]{0,60}>", "\n", text)
@@ -173,7 +179,7 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
     flags: dict[int, str] = {}
     ruled, subject = False, ""
     for line in text.splitlines():
-        cells = _cells(line, columns)
+        cells = _split_cells(line, columns)
         if cells is None:
             columns, ruled = ({}, False) if line.strip() else (columns, ruled)
             continue
@@ -194,7 +200,7 @@ def _tables(text: str, relations: Collection[str]) -> Iterator[Triple]:
             yield from filter(None, [order_parts([*map(strip_marks, cells)], relations)])
 
 
-def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
+def _split_cells(line: str, columns: dict[int, int]) -> list[str] | None:
     """Return the cells of a row; None where a line is none."""
     for mark in ("|", "\t"):
         if line.count(mark) >= 2:
@@ -207,7 +213,7 @@ def _cells(line: str, columns: dict[int, int]) -> list[str] | None:
     return None
 
 
-def _pairs(text: str, relations: Collection[str]) -> Iterator[Triple]:
+def _parse_pairs(text: str, relations: Collection[str]) -> Iterator[Triple]:
     """Yield the triples of lines `["A", "B"]: relation`."""
     for line in text.splitlines():
         bare = bare_line(line)
@@ -254,18 +260,18 @@ def parse_graph(text: str) -> list[Triple]:
         ParseError: the text is in another notation for graphs, or has ditto marks.
     """
     if "<triplet>" in text and "<subj>" in text:
-        return list(_rebel(text))
+        return list(_parse_rebel(text))
     if "<|" in text and (records := _RECORD.findall(text)):
-        return [_of_record(record) for record in records]
+        return [_parse_record(record) for record in records]
     if _STATEMENT.search(text):
-        return list(_cypher(text))
+        return list(_parse_cypher(text))
     for notation, pattern in _UNPARSED.items():
         if match := pattern.search(text):
             raise ParseError(f"{notation}: {match[0].strip()[:40]!r}; expected one subject, relation, object per line")
     return []
 
 
-def _of_record(record: str) -> Triple:
+def _parse_record(record: str) -> Triple:
     """Return source, relation and target of a record: its relation is the shorter of keywords and description.
 
     Raises:
@@ -280,7 +286,7 @@ def _of_record(record: str) -> Triple:
     return source, texts[0], target
 
 
-def _rebel(text: str) -> Iterator[Triple]:
+def _parse_rebel(text: str) -> Iterator[Triple]:
     for match in _REBEL.finditer(text):
         for pair in re.finditer(r"<subj>([^<]*)<obj>([^<]*)", match[2]):
             triple = (match[1].strip(), pair[2].strip(), pair[1].strip())
@@ -288,7 +294,7 @@ def _rebel(text: str) -> Iterator[Triple]:
                 yield triple
 
 
-def _cypher(text: str) -> Iterator[Triple]:
+def _parse_cypher(text: str) -> Iterator[Triple]:
     """Yield the edges of statements, in either direction; a node may be named where it is first used."""
     names = {match[1]: match[3] for match in _SET.finditer(text)}
     nodes = list(_NODES.finditer(text))
@@ -380,9 +386,10 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
                 names.setdefault(match[1], match[2].strip())
     resolved: list[Triple] = []
     for subject, relation, obj in triples:
-        if normalize_key(relation) in _LABEL_RELATIONS and names.get(_bare(subject)) == obj and _is_id(subject, source):
+        names_node = normalize_key(relation) in _LABEL_RELATIONS and names.get(_strip_blank_node(subject)) == obj
+        if names_node and _is_id(subject, source):  # ("n1", "name", "Up") says nothing of Up
             continue
-        pair = [_resolved(name, names, source) for name in (subject, obj)]
+        pair = [_resolve_name(name, names, source) for name in (subject, obj)]
         is_sure = any(_is_id(name, "") and not _occurs(name, source) for name in pair)
         if is_sure or all(_is_id(name, source) for name in pair):
             return None
@@ -390,13 +397,13 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
     return resolved
 
 
-def _resolved(name: str, names: Mapping[str, str], source: str) -> str:
+def _resolve_name(name: str, names: Mapping[str, str], source: str) -> str:
     if _occurs(name, source) and not _occurs(names.get(name, name), source):
         return name
-    return names.get(name, names.get(_bare(name), _PREFIXED.sub("", name)))
+    return names.get(name, names.get(_strip_blank_node(name), _PREFIXED.sub("", name)))
 
 
-def _bare(name: str) -> str:
+def _strip_blank_node(name: str) -> str:
     return name.removeprefix("_:")
 
 
@@ -417,12 +424,13 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
         members = normalize_members(value)
         node = next((str(members[name]) for name in _IDS if isinstance(members.get(name), str | int)), None)
         in_text = "" if key.startswith(("propert", "predicate", "relationtype")) else source
-        if node is not None and not {0, 2} <= assign_roles(list(value)).keys() and (name := _name(members, in_text)):
+        is_edge = {0, 2} <= assign_roles(list(value)).keys()
+        if node is not None and not is_edge and (name := _find_name(members, in_text)):
             yield node, name
         for inner, each in value.items():
             if _NODE_LISTS.search(key):  # the id is the key
                 own = normalize_members(each) if isinstance(each, dict) else {"name": each}
-                if (name := _name(own, source)) and inner != name:
+                if (name := _find_name(own, source)) and inner != name:
                     yield inner, name
             yield from _named_nodes(each, source, normalize_key(inner), depth + 1)
     elif isinstance(value, list):
@@ -430,19 +438,21 @@ def _named_nodes(value: Value, source: str, key: str = "", depth: int = 0) -> It
         for position, each in enumerate(value):
             if isinstance(each, dict) and lists_nodes:
                 members = normalize_members(each)
-                if not members.keys() & {*_IDS, *_HELD_IN} and (name := _name(members, source)):
+                if not members.keys() & {*_IDS, *_HELD_IN} and (name := _find_name(members, source)):
                     yield str(position), name  # links refer to the place in the list
             elif isinstance(each, list) and lists_nodes and {*map(type, each)} <= {str, Bare} and len(each) == 2:
                 yield str(each[0]), str(each[1])
             yield from _named_nodes(each, source, key, depth + 1)
 
 
-def _name(members: Mapping[str, Value], source: str) -> str:
+def _find_name(members: Mapping[str, Value], source: str) -> str:
     """Return the name of a node, "" where it has none; a label may also be its type."""
     for holder in _HELD_IN:
         if isinstance(member := members.get(holder), dict):
             inner = normalize_members(member)
-            if name := _name({key: each for key, each in inner.items() if key != "label" or holder == "data"}, source):
+            if holder != "data":
+                inner.pop("label", None)  # the node's type
+            if name := _find_name(inner, source):
                 return name
     for key in _NAMES:
         if isinstance(named := members.get(key), str) and named.strip():

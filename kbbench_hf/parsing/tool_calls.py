@@ -62,7 +62,7 @@ def _parse_entry(entry: object) -> ToolCall:
     if not isinstance(function, dict):
         return ToolCall("", {}, "The call is no JSON object with a function.")
     name = function.get("name")
-    return _make_call(name if isinstance(name, str) else "", next(_members(function, _ARGUMENTS), None))
+    return _make_call(name if isinstance(name, str) else "", next(_values_under(function, _ARGUMENTS), None))
 
 
 _NAMES = ("tool", "name", "tool_name", "function")
@@ -70,7 +70,7 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n?(.*?)\n?\s*```\s*", re.DOTALL)
 
 
-def _number(text: str) -> float:
+def _parse_finite(text: str) -> float:
     """Return a number that JSON can hold; raise ValueError for NaN and infinities, which cannot be sent back."""
     number = float(text)
     if not math.isfinite(number):
@@ -78,10 +78,10 @@ def _number(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_float=_number, parse_constant=_number)
+_DECODER = json.JSONDecoder(strict=False, parse_float=_parse_finite, parse_constant=_parse_finite)
 
 
-def _members(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]:
+def _values_under(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]:
     return (record[name] for name in names if name in record)
 
 
@@ -147,24 +147,25 @@ _LONGEST_PYTHON = 4000
 def _calls_in_text(text: str, response: str, names: Collection[str]) -> list[ToolCall]:
     """Return the calls that a model wrote; in prose without markers only those of known tools."""
     source = extract_own_turn(text) if "<|message|>" in text else response
-    calls = [_make_call(_groups(match)[0], _decode_at(source, match.end())) for match in _BEFORE_JSON.finditer(source)]
-    tagged = () if calls else map(_groups, _TAGGED.finditer(source))
+    named = ((_matched_groups(match)[0], match.end()) for match in _BEFORE_JSON.finditer(source))
+    calls = [_make_call(name, _decode_at(source, end)) for name, end in named]
+    tagged = () if calls else map(_matched_groups, _TAGGED.finditer(source))
     calls += [_make_call(name, _parameters("".join(body))) for name, *body in tagged]
     if calls:
         return calls
     marked = _OPENED.search(response) is not None
     bare = _MARKER.sub("\n", response).strip()
-    for record in _records(bare):
-        name = next(_members(record, _NAMES), None)
+    for record in _find_records(bare):
+        name = next(_values_under(record, _NAMES), None)
         if isinstance(name, dict):
             record, name = name, name.get("name")
         if isinstance(name, str) and (marked or name in names):
-            calls.append(_make_call(name, next(_members(record, _ARGUMENTS), None)))
+            calls.append(_make_call(name, next(_values_under(record, _ARGUMENTS), None)))
     unread = [ToolCall("", {}, "The call holds no JSON object.")] if marked else []
     return calls or _calls_in_python(bare, names) or unread
 
 
-def _groups(match: re.Match[str]) -> list[str]:
+def _matched_groups(match: re.Match[str]) -> list[str]:
     return [group for group in match.groups() if group is not None]
 
 
@@ -180,7 +181,7 @@ def _parameters(body: str) -> dict[str, Any]:
     """Return arguments that stand in tags of their own; a value that is no JSON is a text."""
     arguments: dict[str, Any] = {}
     for match in _PARAMETER.finditer(body):
-        key, value = _groups(match)
+        key, value = _matched_groups(match)
         try:
             arguments[key] = _DECODER.decode(value)
         except (ValueError, RecursionError):
@@ -188,7 +189,7 @@ def _parameters(body: str) -> dict[str, Any]:
     return arguments
 
 
-def _records(text: str) -> Iterator[dict[str, Any]]:
+def _find_records(text: str) -> Iterator[dict[str, Any]]:
     """Yield the outermost JSON objects of a text, also those of a list."""
     position, tries = 0, 0
     while (match := re.compile(r"[{\[]").search(text, position)) and tries < 100:

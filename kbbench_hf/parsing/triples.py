@@ -151,7 +151,7 @@ def _parse_version(
         return None
     if triples:
         return triples, "json, cut off" if cut else "json"
-    text = one_per_line(_JOINED_CALLS.sub("); ", _without_values(version)), relations)
+    text = one_per_line(_JOINED_CALLS.sub("); ", _blank_objects(version)), relations)
     if not any(piece.stands for piece, _ in values):
         for read in (_parse_call_lines(text, source, relations), parse_text_triples(text, relations)):
             if read[0]:
@@ -174,7 +174,7 @@ def _standalone_values(
     return values
 
 
-def _without_values(version: AnswerVersion) -> str:
+def _blank_objects(version: AnswerVersion) -> str:
     """Return the text without the values that are objects or cut off."""
     text = version.text
     for piece in version.pieces:
@@ -258,7 +258,7 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
         return None
     if relations and not is_relation(match[1], relations) and is_relation(match[1].split()[-1], relations):
         return None  # a sentence that names a call
-    body_end = _closing(bare, match.end() - 1)
+    body_end = _find_closing(bare, match.end() - 1)
     body = bare[match.end() : body_end]
     if re.match(r"\s*\w+\s*=\s*\S|\s*[a-z_]\w*: [^,]+, [a-z_]\w*: ", body):
         return parse_line(bare[: body_end + 1], relations)
@@ -268,7 +268,7 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
     rest = bare[body_end + 1 :]
     n_calls = 1
     while further := _CALL_LINE.match(rest := _TAIL.sub("", rest, count=1)):
-        rest, n_calls = rest[_closing(rest, further.end() - 1) + 1 :], n_calls + 1
+        rest, n_calls = rest[_find_closing(rest, further.end() - 1) + 1 :], n_calls + 1
     known = is_relation(match[1].replace("\\", ""), relations)
     breaks_off = n_calls > 1 and len(rest.split()) < 4
     if rest.strip() and not (known or breaks_off or _REMARK.match(rest)):
@@ -276,7 +276,7 @@ def _call_line(line: str, relations: frozenset[str]) -> Triple | str | None:
     return bare[: len(bare) - len(rest)] if _REMARK.match(rest) or known else bare
 
 
-def _closing(text: str, opening: int) -> int:
+def _find_closing(text: str, opening: int) -> int:
     depth = 0
     for position in range(opening, len(text)):
         depth += {"(": 1, ")": -1}.get(text[position], 0)
@@ -324,14 +324,14 @@ class _TripleParser:
         if depth > _MOST_NESTED:
             return None
         if isinstance(value, dict):
-            return self._object(value, depth) if value or isinstance(value, CutObject) or depth else []
-        return self._list(value, depth) if isinstance(value, list) else None
+            return self._parse_object(value, depth) if value or isinstance(value, CutObject) or depth else []
+        return self._parse_list(value, depth) if isinstance(value, list) else None
 
-    def _list(self, value: list[Value], depth: int) -> list[Triple] | None:
+    def _parse_list(self, value: list[Value], depth: int) -> list[Triple] | None:
         if not value:
             return None if isinstance(value, CutList) else []
         if all(isinstance(each, str) for each in value):
-            return self._strings(value)
+            return self._parse_strings(value)
         results: list[Triple] = []
         readable = False
         texts: list[Value] = [each for each in value if isinstance(each, str)]
@@ -345,7 +345,7 @@ class _TripleParser:
             results += triples or []
         return results if results or (readable and all(each in ([], {}) for each in value)) else None
 
-    def _strings(self, value: list[Value]) -> list[Triple] | None:
+    def _parse_strings(self, value: list[Value]) -> list[Triple] | None:
         """Return the triple that three texts are, or the triples that each of several texts is."""
         texts = [str(each) for each in value]
         read = [parse_line(text, self.relations) for text in texts]
@@ -363,7 +363,7 @@ class _TripleParser:
         triple = order_parts(texts, self.relations)
         return None if triple is None else [triple]
 
-    def _object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
+    def _parse_object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
         roles = assign_roles(list(value))
         if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
             return [] if depth else None
@@ -372,20 +372,20 @@ class _TripleParser:
                 rest = assign_roles([name for name in value if name != roles[1]])
                 roles = roles | {1: rest.get(1, roles[1])}
             parts = (_join_tokens(roles[role], value[roles[role]]) for role in range(3))
-            return [] if isinstance(value, CutObject) else self._members(*parts)
+            return [] if isinstance(value, CutObject) else self._make_triples(*parts)
         members = normalize_members(value)
         if roles.keys() == {0, 2} and isinstance(members.get("name"), str) and not isinstance(value, CutObject):
-            return self._members(value[roles[0]], members["name"], value[roles[2]])
+            return self._make_triples(value[roles[0]], members["name"], value[roles[2]])
         if 1 in roles and isinstance(pair := members.get("pair"), list) and len(pair) == 2:
-            return self._members(pair[0], value[roles[1]], pair[1])
-        if 0 in roles and 2 not in roles and (own := self._of_one_subject(value, roles[0])):
+            return self._make_triples(pair[0], value[roles[1]], pair[1])
+        if 0 in roles and 2 not in roles and (own := self._parse_one_subject(value, roles[0])):
             return own
-        return self._held(value, members, depth)
+        return self._parse_members(value, members, depth)
 
-    def _members(self, subject: Value, relation: Value, obj: Value) -> list[Triple]:
+    def _make_triples(self, subject: Value, relation: Value, obj: Value) -> list[Triple]:
         """Return the triples of three members: one, or one for each of several names; none where one is empty."""
-        subjects, objects = _names(subject), _names(obj)
-        relations = _names(relation) or (_names(relation.get("type")) if isinstance(relation, dict) else [])
+        subjects, objects = _list_names(subject), _list_names(obj)
+        relations = _list_names(relation) or (_list_names(relation.get("type")) if isinstance(relation, dict) else [])
         rows = [(one, each, other) for one in subjects for each in relations for other in objects]
         if len(relations) > 1:  # parallel lists
             lists = [names * len(relations) if len(names) == 1 else names for names in (subjects, relations, objects)]
@@ -394,47 +394,49 @@ class _TripleParser:
             rows = list(zip(*lists, strict=True))
         return [row for row in rows if all(row) and not is_placeholder(row)]
 
-    def _of_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
+    def _parse_one_subject(self, value: Mapping[str, Value], subject: str) -> list[Triple]:
         """Return the triples of an object that names a subject and holds its relations in another member."""
-        names = _names(value[subject])
+        names = _list_names(value[subject])
         results: list[Triple] = []
         for key, each in value.items():
             if key == subject or _ASIDE.search(normalize_key(key)) or len(names) != 1:
                 continue
             if isinstance(each, dict):
-                results += [(names[0], relation, obj) for relation, member in each.items() for obj in _names(member)]
+                results += [
+                    (names[0], relation, obj) for relation, member in each.items() for obj in _list_names(member)
+                ]
             for item in each if isinstance(each, list) else ():
                 roles = assign_roles(list(item)) if isinstance(item, dict) else {}
                 if isinstance(item, dict) and {1, 2} <= roles.keys():
-                    results += self._members(names[0], item[roles[1]], item[roles[2]])
+                    results += self._make_triples(names[0], item[roles[1]], item[roles[2]])
         return results
 
-    def _held(self, value: Mapping[str, Value], named: Mapping[str, Value], depth: int) -> list[Triple] | None:
+    def _parse_members(self, value: Mapping[str, Value], named: Mapping[str, Value], depth: int) -> list[Triple] | None:
         """Return the triples in the members of an object that is none itself."""
         members = {key: each for key, each in named.items() if not _ASIDE.search(key)}
         holders = [key for key in members if _HOLDER.fullmatch(key)]
         for keys in ([key for key in members if _LAST.search(key)], holders):
-            if results := [each for key in keys if (each := self._member(members[key], depth)) is not None]:
+            if results := [each for key in keys if (each := self._parse_member(members[key], depth)) is not None]:
                 return [triple for each in results for triple in each]
         if any(members[key] is None for key in holders):
             return []
-        if (grouped := self._grouped(value)) is not None:
+        if (grouped := self._parse_groups(value)) is not None:
             return grouped
-        inner = [each for key in members if (each := self._member(members[key], depth))]
+        inner = [each for key in members if (each := self._parse_member(members[key], depth))]
         return [triple for each in inner for triple in each] or None
 
-    def _member(self, value: Value, depth: int) -> list[Triple] | None:
+    def _parse_member(self, value: Value, depth: int) -> list[Triple] | None:
         if isinstance(value, str):
             inner = extract_json(value) if value.lstrip()[:1] in {"[", "{"} else []
             if inner:
                 return self.read(inner[0].value, depth + 1)
             triple = parse_line(value, self.relations)
             return [triple] if triple else [] if _NO_TRIPLES.fullmatch(value) else None
-        if isinstance(value, dict) and 0 not in assign_roles(list(value)) and (grouped := self._grouped(value)):
+        if isinstance(value, dict) and 0 not in assign_roles(list(value)) and (grouped := self._parse_groups(value)):
             return grouped
         return self.read(value, depth + 1)
 
-    def _grouped(self, value: Mapping[str, Value]) -> list[Triple] | None:
+    def _parse_groups(self, value: Mapping[str, Value]) -> list[Triple] | None:
         """Return the triples of `{subject: {relation: object}}`, or of `{relation: [[subject, object]]}`."""
         if not value or any(_HOLDER.fullmatch(key) or _ASIDE.search(key) for key in map(normalize_key, value)):
             return None
@@ -446,16 +448,16 @@ class _TripleParser:
             listed = member if isinstance(member, list) else []
             rows = [each for each in listed if isinstance(each, list) and len(each) == 2]
             if rows and len(rows) == len(listed):
-                pairs = [[_names(one), _names(other)] for one, other in rows]
+                pairs = [[_list_names(one), _list_names(other)] for one, other in rows]
                 if not all(len(names) == 1 for pair in pairs for names in pair):
                     return None
                 results += [(one[0], key, other[0]) if by_relation else (key, one[0], other[0]) for one, other in pairs]
             elif isinstance(member, dict) and by_relation and {0, 2} <= (roles := assign_roles(list(member))).keys():
-                results += self._members(member[roles[0]], key, member[roles[2]])
+                results += self._make_triples(member[roles[0]], key, member[roles[2]])
             elif isinstance(member, dict) and not any(
-                isinstance(each, dict) and not _names(each) for each in member.values()
+                isinstance(each, dict) and not _list_names(each) for each in member.values()
             ):
-                named = [(name, obj) for name, each in member.items() for obj in _names(each)]
+                named = [(name, obj) for name, each in member.items() for obj in _list_names(each)]
                 results += [(name, key, obj) if by_relation else (key, name, obj) for name, obj in named]
             else:
                 return None
@@ -474,14 +476,14 @@ def _join_tokens(name: str, value: Value) -> Value:
     return " ".join(map(str, value)) if all(isinstance(each, str) for each in value) else value
 
 
-def _names(value: Value) -> list[str]:
+def _list_names(value: Value) -> list[str]:
     """Return the names in a member: a text, an object's name, or those of a list; empty ones are left out."""
     if isinstance(value, str):
         return [value.strip()] if value.strip() else []
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if isinstance(value, list):
-        return [name for each in value for name in _names(each)] if not isinstance(value, CutList) else []
+        return [name for each in value for name in _list_names(each)] if not isinstance(value, CutList) else []
     if isinstance(value, dict) and not isinstance(value, CutObject):
         members = normalize_members(value)
         key = next((key for key in _NAMES if key in members), None)
@@ -489,5 +491,5 @@ def _names(value: Value) -> list[str]:
             return [node]  # the label is its type
         if key == "value" and isinstance(unit := members.get("unit"), str) and isinstance(members[key], str):
             return [f"{members[key]} {unit}"]
-        return _names(members[key]) if key and not isinstance(members[key], dict) else []
+        return _list_names(members[key]) if key and not isinstance(members[key], dict) else []
     return []

@@ -114,14 +114,14 @@ def _step_2(word: str) -> str:
         return word
     if word.endswith("alli") and _measure(word[:-4]) > 0:
         return _step_2(word[:-2])
-    return _replaced(word, _STEP_2)
+    return _replace_suffix(word, _STEP_2)
 
 
 def _step_3(word: str) -> str:
-    return _replaced(word, _STEP_3) if word.endswith(_STEP_3_SUFFIXES) else word
+    return _replace_suffix(word, _STEP_3) if word.endswith(_STEP_3_SUFFIXES) else word
 
 
-def _replaced(word: str, table: Iterable[tuple[str, str]]) -> str:
+def _replace_suffix(word: str, table: Iterable[tuple[str, str]]) -> str:
     """Return the word with its suffix in the table replaced, if the part before it has a measure."""
     suffix, replacement = next(entry for entry in table if word.endswith(entry[0]))
     rest = word[: -len(suffix)]

@@ -18,7 +18,7 @@ _QUOTED = r"""[\])}>"'»”’ ]"""
 _CLITICS = r"('ll|'LL|'re|'RE|'ve|'VE|n't|N'T)"
 
 
-def _rules(nltk: NltkVersion) -> list[tuple[re.Pattern[str], str]]:
+def _make_rules(nltk: NltkVersion) -> list[tuple[re.Pattern[str], str]]:
     """Return the ordered substitutions after which a sentence is split at white space (NLTK, Apache-2.0)."""
     if nltk == "3.9":
         apostrophe = (r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b", r"\1 \2")
@@ -61,7 +61,7 @@ def _rules(nltk: NltkVersion) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern), replacement) for pattern, replacement in rules]
 
 
-_RULES: dict[NltkVersion, list[tuple[re.Pattern[str], str]]] = {"3.9": _rules("3.9"), "3.10": _rules("3.10")}
+_RULES: dict[NltkVersion, list[tuple[re.Pattern[str], str]]] = {"3.9": _make_rules("3.9"), "3.10": _make_rules("3.10")}
 _TOUCHED = re.compile(
     r"""["'`«“‘„»”’.:,;@#$%&?!*\[\](){}<>\s\u2012-\u2015]|--|(?i:cannot|gimme|gonna|gotta|lemme|wanna)"""
 )
@@ -78,7 +78,7 @@ def tokenize(text: str, nltk: NltkVersion = "3.9") -> list[str]:
     """
     tokens: list[str] = []
     for sentence in split_sentences(text):
-        words, tail = _cut(sentence)
+        words, tail = _cut_sentence(sentence)
         for word in words:
             tokens += _word_tokens(word, nltk)
         tokens += _apply_rules(tail, nltk)
@@ -96,9 +96,9 @@ def stem_text(text: str, nltk: NltkVersion = "3.9") -> str:
     """
     forms: list[str] = []
     for sentence in split_sentences(text):
-        words, tail = _cut(sentence)
+        words, tail = _cut_sentence(sentence)
         forms += [_word_form(word, nltk) for word in words]
-        forms.append(_form(_apply_rules(tail, nltk), nltk))
+        forms.append(_join_stems(_apply_rules(tail, nltk), nltk))
     return "".join(forms)
 
 
@@ -128,7 +128,7 @@ def _sentence_ends() -> dict[str, list[int]]:
     return table
 
 
-def _cut(sentence: str) -> tuple[list[str], str]:
+def _cut_sentence(sentence: str) -> tuple[list[str], str]:
     """Return the words of a sentence that can be tokenized one by one, and the tail that must stay whole.
 
     No rule reaches across a space, with two exceptions: closing quotes and brackets may follow the final period (they
@@ -157,8 +157,8 @@ def _word_tokens(word: str, nltk: NltkVersion) -> list[str]:
 
 @lru_cache(maxsize=2**16)
 def _word_form(word: str, nltk: NltkVersion) -> str:
-    return _form(_word_tokens(word, nltk), nltk)
+    return _join_stems(_word_tokens(word, nltk), nltk)
 
 
-def _form(tokens: list[str], nltk: NltkVersion) -> str:
+def _join_stems(tokens: list[str], nltk: NltkVersion) -> str:
     return "".join(["".join(stem(token, nltk).split()) for token in tokens]).replace("_", "").lower()

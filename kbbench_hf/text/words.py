@@ -72,7 +72,7 @@ def break_words(text: str) -> str:
     if text.isascii() or not _EASTERN.search(text):
         return text
     composed = _EASTERN.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
-    return _RUN.sub(_pairs, _VOWEL_POINTS.sub("", composed))
+    return _RUN.sub(_overlapping_pairs, _VOWEL_POINTS.sub("", composed))
 
 
 def separate_units(text: str) -> str:
@@ -87,7 +87,7 @@ def separate_units(text: str) -> str:
     if text.isascii() or not _RUN.search(text):
         return text
     apart = _UNSPACED_UNIT.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
-    return " ".join(_KOREAN_WORD.sub(_before_particles, apart).split())
+    return " ".join(_KOREAN_WORD.sub(_split_particles, apart).split())
 
 
 def is_separated(text: str) -> bool:
@@ -111,12 +111,12 @@ def find_shared_part(name: str, text: str) -> str:
     return next((part for part in parts if part in text), "")
 
 
-def _before_particles(word: re.Match[str]) -> str:
+def _split_particles(word: re.Match[str]) -> str:
     places = [position for position in range(1, len(word[0])) if _PARTICLES.fullmatch(word[0], position)]
     return " ".join(word[0][start:stop] for start, stop in pairwise([0, *places, len(word[0])]))
 
 
-def _pairs(run: re.Match[str]) -> str:
+def _overlapping_pairs(run: re.Match[str]) -> str:
     units = _UNIT.findall(run[0])
     doubles = ["".join(pair) for pair in pairwise(units)] or units
     single = [unit for unit in units if _SINGLE.fullmatch(unit)] if len(units) > 1 else []

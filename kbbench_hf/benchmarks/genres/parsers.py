@@ -134,9 +134,9 @@ def parse_lenient(response: str) -> LenientTriples:
     answer = answer_of(response)
     triples = _parse_historical(answer)
     repairs: Counter[str] = Counter()
-    found = _bracketed(answer)
+    found = _find_bracketed(answer)
     if not triples and not found:
-        found = _numbered(answer)
+        found = _find_numbered(answer)
     for triple, repair in found:
         if triple not in triples and tuple(str(element).lower() for element in triple) != _FORMAT_ECHO:
             triples.append(triple)
@@ -148,12 +148,12 @@ def _parse_historical(answer: str) -> list[Triple]:
     triples: list[Triple] = []
     met: Counter[str] = Counter()
     for group in _SHORTEST.findall(answer, 0, answer.rfind("]") + 1):  # nothing closes after: do not search in vain
-        whole = _json(group)
+        whole = _load_list(group)
         if whole is not None and len(whole) == 3:
             triples.append(whole)
             met[str(whole)] += 1
     for group in _SHORTEST_LIST.findall(answer, 0, answer.rfind("]]") + 2):
-        for triple in _json(group) or []:
+        for triple in _load_list(group) or []:
             key = str(triple)
             if met[key] != 1 and isinstance(triple, list | str) and len(triple) == 3:
                 triples.append(triple)
@@ -161,7 +161,7 @@ def _parse_historical(answer: str) -> list[Triple]:
     return triples
 
 
-def _bracketed(answer: str) -> list[tuple[Triple, str]]:
+def _find_bracketed(answer: str) -> list[tuple[Triple, str]]:
     """Return every triple in brackets with the repair it needed; `list` where it is sound JSON."""
     found: list[tuple[Triple, str]] = []
     decoder = json.JSONDecoder()
@@ -185,7 +185,7 @@ def _bracketed(answer: str) -> list[tuple[Triple, str]]:
     return found
 
 
-def _numbered(answer: str) -> list[tuple[Triple, str]]:
+def _find_numbered(answer: str) -> list[tuple[Triple, str]]:
     lines = [_PLAIN_TRIPLE.fullmatch(line.strip().removesuffix("</s>")) for line in _NUMBERED.findall(answer)]
     triples = [[part.strip() for part in line.groups()] for line in lines if line]
     return [(triple, "numbered") for triple in triples] if len(triples) == len(lines) else []
@@ -210,7 +210,7 @@ def _mend(content: str) -> tuple[Triple, str] | None:
     return list(elements), repair
 
 
-def _json(text: str) -> list[object] | None:
+def _load_list(text: str) -> list[object] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -101,7 +101,7 @@ def released_corpus(root: Path, config: str, licensed: Sequence[Path]) -> list[s
     Raises:
         DataError: there is a corpus, but of another size than the release's.
     """
-    texts, source = _found(root, config, licensed)
+    texts, source = _find_corpus(root, config, licensed)
     if texts and len(texts) != CORPUS_SIZES[config]:
         if licensed:
             return []  # the test part alone scores, and is no corpus
@@ -112,7 +112,7 @@ def released_corpus(root: Path, config: str, licensed: Sequence[Path]) -> list[s
     return texts
 
 
-def _found(root: Path, config: str, licensed: Sequence[Path]) -> tuple[list[str], Path]:
+def _find_corpus(root: Path, config: str, licensed: Sequence[Path]) -> tuple[list[str], Path]:
     if licensed:
         ordered = sorted(licensed, key=lambda file: ("test" not in file.stem, file.name))
         return [text for file in ordered for text in licensed_texts(file)], ordered[0].parent

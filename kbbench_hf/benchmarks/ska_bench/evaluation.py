@@ -109,7 +109,7 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
         runs = {system: of[config] for system, of in systems.items() if config in of}
         slices = {system: run.result["slices"].get("n_required", {}) for system, run in runs.items()}
         there = [each for each in BUCKETS if any(each in found for found in slices.values())]
-        needed = _needed(folder, config, split) if there and folder else {}
+        needed = _buckets_of(folder, config, split) if there and folder else {}
         columns += [(TITLES[subset], each) for each in there]
         deviation_columns += [("", TITLES[subset])] if needed else []
         for system in systems:
@@ -129,7 +129,7 @@ def _integration(systems: Systems, folder: DatasetFolder | None, split: str) -> 
     return Section("Information integration", tables, {"figure-9": panels}, [note])
 
 
-def _needed(folder: DatasetFolder, config: str, split: str) -> dict[int | str, str]:
+def _buckets_of(folder: DatasetFolder, config: str, split: str) -> dict[int | str, str]:
     """Return the bucket of each example of a config."""
     if split not in folder.configs().get(config, ()):
         return {}
@@ -146,7 +146,7 @@ def _rejection(systems: Systems) -> Section | None:
             continue
         rows = drop_empty_rows(config_rows(systems, plain, "rejection_rate"))
         for system, row in rows.items():
-            row.append(combined_cell(row, _columns(systems[system], plain, ["rejection_rate"])))
+            row.append(combined_cell(row, _value_columns(systems[system], plain, ["rejection_rate"])))
         columns = [("", TITLES[configs()[name].subset]) for name in plain] + [("", AVERAGE)]
         tables.append(ScoreTable(table, title, columns, rows, best="highest"))
     if control:
@@ -155,7 +155,7 @@ def _rejection(systems: Systems) -> Section | None:
             {system: [of[system][place] for place in range(len(control)) for of in by_metric] for system in systems}
         )
         for system, row in rows.items():
-            row.append(combined_cell(row[2::3], _columns(systems[system], control, [*REJECTION][:2])))
+            row.append(combined_cell(row[2::3], _value_columns(systems[system], control, [*REJECTION][:2])))
         columns = [(TITLES[configs()[name].subset], words) for name in control for words in REJECTION.values()]
         title = "Abstention: unanswerable questions rejected, answerable questions accepted, and their mean"
         columns.append((AVERAGE, "balanced"))
@@ -169,7 +169,7 @@ def _rejection(systems: Systems) -> Section | None:
     return Section("Negative rejection", tables, pictures, notes) if tables else None
 
 
-def _columns(of: Mapping[str, ScoredConfig], names: Sequence[str], metrics: Sequence[str]) -> list[list[Column]]:
+def _value_columns(of: Mapping[str, ScoredConfig], names: Sequence[str], metrics: Sequence[str]) -> list[list[Column]]:
     return [[of[name].values.get(metric, {})] for name in names if name in of for metric in metrics]
 
 
@@ -220,15 +220,15 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
             continue
         instances = [Instance.from_row(row) for row in folder.rows(f"instances_{subset}", split)]
         pool = UnitPool.from_rows(folder.rows(f"pool_{subset}", "full"))
-        about[TITLES[subset]] = _about(instances, pool, count)
-        shares.append(_shares(subset, instances))
+        about[TITLES[subset]] = _instance_cells(instances, pool, count)
+        shares.append(_units_panel(subset, instances))
         if subset.startswith("kg") and count is not None:
-            hops[TITLES[subset]] = _hops(instances, pool, count, folder, split)
+            hops[TITLES[subset]] = _hop_cells(instances, pool, count, folder, split)
     columns = [("", "question tokens"), ("", "answers"), ("units needed", "structured"), ("units needed", "text")]
     columns += [("tokens of one", "per structured"), ("tokens of one", "per text")]
     columns += [("other units", "structured "), ("other units", "text "), ("", "instances")]
     tables = [ScoreTable("table-1", "Instances of each subset (Table 1)", columns, about, "subset")]
-    tables.append(_contexts(folder, split))
+    tables.append(_contexts_table(folder, split))
     if hops:
         columns = [("", name) for name in ("1 hop", "2 hops", "3 hops", "4 hops and more", "unreached")]
         title = "How far the triples of the largest contexts are from the topic (Table 6)"
@@ -239,7 +239,7 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
     return Section("The data", tables, {"figure-4": picture}, [] if count else [UNCOUNTED])
 
 
-def _about(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | None) -> list[ShownScore | None]:
+def _instance_cells(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | None) -> list[ShownScore | None]:
     write = write_row if instances[0].is_table else write_triple
 
     def tokens(lines: Sequence[str]) -> Iterator[float]:
@@ -271,7 +271,7 @@ def _mean(values: Sequence[float], digits: int = 2) -> ShownScore | None:
     return ShownScore(found.value, found.ci95 if spread else None, digits, found.n_scored)
 
 
-def _shares(subset: str, instances: Sequence[Instance]) -> ChartPanel:
+def _units_panel(subset: str, instances: Sequence[Instance]) -> ChartPanel:
     """Return the distribution of the units needed: triples or rows, passages, and both together."""
     counted = {STRUCTURED[subset]: [len(i.positive_sk) for i in instances]}
     if subset.endswith("_text"):
@@ -284,10 +284,10 @@ def _shares(subset: str, instances: Sequence[Instance]) -> ChartPanel:
     return ChartPanel(TITLES[subset], series)
 
 
-def _contexts(folder: DatasetFolder, split: str) -> ScoreTable:
+def _contexts_table(folder: DatasetFolder, split: str) -> ScoreTable:
     """Return Table 2: sizes of the contexts of the noise testbed."""
     rows: dict[str, list[ShownScore | None]] = {}
-    for config in _noise(folder, split):
+    for config in _noise_configs(folder, split):
         table = folder.table(config.name, split)
         table = table.filter(pc.is_in(table["status"], value_set=pa.array(["ok", "short"])))
         units, texts = (pc.list_value_length(table[name]).to_numpy() for name in ("sk_units", "text_units"))
@@ -300,14 +300,14 @@ def _contexts(folder: DatasetFolder, split: str) -> ScoreTable:
     return ScoreTable("table-2", "Contexts of each budget (Table 2)", columns, rows, "contexts")
 
 
-def _noise(folder: DatasetFolder, split: str) -> list[Config]:
+def _noise_configs(folder: DatasetFolder, split: str) -> list[Config]:
     built = folder.configs()
     return [c for c in configs().values() if c.testbed == "noise" and split in built.get(c.name, ())]
 
 
 def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
     """Return sentences on absent budgets of the noise testbed, and on contexts that are short of their budget."""
-    present = [config.name for config in _noise(folder, split)]
+    present = [config.name for config in _noise_configs(folder, split)]
     statuses = {name: folder.table(name, split)["status"].to_pylist() for name in present}
     short = [f"{name} {of.count('short'):,} of {len(of):,}" for name, of in statuses.items() if "short" in of]
     absent, notes = dict[str, list[str]](), list[str]()
@@ -324,13 +324,12 @@ def fill_notes(folder: DatasetFolder, split: str = "test") -> list[str]:
     return notes
 
 
-def _hops(
+def _hop_cells(
     instances: Sequence[Instance], pool: UnitPool, count: Tokenizer, folder: DatasetFolder, split: str
 ) -> list[ShownScore | None]:
     """Return the shares of triples 1, 2, 3, and 4 hops or more from the topic, and of unreached ones."""
-    within = [
-        c for c in _noise(folder, split) if c.subset == instances[0].subset and c.budget in PAPER_BUDGETS.values()
-    ]
+    subset, budgets = instances[0].subset, PAPER_BUDGETS.values()
+    within = [each for each in _noise_configs(folder, split) if each.subset == subset and each.budget in budgets]
     if not within:
         return [None] * 5
     table = folder.table(max(within, key=lambda config: config.budget).name, split)

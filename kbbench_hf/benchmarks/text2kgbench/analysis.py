@@ -56,7 +56,7 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
     for row, answer in zip(examples.rows, answers, strict=True):
         gold = underscored_gold(row)
         answered = [(subject, relation, obj) for subject, relation, obj in answer or ()]
-        found = Counter(_classes(answered, gold, row["sentence"], material.released[row["ontology_id"]]))
+        found = Counter(_classify(answered, gold, row["sentence"], material.released[row["ontology_id"]]))
         missed = {*map(triple_key, gold)} - {*map(triple_key, answered)}
         found["missed"] += len(missed)
         n_gold += len({*map(triple_key, gold)})
@@ -78,7 +78,7 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
     return ScoreTable("table-4", "Errors by class", columns, rows, "class", notes=notes)
 
 
-def _classes(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology) -> Iterator[str]:
+def _classify(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology) -> Iterator[str]:
     wanted = {triple_key(each) for each in gold}
     ends = {(name_key(subject), name_key(obj)) for subject, _, obj in gold}
     objects_of = {(name_key(subject), name_key(relation)) for subject, relation, _ in gold}
@@ -176,7 +176,7 @@ def warnings(benchmark: Benchmark, examples: Examples, answers: habits.Answers, 
     gold = [gold_triples(row, mode) for row in examples.rows]
     ontologies = [examples.context.released[row["ontology_id"]] for row in examples.rows]
     found = extraction_warnings(answers, gold, ontologies, score, mode)
-    return [*_left_out(examples, gold, mode), *found] if by_value(mode) else found
+    return [*_left_out_note(examples, gold, mode), *found] if by_value(mode) else found
 
 
 def by_value(mode: str) -> bool:
@@ -209,7 +209,7 @@ def extraction_warnings(
     return habits.habit_warnings(answers, [*rewritings, habits.without_affixes(answers)], score, EFFECT_ON)
 
 
-def _left_out(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -> list[ScoreWarning]:
+def _left_out_note(examples: Examples, gold: Sequence[Sequence[Triple]], mode: str) -> list[ScoreWarning]:
     """Return a note on gold triples whose subject or object the sentences do not name, where there are some."""
     from kbbench_hf.metrics.triple_values import find_gold_mentions
 

@@ -44,7 +44,7 @@ def choose(example: Example, demonstrations: Demonstrations, options: PromptOpti
     similar = [demonstrations.rows[each] for each in example["similar_ids"]]
     if options.demonstrations == "similar":
         return similar[: options.shots]
-    drawn = _drawn(example, demonstrations, options.seed)
+    drawn = _draw_rows(example, demonstrations, options.seed)
     if options.demonstrations == "random":
         return list(islice((row for row in drawn if row["sentence"] != example["sentence"]), options.shots))
     mentioned = options.demonstrations == "mentioned"
@@ -87,7 +87,7 @@ def leak_warnings(examples: Examples, options: PromptOptions) -> list[ScoreWarni
     return [ScoreWarning("demonstration_leaks", message, remedy, max(sentences, triples))]
 
 
-def _drawn(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:
+def _draw_rows(example: Example, demonstrations: Demonstrations, seed: int) -> Iterator[Row]:
     """Yield the ontology's train rows in an order that depends only on the seed and the example's id."""
     rest = list(demonstrations.ids_by_ontology.get(example["ontology_id"], ()))
     for draw in range(len(rest)):
@@ -138,7 +138,7 @@ def render(template: str, sentence: str, ontology: Row, shown: Sequence[Row]) ->
         concepts="".join(f"{each['label']}, " for each in in_prompts(ontology["concepts"]))[:-1],
         relations=", ".join(_signatures(template, ontology)),
         examples="".join(
-            example.format(sentence=row["sentence"], triples=_written(template, row["triples"])) for row in shown
+            example.format(sentence=row["sentence"], triples=_write_triples(template, row["triples"])) for row in shown
         ),
         sentence=sentence,
     )
@@ -153,7 +153,7 @@ def _signatures(template: str, ontology: Row) -> Iterator[str]:
         yield f"{underscore_spaces(each['label'])}({domain},{range_})"
 
 
-def _written(template: str, triples: Sequence[Row]) -> str:
+def _write_triples(template: str, triples: Sequence[Row]) -> str:
     """Return triples in the notation of a template's demonstration.
 
     `h2_d` has spaces for all underscores, so that it demonstrates relations that can never score.
@@ -175,18 +175,18 @@ def _prompted_sentence(example: Example) -> str:
     return str(wordings[0] if wordings else example["sentence"])
 
 
-def _historical(template: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+def _historical_prompt(template: str, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     material: Material = examples.context
     shown = choose(example, material.demonstrations, options)
     text = render(template, _prompted_sentence(example), material.ontologies[example["ontology_id"]], shown)
     return Prompt([{"role": "user", "content": text}])
 
 
-h1, h2, h2_d = (partial(_historical, template) for template in ("h1", "h2", "h2_d"))
+h1, h2, h2_d = (partial(_historical_prompt, template) for template in ("h1", "h2", "h2_d"))
 """The prompts published for Wikidata-TekGen's test sentences, for its unseen sentences, and for DBpedia-WebNLG."""
 
 
-def _chat(as_in_sentence: bool, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
+def _chat_prompt(as_in_sentence: bool, example: Example, examples: Examples, options: PromptOptions) -> Prompt:
     """Return a chat prompt for JSON; each demonstration is a turn, with all triples of its sentence.
 
     The system message has the ontology; all prompts of an ontology share it. It lists the relations of the ontology's
@@ -208,7 +208,7 @@ def _chat(as_in_sentence: bool, example: Example, examples: Examples, options: P
     return Prompt(messages, json_schema=_schema(ontology))
 
 
-current, as_written = (partial(_chat, as_in_sentence) for as_in_sentence in (False, True))
+current, as_written = (partial(_chat_prompt, as_in_sentence) for as_in_sentence in (False, True))
 """The chat prompt, with the names of demonstrations as the dataset has them, or as their sentences write them.
 
 `as_written` shows labels without underscores and quotation marks where a sentence does not mention all of them."""
