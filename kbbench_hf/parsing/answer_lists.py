@@ -2,7 +2,7 @@
 
 A comma or an "and" may belong to one name ("Trinidad and Tobago", "Johnson City, Tennessee", "May 3, 1999"). It
 separates answers where both sides are numbers or dates, or where the reply or the question speaks of several. Where two
-careful people could differ, the line is refused.
+careful people could differ, the line is refused. `answers` alone uses this; the word lists are in `data/answers.txt`.
 """
 
 import re
@@ -141,6 +141,10 @@ def _cut_at_separators(line: str) -> tuple[list[str], list[str]]:
 
 
 def _is_within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
+    """Return whether a comma is part of a date, of a name with "Jr." behind it, or of a place and where it is.
+
+    `start` is where the part begins that the comma would end.
+    """
     before, after = line[start : comma.start()], line[comma.end() : comma.end() + 60]
     if _WEEKDAY_BEFORE.search(before[-24:]) and _DATE_AFTER.match(after):
         return True
@@ -153,6 +157,11 @@ def _is_within_name(line: str, start: int, comma: "re.Match[str]") -> bool:
 
 
 def _split_or_refuse(line: str, several: bool, is_name: Callable[[str], bool]) -> list[str]:
+    """Return the answers of a line whose separators may also be inside a name.
+
+    Raises:
+        ParseError: the line may be one answer or several.
+    """
     items, separators = _cut_at_separators(line)
     if not separators:
         return [line]
@@ -202,10 +211,12 @@ def _split_names(items: list[str], separators: list[str], several: bool) -> list
 
 
 def _mask_numbers(item: str) -> str:
+    """Return an item with "9" for each number and "m" for each month or weekday: items of one form are then equal."""
     return _SHAPE.sub(lambda names: "m" if names[1] else "9", item.casefold())
 
 
 def _strip_quotes(item: str) -> str:
+    """Return an item without emphasis and one pair of quotes around it."""
     item = item.strip().strip("*_`").strip()
     return item[1:-1] if len(item) > 2 and item[:1] + item[-1:] in _QUOTES else item
 
@@ -250,7 +261,17 @@ _ASIDES += "index type rank note".split()
 
 
 def json_answers(value: Value, depth: int, question: str, split: Split) -> list[str] | None:
-    """Return the answers in a value; None where it holds none."""
+    """Return the answers in a value, [] where its list is empty; None where it has no member for answers.
+
+    Args:
+        value: a value of the reply.
+        depth: how many objects are around it; too many hold nothing.
+        question: the question; its noun tells which member of an object is the answer.
+        split: splits a text with several answers.
+
+    Raises:
+        ParseError: it is not certain which member, or how many answers a text is.
+    """
     if depth > 6 or isinstance(value, CutList | CutObject):
         return None if depth else ([] if isinstance(value, CutList | CutObject) else None)
     if isinstance(value, list):
@@ -313,6 +334,7 @@ def _find_answer_member(value: dict[str, Value], question: str) -> Value:
 
 
 def _asks_for(question: str, key: str) -> bool:
+    """Return whether a question asks for what a member is named after: "Which port", "how many ships"."""
     noun = re.escape(key.replace("_", " ").casefold().removesuffix("s"))
     asking = rf"\b(?:which|what|how many|how much|whose)\s+(?:\w+\s+)?{noun}(?:e?s)?\b"
     return re.search(asking, question.casefold()) is not None

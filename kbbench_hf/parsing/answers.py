@@ -1,4 +1,8 @@
-"""The answers to a question that a reply gives: a list of texts, empty where it says that there is none."""
+"""The answers to a question that a reply gives: a list of texts, empty where it says that there is none.
+
+The parser `careful` of SKA-Bench and the module `answer_f1` call `parse_answers`; verdicts call `says_unanswerable`.
+The rules are tried in this order: JSON, a label ("Answer:"), a list, one text in bold, a bare name or number, words.
+"""
 
 import re
 from collections.abc import Callable
@@ -81,6 +85,7 @@ def parse_answers(
 
 
 def _parse_version(version: AnswerVersion, question: str, split: Split) -> tuple[list[str], str] | None:
+    """Return the answers of one version and the name of the rule, stored with each prediction; None without answers."""
     if _TWICE.search(version.whole):
         raise ParseError("an object with two members 'answer'")
     values = [
@@ -158,6 +163,7 @@ _IF = lazy_pattern(r"\b(?:if|had|were|would|wenn|falls|si|se)\b[^.!?\n]*$", re.I
 
 
 def _line_after(text: str, label: "re.Match[str]") -> tuple[str, int]:
+    """Return the rest of a label's line, stripped, and where the line ends."""
     end = text.find("\n", label.end())
     end = len(text) if end < 0 else end
     return text[label.end() : end].strip(), end
@@ -300,7 +306,7 @@ def _denies_answer(line: str) -> bool:
 
 
 def says_unanswerable(text: str) -> bool:
-    """Whether a text says in words that the context holds no answer.
+    """Return whether a text says in words that the context holds no answer; a refusal of the task does not say so.
 
     >>> says_unanswerable("Die Tabelle enthält die Angaben nicht."), says_unanswerable("I can't help with that.")
     (True, False)

@@ -1,5 +1,7 @@
 r"""Triples written as `relation(subject, object)`, read without losing anything.
 
+`triples` and the parser `balanced` of Text2KGBench call `parse_calls`; stored scores depend on its rules:
+
 - The relation is what stands right before the bracket: a word, or all words since the line's start, list marker, colon
   or triple before, where they are only words (`LCCN number`, `languages spoken, written or signed`). Its spaces become
   underscores, as in the ontology's names, and `\_` is `_`.
@@ -171,12 +173,14 @@ def _possible_fields(body: str, bracket: _Bracket) -> list[Fields]:
 
 
 def _make_fields(subject: str, obj: str) -> Fields:
+    """Return two fields without the quotes that are punctuation."""
     if _STRING.fullmatch(subject) and (_STRING.fullmatch(obj) or re.search(r"[,()]", subject)):
         return Fields(_strip_quotes(subject), _strip_quotes(obj))
     return Fields(subject, obj)
 
 
 def _strip_quotes(field: str) -> str:
+    """Return the text of a field that is a JSON string; any other field unchanged."""
     if not _STRING.fullmatch(field):
         return field
     try:
@@ -186,6 +190,7 @@ def _strip_quotes(field: str) -> str:
 
 
 _MOST_COMBINATIONS = 1024
+"""How many combinations of ways to read triples are compared at once, so that a hostile reply takes no time."""
 
 
 def _choose_fields(readings: Sequence[Sequence[Fields]], sentence: str) -> list[Fields]:

@@ -2,6 +2,9 @@
 
 A server with the wrong chat template passes the marks of turns on as text. A pipeline that returns its whole input
 repeats the prompt before the answer. A base model writes its end mark and continues with a question of its own.
+
+`wrappers` and `tool_calls` parse only the own turn; `runners` warn of other turns. The marks are those of the models'
+own templates: add new ones, and take none away, as stored replies have them.
 """
 
 import re
@@ -167,6 +170,7 @@ def _find_marks(reply: str, source: str) -> Iterator[_Mark]:
 
 
 def _role_of_label(word: str) -> str:
+    """Return "assistant" for the label of an answer, "other" for that of any input."""
     return "assistant" if re.fullmatch(_ANSWERING, word, re.IGNORECASE) else "other"
 
 
@@ -206,6 +210,7 @@ _SYSTEM = lazy_pattern(r"\b(?:you are|assistant|chat between|below is|instructio
 
 
 def _is_prompt(text: str, source: str) -> bool:
+    """Return whether a text is the repeated prompt: it contains the source, or is long where none is known."""
     return fold_text(source) in fold_text(text) if source else len(text) >= _SHORTEST_PROMPT
 
 

@@ -1,7 +1,8 @@
 """Cues by which replies mark what counts: final, draft, rejected, repeated, none, refused (`data/cues.txt`).
 
 They are searched in prose only, never inside a value. `word_lists` reads such data files: rows of regular expressions
-under names, joined to one expression each.
+under names, joined to one expression each. All parsers use them. A row may be added; one that is taken away lets a
+draft or a rejected item count as the answer.
 """
 
 import re
@@ -36,6 +37,7 @@ _LISTS = word_lists("cues")
 
 
 def _cue(name: str, template: str = "{}") -> "re.Pattern[str]":
+    """Return the pattern of a list in any case, with the list in place of each `{}` of the template."""
     return lazy_pattern(template.replace("{}", f"(?:{_LISTS[name]})"), re.IGNORECASE)
 
 

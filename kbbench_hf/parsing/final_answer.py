@@ -2,7 +2,8 @@
 
 The rules, in this order: a made-up next input ends the answer; a later version replaces what stands before it; what
 stands under a heading of drafts, rejects or input, and what a sentence rejects or only supposes, does not count; values
-that stand on their own count before those that stand inside a sentence.
+that stand on their own count before those that stand inside a sentence. `answers`, `triples`, `scores` and `verdicts`
+each parse a version of the answer; this module decides which version, and which parts of it, they get.
 """
 
 import re
@@ -107,7 +108,7 @@ def parse_final_answer(
 
 
 def split_versions(response: str, source: str = "", *, judged: bool = False) -> Iterator[AnswerVersion]:
-    """Yield the versions of the answer in a reply, the last one first.
+    """Yield the versions of the answer in a reply, the last one first; there is at least one.
 
     Args:
         response: the response, unwrapped.
@@ -178,6 +179,7 @@ def _mask(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _blank_rejected(response: str, values: list[JsonSpan], judged: bool, announced: bool) -> str:
+    """Return the text, as long as before, with blanks for what is under a heading of drafts, rejected or supposed."""
     shadow, spans = _mask_values(response, values)
     blank = bytearray(len(response))
     _blank_under_headings(shadow, blank, judged, announced)
@@ -232,6 +234,7 @@ def _find_heading(words: str) -> str | None:
 
 
 def _counts_under(heading: str, judged: bool) -> bool:
+    """Return whether what is under a heading counts: no draft, no rejected item, and no text of the prompt."""
     if judged and any(character.isdigit() for character in heading):
         return True
     heading = re.split(r"[.!?。]\s", heading)[-1]
@@ -289,6 +292,7 @@ def _answers_after(before: str) -> bool:
 
 
 def _place_pieces(text: str, values: list[JsonSpan]) -> tuple[list[Piece], bool]:
+    """Return the values with their place in the text, and whether two of them are offered as a choice."""
     pieces: list[Piece] = []
     alternatives, done = False, 0
     for each in values:

@@ -3,6 +3,9 @@
 Read are strict JSON and what people take for it: Python's literals, quotes of any kind or none, quotes inside names
 that were not escaped, comments, commas too many or too few, tuples, `=` or `=>` for a colon. A text that ends inside a
 value gives what was whole until there, marked as cut. Numbers stay as they were written.
+
+All parsers of `parsing` use it, and `building` for the replies of models that word questions. It never raises, and the
+work is bounded by the length of the text.
 """
 
 import json
@@ -44,7 +47,7 @@ class JsonSpan(NamedTuple):
 
 
 def extract_json(text: str) -> list[JsonSpan]:
-    """Return the outermost lists and objects of a text, in order.
+    """Return the outermost lists and objects of a text, in order; none where it has none.
 
     >>> [found.value for found in extract_json("So {'a': [1, “b”,]} and [x, y")]
     [{'a': ['1', 'b']}, ['x']]
@@ -131,6 +134,8 @@ def _unescape(escape: str) -> str:
 
 
 class _Scanner:
+    """Parser of one text. Its methods return a value and the position behind it."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.left = _STEPS_PER_CHARACTER * len(text) + 10_000
@@ -156,6 +161,7 @@ class _Scanner:
         return self._parse_container(start, 0)
 
     def _spend(self, steps: int = 1) -> None:
+        """Take steps from the budget of the text; give up where none are left."""
         self.left -= steps
         if self.left < 0:
             raise _NotAValueError
@@ -275,6 +281,7 @@ class _Scanner:
         raise _CutOffError
 
     def _ends_string(self, position: int, quote: str, of_key: bool) -> bool:
+        """Return whether a quote closes its string: what may follow a value or a key follows it."""
         after = position + 1
         if of_key:
             return _AFTER_KEY.match(self.text, after) is not None

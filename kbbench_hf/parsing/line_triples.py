@@ -1,4 +1,7 @@
-"""Triple in one line that is not JSON (arrows, Cypher, RDF, tuples, calls, labels), and the parts of triples."""
+"""Triple in one line that is not JSON (arrows, Cypher, RDF, tuples, calls, labels), and the parts of triples.
+
+`text_triples` and `triples` use it. The order of the notations in `parse_line` decides where a line fits several.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence

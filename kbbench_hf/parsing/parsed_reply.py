@@ -1,4 +1,7 @@
-"""Result of parsing a reply, and the error for a reply that cannot be parsed."""
+"""Result of parsing a reply, and the error for a reply that cannot be parsed.
+
+Plug-ins use both by `kbbench_hf.ParsedReply` and `kbbench_hf.ParseError`; their names and fields are public.
+"""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,4 +1,7 @@
-"""Score from 0 to 1 in a reply: the number that the reply names as its score, never another one."""
+"""Score from 0 to 1 in a reply: the number that the reply names as its score, never another one.
+
+The reranker calls `parse_score`. The word lists are in `data/scores.txt`. A reply with two scores has none.
+"""
 
 import itertools
 import re
@@ -138,11 +141,13 @@ _DENIED = ignoring_case(r"\bnot\b(?:\s+\w+){0,5}\s*$|n['’]t\b(?:\s+\w+){0,3}\s
 
 
 def _is_supposed(text: str, start: int, end: int) -> bool:
+    """Return whether the sentence up to a number only supposes it, or denies it."""
     sentence = re.split(r"[.!?;\n]\s*", text[max(0, start - 200) : end])[-1]
     return bool(_SUPPOSED.search(sentence) or _DENIED.search(text[start:end]))
 
 
 def _to_score(match: "re.Match[str]") -> float:
+    """Return a number as a fraction: of 100 for per cent, of its total; outside 0 to 1 where it is no score."""
     number = _parse_float(match["number"])
     if match["percent"]:
         number /= 100

@@ -1,7 +1,8 @@
 """Triples in text that is not JSON: tables, labels, XML, lines, Cypher, Turtle, REBEL's linear form, LightRAG records.
 
 A node without a name is written as `_:id`, as RDF writes blank nodes. Triples that name nodes by id are resolved, or
-refused where an id has no name.
+refused where an id has no name. `triples` alone uses this. The order of the notations decides where a text fits
+several.
 """
 
 import csv
@@ -166,6 +167,7 @@ def _parse_commas(line: str) -> Triple | None:
 
 
 def _parse_xml(text: str, relations: Collection[str]) -> Iterator[Triple]:
+    """Yield the triples of elements that are named after the parts of a triple."""
     elements = re.findall(r"<([A-Za-z][\w:-]{0,40})(?:\s[^<>]{0,200})?>([^<>]*)</\1\s*>", text)
     values = [(role_of(name.rpartition(":")[2]), html.unescape(value).strip()) for name, value in elements]
     return in_cycles((role, value) for role, value in values if role is not None)
@@ -287,6 +289,7 @@ def _parse_record(record: str) -> Triple:
 
 
 def _parse_rebel(text: str) -> Iterator[Triple]:
+    """Yield the triples of REBEL's linear form: a subject, then pairs of an object and a relation."""
     for match in _REBEL.finditer(text):
         for pair in re.finditer(r"<subj>([^<]*)<obj>([^<]*)", match[2]):
             triple = (match[1].strip(), pair[2].strip(), pair[1].strip())
@@ -398,6 +401,7 @@ def resolve_node_ids(triples: list[Triple], values: Iterable[Value], response: s
 
 
 def _resolve_name(name: str, names: Mapping[str, str], source: str) -> str:
+    """Return the name of an id; the text itself where the source has it, or no name is known."""
     if _occurs(name, source) and not _occurs(names.get(name, name), source):
         return name
     return names.get(name, names.get(_strip_blank_node(name), _PREFIXED.sub("", name)))

@@ -2,7 +2,7 @@
 
 Servers with the right parser put calls into `tool_calls`; without one, and from local models, they come as the text
 that the model's template taught it. What stands in thought is no call. Everything is read without an error: a call
-that nobody could carry out is a call with a `problem`.
+that nobody could carry out is a call with a `problem`, which the agent of `agents` shows to the model.
 """
 
 import ast
@@ -16,6 +16,7 @@ from kbbench_hf.parsing.conversation_turns import extract_own_turn
 from kbbench_hf.parsing.wrappers import strip_reasoning
 
 LONGEST_NAME = 64
+"""Characters of a tool's name that are kept: the most that OpenAI's interface allows."""
 
 
 class ToolCall(NamedTuple):
@@ -82,6 +83,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_float=_parse_finite, parse_const
 
 
 def _values_under(record: Mapping[str, Any], names: Collection[str]) -> Iterator[Any]:
+    """Yield the values of the members that have one of the names, in the order of the names."""
     return (record[name] for name in names if name in record)
 
 
@@ -166,6 +168,7 @@ def _calls_in_text(text: str, response: str, names: Collection[str]) -> list[Too
 
 
 def _matched_groups(match: re.Match[str]) -> list[str]:
+    """Return the groups of the alternative that matched."""
     return [group for group in match.groups() if group is not None]
 
 

@@ -1,4 +1,8 @@
-"""Triples of a reply: in JSON, as calls, tables, arrows or lines, or none in words."""
+"""Triples of a reply: in JSON, as calls, tables, arrows or lines, or none in words.
+
+The careful parsers of Text2KGBench and GenRES, the metric module `text2kg` and the LLM judges call `parse_triples`.
+JSON is tried first, then calls, then other text; the first that gives a triple decides.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -136,6 +140,7 @@ def _strip_type(name: str) -> str:
 def _parse_version(
     version: AnswerVersion, source: str, relations: frozenset[str], partial: bool, single: bool
 ) -> tuple[list[Triple], str] | None:
+    """Return the triples of one version and the name of the rule, stored with each prediction; None without triples."""
     if graph := parse_graph(version.text):
         return graph, "graph"
     pieces = [piece for piece in version.pieces if not _is_name_list(version.text, piece.start, relations)]
@@ -317,6 +322,8 @@ def json_triples(value: Value, relations: Collection[str] = ()) -> list[Triple] 
 
 
 class _TripleParser:
+    """Parser of JSON values as triples: None from a method means "no list of triples", [] an empty list."""
+
     def __init__(self, relations: Collection[str]) -> None:
         self.relations = frozenset(map(normalize_relation, relations))
 

@@ -5,6 +5,7 @@ response after the reasoning: a server with the right reasoning parser sends tho
 it stands in the text. The families are those that the parsers of vLLM and SGLang know (vllm/reasoning,
 sglang/srt/parser/reasoning_parser.py) and what models do by habit: tags in any brackets, channels, vendors' tokens,
 words. Some open the thought in the template, so that only its end is in the text; some are cut off inside it.
+`final_answer` calls both for every reply, `tool_calls` the second.
 """
 
 import json
@@ -224,6 +225,7 @@ def _final_channel(reply: str) -> str | None:
 
 
 def _drop_marked(reply: str) -> str:
+    """Return what follows the last closing marker of thought, up to a marker that opens another thought."""
     if re.search(_OPENING[-1], reply, _FLAGS):
         reply = _DETAILS_END.sub("</think>", reply)
     closed = max((match.end() for match in _CLOSES.finditer(reply)), default=0)
@@ -234,6 +236,7 @@ def _drop_marked(reply: str) -> str:
 
 
 def _drop_worded(response: str) -> str:
+    """Return what follows "Here is my response:" in a reply that begins with "Here is my thought process:"."""
     if not _WORDS_OPENING.match(response):
         return response
     ends = list(_WORDS_CLOSING.finditer(response))

@@ -1,4 +1,9 @@
-"""Dates in English text: find and parse them; names of months and weekdays; ordinals."""
+"""Dates in English text: find and parse them; names of months and weekdays; ordinals.
+
+`metrics` compares answers and names by these dates; `parsing` and `building` use the names and the dates. The order of
+`_FORMS` decides where several fit. Scores of SKA-Bench's `typed` and Text2KGBench's own modes, and the built datasets,
+depend on what is a date.
+"""
 
 import re
 from functools import lru_cache
@@ -23,6 +28,7 @@ _MONTH = rf"(?P<month>{MONTH})\b\.?"
 _IN_WORDS = "|".join(sorted((word.replace(" ", "[ -]") for word in ORDINALS), key=len, reverse=True))
 _DAY = rf"(?P<day>\d{{1,2}}(?:st|nd|rd|th)?|{_IN_WORDS})"
 _YEAR = r"(?P<year>\d{3,4})(?![\d]|[.,]\d)"
+"""A year, and not the start of a longer number: neither 12001 nor 2001.5 nor 1,200."""
 _FORMS = [
     lazy_pattern(rf"(?<!\d)(?<!\d[.,]){form}", re.IGNORECASE)
     for form in (
@@ -131,6 +137,7 @@ def find_dates(text: str) -> tuple[Date, ...]:
 
 
 def _overlaps(match: re.Match[str], spans: list[tuple[int, int]]) -> bool:
+    """Return whether a match shares a character with one of the spans."""
     return any(start < match.end() and match.start() < end for start, end in spans)
 
 
@@ -150,9 +157,11 @@ def _possible_dates(match: re.Match[str]) -> tuple[Date, ...]:
 
 
 def _month(written: str) -> int:
+    """Return the number of a month that `MONTH` matched."""
     return MONTH_NUMBER[written[:3].casefold()]
 
 
 def _day(written: str) -> int:
+    """Return the number of a day, in digits or as an ordinal, that `_DAY` matched; it may be above 31."""
     digits = re.match(r"\d+", written)
     return int(digits[0]) if digits else ORDINALS[" ".join(re.split(r"[ -]+", written.lower()))]

@@ -1,4 +1,8 @@
-"""Folding of case, accents and typography (NFKD, casefold), by which spellings compare equal; lazy patterns."""
+"""Folding of case, accents and typography (NFKD, casefold), by which spellings compare equal; lazy patterns.
+
+Used by `metrics`, `parsing`, `building`, `llm` and the other modules of `text`. `strip_accents` is the definition of
+WikiTableQuestions' evaluator. Which names, answers and triples are equal, and so the scores, depends on each function.
+"""
 
 import re
 import unicodedata

@@ -1,4 +1,9 @@
-"""Find the words of a name in a sentence: in a row, alone, with a capital."""
+"""Find the words of a name in a sentence: in a row, alone, with a capital.
+
+Used by `metrics` to find how a sentence mentions an entity (Text2KGBench), and by `building` to align and audit
+extraction data. Positions are those of words, not of characters. Scores of `repaired-2` and `repaired-3` depend on the
+rules and on the lists of words.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -130,7 +135,7 @@ class SentenceWords:
         return position < len(self.written) and self.written[position][0].isupper()
 
     def places(self, label: Label) -> Iterator[Span]:
-        """Yield the spans of words in a row, however they are split: "AC" is "A.C."."""
+        """Yield the spans of a label's words in a row, in order, however they are split: "AC" is "A.C."."""
         sought = "".join(label.words)
         place = self.joined.find(sought)
         while sought and place >= 0:
@@ -140,14 +145,14 @@ class SentenceWords:
             place = self.joined.find(sought, place + 1)
 
     def in_a_row(self, label: Label) -> Span | None:
-        """Return the span of a label's words in a row, in any convention of spelling."""
+        """Return the first span of a label's words in a row, in any convention of spelling; None where it has none."""
         for span in self.places(label):
             if self.is_whole(label, span):
                 return span
         return self.row_of([normalize_word(word) for word in label.written], self.keys, label)
 
     def row_of(self, sought: Sequence[str], words: Sequence[str], label: Label) -> Span | None:
-        """Return the span of keys in a row among the keys of this sentence's words."""
+        """Return the first span of the sought keys in a row, `words` being the keys of the sentence's; else None."""
         n = len(sought)
         for start, word in enumerate(words):
             if word == sought[0] and list(words[start : start + n]) == list(sought):
@@ -197,6 +202,7 @@ class SentenceWords:
 
 
 def _senses(written: Sequence[str]) -> list[tuple[str, Span]]:
+    """Return words in the singular with their spans; a nation of one to three words in capitals as its country."""
     results: list[tuple[str, Span]] = []
     position = 0
     while position < len(written):

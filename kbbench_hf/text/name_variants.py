@@ -1,4 +1,8 @@
-"""Variants of English names: spelling, plurals, nations, nicknames, qualifiers, and words that are not part of one."""
+"""Variants of English names: spelling, plurals, nations, nicknames, qualifiers, and words that are not part of one.
+
+Used by `metrics` to compare names (SKA-Bench `typed`, Text2KGBench), by `building` and by the prompts of Text2KGBench.
+The lists of nations, nicknames and equal words are in `data`. Scores depend on all of them.
+"""
 
 import re
 from functools import cache, lru_cache
@@ -148,17 +152,20 @@ def is_country(name: str) -> bool:
 
 
 def _letters(name: str) -> str:
+    """Return a name's letters and digits in lower case, without "the" before them."""
     return re.sub(r"[\W_]", "", name.lower().removeprefix("the "))
 
 
 @cache
 def _countries() -> frozenset[str]:
+    """Return the letters of all names of countries."""
     columns = (line.split("\t")[:2] for line in _lines("nations.tsv"))
     return frozenset(_letters(each) for country, names in columns for each in (country, *names.split(", ")) if each)
 
 
 @cache
 def _nations() -> dict[str, str]:
+    """Return the letters of each name, adjective and people of a country -> the letters of its first name."""
     result: dict[str, str] = {}
     for line in _lines("nations.tsv"):
         country, names, adjectives = (part.split(", ") for part in line.split("\t"))
@@ -168,6 +175,7 @@ def _nations() -> dict[str, str]:
 
 @cache
 def _nicknames() -> dict[str, frozenset[str]]:
+    """Return given name -> the other names of its groups: a nickname may stand for several names."""
     result: dict[str, frozenset[str]] = {}
     for line in _lines("nicknames.txt"):
         group = frozenset(line.split())
@@ -177,13 +185,14 @@ def _nicknames() -> dict[str, frozenset[str]]:
 
 @cache
 def _same_words() -> dict[str, str]:
+    """Return word -> the first word of its group, for abbreviations, numerals and British spelling."""
     groups = (line.split() for line in _lines("same_words.txt"))
     return {other: first for first, *others in groups for other in others}
 
 
 @cache
 def same_phrases() -> list[list[str]]:
-    """Return groups of phrases for one thing; names are capitalized."""
+    """Return groups of phrases for one thing, in order; a phrase that must be capitalized in a text is so here."""
     return [line.replace("-", " ").split(", ") for line in _lines("same_phrases.txt")]
 
 

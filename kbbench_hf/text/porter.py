@@ -1,5 +1,6 @@
 """Porter stemmer with NLTK's extensions, without NLTK: published scores depend on every rule.
 
+`text.tokens` stems with it, and `building` matches words by their stems. Tests compare it with NLTK itself.
 Source: M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980; the extensions are NLTK's (Apache-2.0).
 """
 

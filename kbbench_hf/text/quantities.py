@@ -46,6 +46,7 @@ _UNIT = {name: (of, size) for of, units in _UNITS.items() for size, names in uni
 THOUSANDS = r"(?<=\d),(?=\d{3}(?!\d))"
 """The comma before three digits."""
 NUMERAL = r"[+-]?(?:\d{1,3}(?:,\d{2,3})+|\d+)(?:\.\d+)?"
+"""A number in digits; groups of two are those of India (1,00,000)."""
 _NUMBER = lazy_pattern(
     rf"(?P<numeral>(?<![\d.,^])(?<![A-Za-z])(?<![A-Za-z]-){NUMERAL}(?![\d]|[.,:]\d))"
     rf"|\b(?P<words>(?:{'|'.join(NUMBER_WORDS)})\b(?:[ -](?:(?:and|{'|'.join((*NUMBER_WORDS, *_POWERS))})\b))*)",
@@ -152,6 +153,7 @@ def _scan_quantities(text: str) -> Iterator[tuple[Quantity, int, int]]:
 
 
 def _normalize_unit(written: str) -> str:
+    """Return the name of a unit as `_UNIT` has it: singular, British, "km" for "kilometre"; or a name it lacks."""
     name = written.replace("^", "").lower().replace("meter", "metre").replace("liter", "litre")
     name = name.replace("metres", "metre").replace("grams", "gram").replace("km", "kilometre")
     name = name.replace("kilometre", "km") if name.replace("kilometre", "km") in _UNIT else name
@@ -159,6 +161,7 @@ def _normalize_unit(written: str) -> str:
 
 
 def _sum_number_words(words: str) -> int:
+    """Return the number of words such as "two thousand three hundred and six"; other words add nothing."""
     total = part = 0
     for word in re.split(r"[ -]+", words.lower()):
         if word in NUMBER_WORDS:

@@ -1,9 +1,9 @@
 """NLTK's `word_tokenize` and Porter-stemmed text without NLTK: published scores depend on both, byte for byte.
 
 `word_tokenize` cuts a text into sentences (Punkt, which needs a trained model) and each sentence into words (rules).
-The rules are here. Where Punkt ends sentences inside the texts of two releases (Text2KGBench, GenRES) is stored in two
-small tables of hashes. Any other text is one sentence, which changes a value only if a full stop inside it would be cut
-off.
+The rules are here, in NLTK's order, which decides. Where Punkt ends sentences inside the texts of two releases
+(Text2KGBench, GenRES) is stored in two small tables of hashes. Any other text is one sentence, which changes a value
+only if a full stop inside it would be cut off.
 """
 
 import json
@@ -141,6 +141,7 @@ def _cut_sentence(sentence: str) -> tuple[list[str], str]:
 
 
 def _apply_rules(text: str, nltk: NltkVersion) -> list[str]:
+    """Return the tokens of a sentence or a part of one, by all rules of a version."""
     if not _TOUCHED.search(text, 1 if text.startswith(" ") else 0):
         return [text.strip()] if text else []
     for pattern, replacement in _RULES[nltk]:
@@ -161,4 +162,5 @@ def _word_form(word: str, nltk: NltkVersion) -> str:
 
 
 def _join_stems(tokens: list[str], nltk: NltkVersion) -> str:
+    """Return the stems of tokens as one text in lower case, without white space and underscores."""
     return "".join(["".join(stem(token, nltk).split()) for token in tokens]).replace("_", "").lower()

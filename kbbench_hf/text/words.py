@@ -1,6 +1,7 @@
 """Words of a text, and word breaks in scripts without blanks: Chinese, Japanese, Thai, Lao, Khmer, Burmese, Korean.
 
 Texts in Latin, Greek and Cyrillic letters are never changed: published scores depend on their words.
+The retrievers index and search the terms of `break_words`; `metrics` and `building` find names with `separate_units`.
 """
 
 import re
@@ -91,12 +92,20 @@ def separate_units(text: str) -> str:
 
 
 def is_separated(text: str) -> bool:
-    """Return whether `separate_units` has split a text into single characters."""
+    """Return whether a text has two single characters of a script without blanks in a row, as `separate_units` writes.
+
+    >>> is_separated("青 山"), is_separated("青山"), is_separated("naïve")
+    (True, False, False)
+    """
     return bool(_SEPARATED.search(text))
 
 
 def remove_blanks(text: str) -> str:
-    """Return a text without the blanks between characters of scripts that have none."""
+    """Return a text without the blanks between characters of scripts that have none, as `separate_units` adds them.
+
+    >>> remove_blanks("青 山 灯 塔 of 1904")
+    '青山灯塔 of 1904'
+    """
     return _BLANK.sub("", text)
 
 
@@ -104,6 +113,9 @@ def find_shared_part(name: str, text: str) -> str:
     """Return a distinctive part of a name in a script without blanks that a text contains; "" if there is none.
 
     It is the whole name, a pair of its Chinese characters, or the first two syllables of a Korean word.
+
+    >>> find_shared_part("青山灯塔", "旧青山"), find_shared_part("青山灯塔", "山"), find_shared_part("Petrel", "Petrel")
+    ('青山', '', '')
     """
     if not _RUN.search(name):
         return ""
@@ -112,11 +124,13 @@ def find_shared_part(name: str, text: str) -> str:
 
 
 def _split_particles(word: re.Match[str]) -> str:
+    """Return a Korean word with a blank before each ending that can be one or two particles."""
     places = [position for position in range(1, len(word[0])) if _PARTICLES.fullmatch(word[0], position)]
     return " ".join(word[0][start:stop] for start, stop in pairwise([0, *places, len(word[0])]))
 
 
 def _overlapping_pairs(run: re.Match[str]) -> str:
+    """Return the pairs of neighboring units of a run, then its units that are words alone; blanks around each."""
     units = _UNIT.findall(run[0])
     doubles = ["".join(pair) for pair in pairwise(units)] or units
     single = [unit for unit in units if _SINGLE.fullmatch(unit)] if len(units) > 1 else []
