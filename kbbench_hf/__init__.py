@@ -1,5 +1,8 @@
 """Knowledge benchmarks for the Hugging Face world: load, run, score, compare, build.
 
+The public names are in `_NAMES`; each is imported when it is first used. Plug-ins and notebooks import from here, so
+that a name may be added, and none removed or renamed.
+
 >>> import kbbench_hf
 >>> kbbench_hf.benchmark("mini-stark").scoring.answer.field
 'ids'

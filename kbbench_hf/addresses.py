@@ -1,4 +1,8 @@
-"""Addresses, `package.module:attribute`: what a name stands for, imported on request."""
+"""Addresses, `package.module:attribute`: what a name stands for, imported on request.
+
+The registries of benchmarks, retrievers and training use it, so that listing names imports none of them, and so does
+every entry point of a plug-in.
+"""
 
 import re
 import sys

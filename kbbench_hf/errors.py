@@ -1,4 +1,8 @@
-"""The errors a user can meet: each message says what was found, what was expected and what to do."""
+"""The errors a user can meet: each message says what was found, what was expected and what to do.
+
+Every package raises these; `cli` prints the message and exits with `exit_code`. Scripts of users depend on the exit
+codes and on `code`.
+"""
 
 import shlex
 import sys
@@ -13,7 +17,7 @@ class KBBenchError(Exception):
 
     exit_code: ClassVar[int] = 1
     code: str = "failed"
-    """What programs know it by; `--json` prints it."""
+    """The identifier for programs; `--json` prints it."""
 
     def __init__(self, message: str = "", *, code: str | None = None) -> None:
         super().__init__(message)
@@ -35,7 +39,7 @@ class DataError(KBBenchError):
 
 
 class BusyError(KBBenchError):
-    """Somebody else holds the run or the store; try again later."""
+    """Another process holds the lock of the run or the store; try again later."""
 
     exit_code = 75
     code = "busy"
@@ -66,7 +70,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def first_of(values: Iterable[object], most: int = 10, show: Callable[[object], str] = str) -> str:
-    """Return the first of some values, as messages list them.
+    """Return the first of some values for a message, and " ..." where there are more than `most`.
 
     >>> first_of(range(12), 3), first_of(["a"], show=repr)
     ('0, 1, 2 ...', "'a'")

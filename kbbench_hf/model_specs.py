@@ -1,5 +1,8 @@
 """What a model is called: `name[:model][(parts)][@key=value,...]`, as the command line and a run's record spell it.
 
+Retrievers, runners and training parse their names with it. `str` of a `Spec` is stored in runs and results: spellings
+that were ever accepted must parse to the same.
+
 >>> spec = parse("rrf(bm25,dense:sentence-transformers/all-MiniLM-L6-v2@batch=32)@k=60")
 >>> spec.name, [part.name for part in spec.parts], spec.parts[1].model, spec.options
 ('rrf', ['bm25', 'dense'], 'sentence-transformers/all-MiniLM-L6-v2', {'k': '60'})
@@ -28,9 +31,9 @@ KINDS = "bm25, graph:bm25, dense:MODEL, late:MODEL, multi:MODEL, rrf(bm25,dense:
 """The retrievers that most people want, as they are written."""
 
 Option = tuple[Callable[[str], object], object]
-"""What reads an option's value, and its default."""
+"""The type of an option, a function of its text that raises ValueError, and its default."""
 Options = dict[str, Any]
-"""Option -> its value, of the type that its reader gives."""
+"""Option -> its value, converted by its type."""
 OVER_A_MODEL = frozenset({"graph"})
 """Models whose `:` is followed by another model, the one that they start from: `graph:bm25` is `graph(bm25)`."""
 
@@ -120,7 +123,7 @@ def hub_name(text: str) -> tuple[str, str | None]:
 
 
 def one_of(*values: str) -> Callable[[str], str]:
-    """Return a reader of an option that takes one of `values`."""
+    """Return a type for `Spec.read` that takes one of `values`; ValueError for any other."""
 
     def read(value: str) -> str:
         if value not in values:
@@ -131,18 +134,19 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 
 def yes_or_no(value: str) -> bool:
-    """Read `yes` or `no`."""
+    """Return whether an option is `yes`; ValueError where it is neither `yes` nor `no`."""
     return one_of("yes", "no")(value) == "yes"
 
 
 def positive(value: str) -> int:
-    """Read a whole number from 1 up."""
+    """Return the whole number of an option; ValueError where it is none, or below 1."""
     if not value.isdecimal() or int(value) < 1:
         raise ValueError("expected a whole number from 1 up")
     return int(value)
 
 
 def _parse_spec(text: str, start: int) -> tuple[Spec, int]:
+    """Return the model whose name begins at a position, and where it ends; UsageError where none does."""
     name = _NAME.match(text, start)
     if not name:
         raise _unexpected_error(text, start, "a model name")
@@ -177,6 +181,7 @@ def _parse_spec(text: str, start: int) -> tuple[Spec, int]:
 
 
 def _unexpected_error(text: str, at: int, expected: str) -> UsageError:
+    """Return the error for a name that goes wrong at a position, with the likely spelling where there is one."""
     if hint := did_you_mean(text):
         return UsageError(f"Unknown model {text!r}.{hint} Retrievers: {KINDS}.")
     found = repr(text[at]) if at < len(text) else "the end"
@@ -187,7 +192,7 @@ def _unexpected_error(text: str, at: int, expected: str) -> UsageError:
 
 
 def did_you_mean(text: str) -> str:
-    """Return the question whether another spelling of a retriever is meant; empty where none is likely.
+    """Return " Did you mean ...?" with the likely spelling of a retriever; empty where none is likely.
 
     >>> did_you_mean("Okapi-BM25"), did_you_mean("BAAI/bge-m3"), did_you_mean("RRF(BM25,dense:Org/A)")
     (' Did you mean bm25?', ' Did you mean dense:BAAI/bge-m3?', ' Did you mean rrf(bm25,dense:Org/A)?')
@@ -215,12 +220,12 @@ def did_you_mean(text: str) -> str:
 
 
 def is_chat_model(name: str) -> bool:
-    """Say whether a name is probably a language model's, by the families that people ask for."""
+    """Return whether a name is probably a language model's, by the families that are used most."""
     return bool(_CHAT_MODEL.search(name.lower())) and not _EMBEDDER.search(name.lower())
 
 
 def is_retriever(name: str) -> bool:
-    """Say whether a name is a retriever's, as people write them, or probably an embedding model's.
+    """Return whether a name is a retriever's, in any usual spelling, or probably an embedding model's.
 
     >>> [is_retriever(name) for name in ("BM25", "dense:x", "BAAI/bge-m3", "google/flan-t5-base", "gpt-4o")]
     [True, True, True, False, False]

@@ -1,6 +1,6 @@
 """Old module names: importing one imports the module under its new name, with a DeprecationWarning.
 
-`moved.txt` lists them, old and new. They work for one version.
+`moved.txt` lists them, old and new. They work for one version; `kbbench_hf` installs the finder when it is imported.
 """
 
 import sys
@@ -54,6 +54,7 @@ class _MovedModules(MetaPathFinder, Loader):
 
 
 def _is_package(old: str) -> bool:
+    """Return whether an old name was a package; it stays one, so that its old modules can be found."""
     return old in {"models", "replies"}
 
 

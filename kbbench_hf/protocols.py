@@ -1,4 +1,8 @@
-"""What a model must answer. Whatever has these methods is one; nothing needs to be inherited."""
+"""Interfaces of models (retriever, embedder, language model, judge), and the values they exchange with runs.
+
+Whatever has these methods is such a model; nothing needs to be inherited. Models of users and plug-ins rely on names,
+order of arguments and fields: add fields with a default only.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,20 +163,20 @@ class Completion(NamedTuple):
     text: str
     """The answer; empty where there was an error."""
     finish_reason: str
-    """Why it ended, in the server's word: "stop", or "length" where it was cut off."""
+    """Why it ended, as the server says: "stop", or "length" where it was cut off."""
     prompt_tokens: int | None
     completion_tokens: int | None
     latency_s: float
     """Seconds from request to answer."""
     error: str | None = None
     reasoning: str | None = None
-    """What was thought before the answer, where the server sends it apart from the text."""
+    """The reasoning before the answer, where the server sends it in a field of its own."""
     model: str | None = None
     """The model that answered, as the server names it."""
     system_fingerprint: str | None = None
     """The server's mark of its weights and build."""
     provider: str | None = None
-    """Who answered behind a router."""
+    """The provider that a router chose."""
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
     total_tokens: int | None = None
@@ -194,7 +198,7 @@ class Completion(NamedTuple):
 Message = Mapping[str, Any]
 """One message of a chat: its `role`, its `content`, a text, and what else a conversation with tools has."""
 Found = Sequence[str | int] | Sequence[tuple[str | int, float]]
-"""What a query found, best first: the dataset's ids, or pairs of id and score."""
+"""The results of a query, best first: the dataset's ids, or pairs of id and score."""
 
 
 class Searcher(Protocol):
@@ -233,7 +237,7 @@ LanguageModel = Generator | Chat
 
 
 def produced_tokens(record: Mapping[str, Any]) -> int | None:
-    """Return how many tokens were produced for a record of a journal, as far as the server said so and it can be."""
+    """Return the produced tokens in a record of a journal; None where the server sent none, or an impossible number."""
     produced = record.get("produced_tokens")
     return token_count(record["completion_tokens"] if produced is None else produced)
 
@@ -268,7 +272,7 @@ class Tunable(Judge, Protocol):
     untuned: str
     """Its name whatever its threshold."""
     chosen: bool
-    """Whether somebody chose its threshold, and no calibration may change it."""
+    """Whether the user chose its threshold, which no calibration may then change."""
 
     def at(self, threshold: float) -> Self:
         """Return the same judge with another threshold."""

@@ -1,4 +1,8 @@
-"""Registry of benchmarks by dataset name, each imported on request, and lookup of places and local datasets."""
+"""Registry of benchmarks by dataset name, each imported on request, and lookup of places and local datasets.
+
+Every other package finds benchmarks and datasets here. A name in `OURS` is also the name of its dataset on the Hub and
+in stored results: it cannot change. Importing this module imports no benchmark.
+"""
 
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
@@ -51,7 +55,7 @@ def benchmark_names() -> list[str]:
 
 
 def own_names() -> list[str]:
-    """Return the names of the datasets built into `./kbbench` that are no benchmark's but one's own."""
+    """Return the names of the user's own datasets in `./kbbench`, sorted: those that are no benchmark's."""
     known = {*OURS, *plugged_benchmarks()}
     names = sorted(file.parent.name for file in Path(NAMESPACE).glob(f"*/{MANIFEST}") if file.is_file())
     return [name for name in names if name not in known]
@@ -104,12 +108,12 @@ def _named_benchmark(name: str) -> Benchmark:
 
 
 def is_knowledge_base(folder: DatasetFolder) -> bool:
-    """Say whether a dataset is a knowledge base: it has nodes and edges."""
+    """Return whether a dataset is a knowledge base: it has nodes and edges."""
     return {"nodes", "edges"} <= folder.configs().keys()
 
 
 def has_questions(name: str) -> bool:
-    """Say whether a dataset has questions to score; only a knowledge base of one's own can be built without."""
+    """Return whether a dataset has questions to score; only a user's own knowledge base can be built without."""
     folder = built(name)
     return folder is None or not is_knowledge_base(folder) or "queries" in folder.configs()
 
@@ -180,10 +184,10 @@ def task_key_of(name: str, config: str | None = None, split: str | None = None, 
 
 
 def as_task_key(text: object) -> TaskKey:
-    """Return the place of its text, `benchmark/config/split/mode`.
+    """Return the place that a text names, `benchmark/config/split/mode`; nothing may be left out.
 
     Raises:
-        UsageError: it is no place; whatever a stranger sends ends here.
+        UsageError: it is no place, as the leaderboard may get from anyone.
     """
     parts = str(text).split("/")
     if len(parts) == 4 and all(parts):
@@ -196,7 +200,7 @@ def as_task_key(text: object) -> TaskKey:
 
 
 def is_published(name: Path | str) -> bool:
-    """Say whether this names a published system rather than a file."""
+    """Return whether this names a published system rather than a file."""
     return str(name).startswith(PUBLISHED)
 
 
@@ -255,9 +259,9 @@ def find_dataset(name: str, revision: str | None = None, whole: bool = True) -> 
 
 
 def rows_of_code(name: str) -> DatasetFolder | None:
-    """Return the folder, which is not there, of a plug-in without a dataset: its `Data.load` makes the rows; else None.
+    """Return a folder that does not exist for a plug-in whose `Data.load` makes the rows in code; None for others.
 
-    `find_dataset` has nothing for it, at hand or on the Hub.
+    Such a plug-in has no dataset, built or on the Hub, so `find_dataset` fails for it.
     """
     if name not in plugged_benchmarks() or at_hand(name) is not None or benchmark(name).data.build is not None:
         return None

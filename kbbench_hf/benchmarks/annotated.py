@@ -1,4 +1,8 @@
-"""Annotation needs of a benchmark's metrics, and the annotations of scored examples with their identities."""
+"""Annotation needs of a benchmark's metrics, and the annotations of scored examples with their identities.
+
+A benchmark's `Scoring.annotations` is an `AnnotationRules`; `kbbench annotate`, calibration and scoring use it. Light
+by intent: `benchmarks.annotations`, which reads the files, is imported only where there are some.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +42,7 @@ class HumanVote(NamedTuple):
 
 
 def _nothing_released(*arguments: object) -> Any:
+    """Refuse to calibrate, for benchmarks without released verdicts and outputs."""
     raise UsageError("Of this benchmark nothing is released that judges or embedders could be calibrated on.")
 
 

@@ -3,6 +3,9 @@
 An annotation is a Parquet file `<kind>.parquet`. Its schema has its identity: everything besides the triples that its
 values depend on (embedder, thresholds, judge, prompt, topic model). Reading with another identity gives nothing.
 
+Judges and runners write these files, scoring reads them. Stored annotations are expensive: columns, the keys of triples
+and the digest of a document's triples must stay readable.
+
 | kind | row | columns |
 |---|---|---|
 | `embeddings` | element | `element`, `vector` |
@@ -58,7 +61,7 @@ class Annotation(NamedTuple):
 
 
 def write_annotation(folder: Path, kind: str, identity: Identity, table: "pa.Table") -> None:
-    """Write an annotation whole or not at all, in the place of one that stands there."""
+    """Write an annotation, whole or not at all; it replaces an earlier one of its kind."""
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +71,7 @@ def write_annotation(folder: Path, kind: str, identity: Identity, table: "pa.Tab
 
 
 def read_annotation(folder: Path, kind: str, identity: Identity | None = None) -> Annotation | None:
-    """Return an annotation, or None where there is none or it was made with another identity than the one asked for."""
+    """Return an annotation; None where there is none, or where it has another identity than a given one."""
     file = folder / f"{kind}.parquet"
     if not file.is_file():
         return None
@@ -118,7 +121,7 @@ class Annotations:
             )
 
     def identities(self) -> dict[str, Identity]:
-        """Return what each kind was made with. Figures made with different identities must not be compared."""
+        """Return what each kind was made with. Scores made with different identities must not be compared."""
         return {kind: annotation.identity for kind, annotation in self._found.items()}
 
     def has(self, kind: str) -> bool:
@@ -258,4 +261,5 @@ def _matrix(column: "pa.ChunkedArray", dtype: type[_Float]) -> NDArray[_Float]:
 
 
 def _lists(table: "pa.Table", *names: str) -> list[list[Any]]:
+    """Return columns of a table as lists."""
     return [table[name].to_pylist() for name in names]

@@ -1,4 +1,8 @@
-"""Kinds of answers (ids, triples, strings): their field in predictions, validation and display."""
+"""Kinds of answers (ids, triples, strings): their field in predictions, validation and display.
+
+A benchmark has one kind; a plug-in may make its own. `scoring` validates each prediction by it, and predictions files
+of users depend on the names of fields and on what is accepted.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +51,7 @@ PARTS = (
 
 
 def _parse_list(row: Mapping[str, object], field: str) -> list[object]:
+    """Return the list of a field; ShapeError where it is none."""
     answer = row[field]
     if answer is None:
         raise ShapeError(
@@ -68,6 +73,7 @@ def _parse_ids(row: Mapping[str, object]) -> list[object]:
 
 
 def _check_scores(scores: object, n: int) -> None:
+    """Raise ShapeError where scores are not `n` finite numbers that never rise."""
     if not (isinstance(scores, list) and len(scores) == n):
         raise ShapeError(f"'scores' does not have one number for each of the {n} ids")
     if any(isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score) for score in scores):

@@ -1,6 +1,7 @@
 """Findings of shortcut audits: the score and limit of each shortcut, their table on the card, and waivers.
 
 `base.Data.audit` is the audit of a benchmark. A sentence on the dataset's card can waive a limit.
+`building` measures the shortcuts, `kbbench audit` shows and writes them; released cards have their table and keys.
 """
 
 import json
@@ -141,26 +142,28 @@ _UNWAIVED = "**Not waived: not to be released as it is.**"
 
 
 def _cell(found: Finding) -> str:
+    """Return a score as a cell: three digits, bold above its limit, "-" where it could not be measured."""
     if math.isnan(found.value):
         return "-"
     return f"**{found.value:.3f}**" if found.is_over else f"{found.value:.3f}"
 
 
 def _without_audit(card: str) -> str:
+    """Return a card without the section of its audit."""
     before, begun, rest = card.partition(BEGIN)
     return before + rest.partition(END)[2] if begun else card
 
 
 def is_released(card: str) -> bool:
-    """Whether the audit on a card, if it has one, lets the dataset be released."""
+    """Return whether no score in the audit of a card is above its limit without a waiver; True without an audit."""
     return _UNWAIVED not in card
 
 
 def refuse_unwaived(findings: Iterable[Finding]) -> None:
-    """Fail where a figure is above its limit and no sentence on the card accepts it.
+    """Fail where a score is above its limit and no sentence on the card accepts it.
 
     Raises:
-        KBBenchError: there are such figures; the message has each of them.
+        KBBenchError: there are such scores; the message has each of them.
     """
     if over := [each for each in findings if each.is_over and not each.waiver]:
         listed = ", ".join(f"{each.key} {each.value:.3f} (limit {each.limit:.2f})" for each in over)

@@ -1,6 +1,7 @@
 """The `Benchmark` value: facts and functions in five groups (facts, data, scoring, asking, showing); no inheritance.
 
-Also metrics of other packages (entry points `kbbench.metrics`).
+Every package that is generic reads a benchmark through this value alone. It is the interface of plug-ins: a field may
+be added with a default, and none renamed or removed. Also metrics of other packages (entry points `kbbench.metrics`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

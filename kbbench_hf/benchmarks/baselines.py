@@ -1,4 +1,7 @@
-"""Published systems as baselines (`published:NAME`): lookup by place or name, scores, and local predictions."""
+"""Published systems as baselines (`published:NAME`): lookup by place or name, scores, and local predictions.
+
+`score`, `compare`, the reports and the leaderboard show them beside results. Scores of second hand are never compared.
+"""
 
 import re
 from collections.abc import Mapping
@@ -25,13 +28,13 @@ def published_rows(name: str, config: str, split: str, mode: str) -> list[Publis
 
 
 def published_places() -> list[TaskKey]:
-    """Return every place that has published figures; the mode is empty where none is stated."""
+    """Return every place that has published scores; the mode is empty where none is stated."""
     files = dict.fromkeys(file for name in importable_names() if (file := benchmark(name).showing.published))
     return [place for file in files for place in read_published(file)]
 
 
 def published_systems(task_key: TaskKey) -> list[PublishedRow]:
-    """Return the published systems of a place that have one of its benchmark's metrics, without second-hand figures.
+    """Return the published systems of a place that have one of its benchmark's metrics, without second-hand scores.
 
     What was published without a mode stands among the results of the benchmark's default one.
     """
@@ -46,7 +49,7 @@ class Beside(NamedTuple):
 
     row: PublishedRow
     metric: str
-    """The figure by which it is near."""
+    """The score by which it is near."""
     elsewhere: str
     """What sets its place apart from the result's, in words (`split human`, `no mode stated`); empty: nothing."""
 
@@ -85,6 +88,7 @@ def published_beside(task_key: TaskKey, scores: Mapping[str, float]) -> list[Bes
 
 
 def _elsewhere(task_key: TaskKey, other: TaskKey) -> str:
+    """Return what differs between two places of one config, in words; empty where nothing does."""
     mode = f"mode {other.mode}" if other.mode else "no mode stated"
     parts = ((f"split {other.split}", other.split != task_key.split), (mode, other.mode != task_key.mode))
     return ", ".join(words for words, differs in parts if differs)
@@ -92,11 +96,11 @@ def _elsewhere(task_key: TaskKey, other: TaskKey) -> str:
 
 @dataclass(frozen=True)
 class Published:
-    """What `published:NAME` stands for on a place: figures, answers, or both."""
+    """What `published:NAME` stands for on a place: scores, answers, or both."""
 
     system: str
     row: PublishedRow | None
-    """Its figures there; None where none were published for this split and mode."""
+    """Its scores there; None where none were published for this split and mode."""
     answers: Path | None
     """Its answers as a predictions file; None where they are not at hand."""
 
@@ -106,7 +110,7 @@ def find_published(name: str, task_key: TaskKey) -> list[Published]:
 
     Args:
         name: a system's name, with or without `published:` before it. A shipped run is found by its full name only.
-        task_key: figures are those of its split and mode; answers those to its split.
+        task_key: scores are those of its split and mode; answers those to its split.
 
     >>> task_key = TaskKey("mini-text2kg", "sentences", "test", "reference")
     >>> [each.system for each in find_published("published:*", task_key)]
@@ -130,6 +134,7 @@ def find_published(name: str, task_key: TaskKey) -> list[Published]:
 
 
 def _unknown_error(name: str, task_key: TaskKey, known: list[str]) -> UsageError:
+    """Return the error for a system that has no scores of first hand in a place, with where it has some."""
     where = f"{task_key.benchmark}/{task_key.config}, split {task_key.split}, mode {task_key.mode}"
     of_same = [each for each in published_places() if each[:2] == task_key[:2]]
     if _named_rows(name, task_key):
@@ -154,6 +159,7 @@ def _unknown_error(name: str, task_key: TaskKey, known: list[str]) -> UsageError
 
 
 def _named_rows(name: str, task_key: TaskKey) -> list[PublishedRow]:
+    """Return the published rows of a system in a place, in any case, second-hand ones included."""
     return [row for row in published_rows(*task_key) if row.system.casefold() == name.casefold()]
 
 

@@ -1,4 +1,8 @@
-"""Tables, plots and statistics of datasets and results, as values that reports render."""
+"""Tables, plots and statistics of datasets and results, as values that reports render.
+
+Benchmarks return these from `Showing` and `Scoring`; `reports` makes text, Markdown, HTML and pictures of them. The
+names of tables and panels are those of files that users keep.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +26,7 @@ class ShownScore(NamedTuple):
 
     value: float
     ci95: tuple[float, float] | None = None
-    """None where the figure was published without one, or is a count."""
+    """None where the score was published without one, or is a count."""
     digits: int | None = None
     """With how many digits it was published, or is to be read; None for the table's usual ones."""
     n_scored: int = 0
@@ -44,14 +48,14 @@ class ScoreTable:
     corner: str = "system"
     """What the rows are."""
     best: Literal["highest", "lowest"] | None = None
-    """Which figure of a column is printed bold."""
+    """Which score of a column is printed bold."""
     shaded: bool = False
-    """Whether the figures, from -1 to 1, also shade their cells."""
+    """Whether the scores, from -1 to 1, also shade their cells."""
     notes: Sequence[str] = ()
 
 
 class Point(NamedTuple):
-    """One figure of a picture, with its 95 % interval, and that of `x` where `x` is a figure too."""
+    """One value of a plot with its 95 % interval, and the interval of `x` where `x` is a score too."""
 
     x: float
     y: float

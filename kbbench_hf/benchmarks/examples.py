@@ -1,4 +1,7 @@
-"""Examples of one split and their scores: the values that loading and scoring exchange."""
+"""Examples of one split and their scores: the values that loading and scoring exchange.
+
+A benchmark's `load` returns `Examples`, its `score` returns `Scores`; plug-ins use both by their fields.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

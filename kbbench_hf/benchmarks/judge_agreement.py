@@ -1,6 +1,8 @@
 """Agreement of a judge with released verdicts and human votes, and warnings on annotations.
 
-The warnings are on agreement and coverage, and on missing, constant and self-given verdicts.
+The warnings are on agreement and coverage, and on missing, constant and self-given verdicts. `runners.calibration`
+measures and stores an agreement as JSON; scoring and the leaderboard show it beside judged scores. Stored agreements
+must stay readable.
 """
 
 import json
@@ -74,18 +76,18 @@ class JudgeAgreement:
     ceiling: Agreement
     """Of the released judge with itself, on items that it judged twice."""
     spearman: float | None
-    """Rank correlation of the systems' figures. Surface features alone reach .6 to .95: it proves no judge."""
+    """Rank correlation of the systems' scores. Surface features alone reach .6 to .95: it proves no judge."""
     mean_absolute_error: float | None
-    """Of the systems' figures, a fraction; like the correlation None where too few triples of each are judged."""
+    """Of the systems' scores, a fraction; like the correlation None where too few triples of each are judged."""
     n_unread: int = 0
-    """Answers without a verdict; they are in none of the figures above."""
+    """Answers without a verdict; they are in none of the scores above."""
     threshold: float | None = None
     """From which probability on this judge says yes, where it has a choice."""
     cost: Mapping[str, float] | None = None
     """What its judging cost: `n_items`, `seconds`, and of language models `n_requests`, `prompt_tokens` and
     `completion_tokens`."""
     people: HumanCheck | None = None
-    """Where people voted on the corpus: how far its figures decide as they do."""
+    """Where people voted on the corpus: how far its scores decide as they do."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as files have them."""
@@ -170,6 +172,7 @@ def read_agreement(folder: Path, judge: Mapping[str, Any], kind: str, corpus: st
 
 
 def _file(folder: Path, judge: Mapping[str, Any], kind: str, corpus: str) -> Path:
+    """Return the file of a judge's agreement, named by a hash of the judge's identity."""
     digest = sha256(json.dumps(judge, sort_keys=True).encode("ascii")).hexdigest()[:12]
     return folder / f"{kind}-{corpus or 'any'}-{digest}.json"
 
@@ -182,12 +185,13 @@ def _short(measured: Agreement) -> str:
 
 
 def _to_json(measured: Agreement) -> dict[str, float | None]:
+    """Return plain values, None for NaN, which JSON lacks."""
     return {name: None if math.isnan(value) else value for name, value in measured._asdict().items()}
 
 
 def _from_json(plain: Mapping[str, Any]) -> Agreement:
-    n, *figures = (plain[name] for name in Agreement._fields)
-    return Agreement(n, *(math.nan if figure is None else figure for figure in figures))
+    n, *values = (plain[name] for name in Agreement._fields)
+    return Agreement(n, *(math.nan if value is None else value for value in values))
 
 
 def agreement_warnings(labels: Mapping[str, str], identities: Mapping[str, Mapping[str, Any]]) -> list[ScoreWarning]:
@@ -261,6 +265,7 @@ def _coverage_warnings(
 
 
 def _covered(annotations: Annotations, kind: str, answered: Sequence[tuple[str, list[Triple]]]) -> list[bool]:
+    """Return for each answered document whether the annotation covers its triples."""
     if kind == "topics-reference":
         ids, triples = [name for name, _ in answered], [each for _, each in answered]
         shares = annotations.topics("reference", ids, triples)[1]  # (models, documents, topics)

@@ -1,4 +1,7 @@
-"""Benchmarks of a user's own data: a knowledge base with questions, or an ontology with sentences."""
+"""Benchmarks of a user's own data: a knowledge base with questions, or an ontology with sentences.
+
+`benchmarks.benchmark` calls these for a user's dataset, whose name is no known benchmark's.
+"""
 
 from dataclasses import replace
 

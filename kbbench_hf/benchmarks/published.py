@@ -1,12 +1,15 @@
 """Published scores with their provenance: what a score is, and the tables that contain them.
 
-A benchmark's `published.csv` has one figure a line; the table beside it, `sources.csv`, says once where figures come
-from. Values are fractions, written with the digits that were printed; `digits` stands only where a value has more of
-them than its source. `slice` names a part of the examples (`ontology=1_movie`), `key` the row of the source under which
-the figure stands, the system's name where empty. A note says what is known to be wrong with a figure. `systems.csv` has
-the type of each system, and its size and language model where a source states them.
+`benchmarks.baselines` looks systems up here; the leaderboard, reports and comparisons show them.
 
-Second-hand figures (`secondary`) are listed apart with their source, and are in no table, plot or leaderboard.
+A benchmark's `published.csv` has one score a line. Each source is described once in the table beside it, `sources.csv`.
+Both are checked against the sources by tests: a value is never corrected, a known fault is a note. Values are
+fractions, written with the digits that were printed; `digits` stands only where a value has more of them than its
+source. `slice` names a part of the examples (`ontology=1_movie`), `key` the row of the source under which the score
+stands, the system's name where empty. A note says what is known to be wrong with a score. `systems.csv` has the type of
+each system, and its size and language model where a source states them.
+
+Second-hand scores (`secondary`) are listed apart with their source, and are in no table, plot or leaderboard.
 """
 
 import csv
@@ -25,12 +28,12 @@ SOURCES, SYSTEMS = "sources.csv", "systems.csv"
 
 Kind = Literal["printed", "released", "recomputed", "secondary"]
 """`printed` in a paper by those who measured; `released` in the files beside it; `recomputed` here from released
-answers, and the same as the source at its digits; `secondary`: known only from what somebody else writes of it."""
+answers, and the same as the source at its digits; `secondary`: known only from a text of other authors."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where figures come from: a table of a paper, or a file of a release."""
+    """The source of scores: a table of a paper, or a file of a release."""
 
     name: str
     kind: Kind
@@ -48,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class PublishedScore:
-    """A figure, how exactly it was given, and where it can be found."""
+    """A score, how exactly it was given, and where it can be found."""
 
     value: float
     digits: int
@@ -60,7 +63,7 @@ class PublishedScore:
 
     @property
     def kind(self) -> Kind:
-        """How the figure came about."""
+        """The kind of its source."""
         return self.source.kind
 
     @property
@@ -75,19 +78,19 @@ class PublishedScore:
 
 
 PublishedScores = Mapping[str, PublishedScore]
-"""Metric -> figure."""
+"""Metric -> score."""
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """What one system was published with, in one place."""
+    """The published scores of one system in one place."""
 
     task_key: TaskKey
     """Its mode is empty where the source does not say how answers were compared."""
     system: str
     figures: PublishedScores
     slices: Mapping[str, Mapping[str, PublishedScores]] = field(default_factory=dict)
-    """Slice name -> key -> figures, for those that were published of parts."""
+    """Slice name -> key -> scores, for those that were published of parts."""
     system_type: str = ""
     """The kind of system, such as `sparse retriever`; empty where no source states it."""
     parameters_b: float | None = None
@@ -96,7 +99,7 @@ class PublishedRow:
     """The language model that the system uses; empty where no source states it."""
 
     def part(self, *, second_hand: bool) -> "PublishedRow":
-        """Return the row with its second-hand figures only, or with all others."""
+        """Return the row with its second-hand scores only, or with all others."""
         kept = {metric: score for metric, score in self.figures.items() if score.second_hand == second_hand}
         return replace(self, figures=kept, slices={} if second_hand else self.slices)
 
@@ -107,7 +110,7 @@ class PublishedRow:
 
     @property
     def id(self) -> str:
-        """A name made of system and place, the same as long as these are; it may stand in an address."""
+        """A name made of system and place, which does not change as long as these do not; addresses contain it."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.system.lower()).strip("-")
         return f"published-{slug}-{hashlib.sha256(f'{self.task_key}/{self.system}'.encode()).hexdigest()[:6]}"
 
@@ -118,7 +121,7 @@ class PublishedRow:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What is to be said of a figure, by metric."""
+        """Metric -> the note on its score; metrics without a note are absent."""
         return {metric: figure.note for metric, figure in self.figures.items() if figure.note}
 
     @property
@@ -128,17 +131,17 @@ class PublishedRow:
 
     @property
     def sources(self) -> list[Source]:
-        """Where its figures come from, each source once."""
+        """Where its scores come from, each source once."""
         parts = (figures for keys in self.slices.values() for figures in keys.values())
         return list(dict.fromkeys(figure.source for each in (self.figures, *parts) for figure in each.values()))
 
 
 @cache
 def read_published(file: Path) -> dict[TaskKey, dict[str, PublishedRow]]:
-    """Return place -> system -> what was published of it there, in the order of the file.
+    """Return place -> system -> its published scores there, in the order of the file; cached.
 
     Raises:
-        DataError: a figure stands twice, or names no source of `sources.csv`.
+        DataError: a score stands twice, or names no source of `sources.csv`.
     """
     sources, systems = _read_sources(file.with_name(SOURCES)), _read_systems(file.with_name(SYSTEMS))
     rows: dict[tuple[TaskKey, str], dict[str, dict[str, dict[str, PublishedScore]]]] = {}
@@ -171,6 +174,7 @@ def _read_systems(file: Path) -> dict[str, tuple[str, float | None, str]]:
 
 
 def _csv_rows(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file by the names of its columns."""
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
@@ -188,6 +192,11 @@ def date_of(citation: str) -> str:
 
 
 def _read_sources(file: Path) -> dict[str, Source]:
+    """Return name -> source.
+
+    Raises:
+        DataError: a kind is not one of `Kind`.
+    """
     found = {}
     for line in _csv_rows(file):
         texts = [line[name] for name in ("work", "where", "url", "note")]

@@ -1,4 +1,8 @@
-"""Retrieval benchmarks on knowledge bases: loading, scoring and warnings, for released and users' own ones."""
+"""Retrieval benchmarks on knowledge bases: loading, scoring and warnings, for released and users' own ones.
+
+STaRK and users' knowledge bases are made by `retrieval_benchmark`. Published scores rest on mode `reference`, whose
+order of ties and treatment of gold outside the candidates must stay.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -68,6 +72,7 @@ class RetrievalContext:
 def _load(
     folder: DatasetFolder, config: str, split: str, *, known: range | None, candidate_types: frozenset[str] | None
 ) -> Examples:
+    """Return the questions of a split, each with the name of the split that it is from; `all` is three splits."""
     there = folder.configs().get(config, [])
     if split == "test_0_1" and split not in there:
         raise UsageError(
@@ -176,13 +181,12 @@ def _summarise(scores: Scores, mode: str) -> Mapping[str, Estimate]:
 
     Otherwise a mean would leave out exactly the questions whose answers have low ranks.
     """
-    figures = {}
+    estimates = {}
     for metric in METRICS:
-        column = scores.values[metric]
-        n_open = int(np.isnan(column).sum())
-        figure = estimate(scores.compared(metric))
-        figures[metric] = figure._replace(n_scored=figure.n_scored - n_open, n_unscored=n_open)
-    return figures
+        n_open = int(np.isnan(scores.values[metric]).sum())
+        found = estimate(scores.compared(metric))
+        estimates[metric] = found._replace(n_scored=found.n_scored - n_open, n_unscored=n_open)
+    return estimates
 
 
 _LATER = {
@@ -272,6 +276,7 @@ def _bucket(n: int) -> str:
 
 
 def _type(answers: Sequence[Id], candidates: Candidates) -> str:
+    """Return the type of the answers that are candidates; "several" or "none" where there is not one."""
     one, types = candidates.one_type, candidates.types or {}
     found = {one or types[name] for name in answers if name in candidates.ids}
     return found.pop() if len(found) == 1 else "several" if found else "none"

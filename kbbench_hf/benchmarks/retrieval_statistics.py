@@ -1,4 +1,7 @@
-"""Statistics of a knowledge base with questions (sizes, degrees, words, diversity), and explanations of rankings."""
+"""Statistics of a knowledge base with questions (sizes, degrees, words, diversity), and explanations of rankings.
+
+`benchmarks.retrieval` names both for `kbbench report`; imported only then, as it opens the knowledge base.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -120,6 +123,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[Id]) -> Expla
 
 @cache
 def _names(folder: Path) -> Callable[[Sequence[Id]], list[str]]:
+    """Return a function from ids to "name (id)", or to the ids alone where the knowledge base is not local."""
     kb = KnowledgeBase.open(folder) if is_dataset(folder) else None
 
     def named(ids: Sequence[Id]) -> list[str]:

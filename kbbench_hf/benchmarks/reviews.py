@@ -1,7 +1,9 @@
 """Human review of a dataset's instances: items, questions, judgments as JSON Lines, and reviewers' agreement.
 
 A judgement is a line of JSON Lines: who, when, of which instance, in which version of the dataset, and an answer to
-each question. A later line of a reviewer on an instance takes the place of an earlier one.
+each question. A later line of a reviewer on an instance takes the place of an earlier one. `kbbench review` and its
+page use this. Files of judgments are people's work: their columns, the names of questions and `ReviewItem.sha256` must
+stay.
 """
 
 import hashlib
@@ -47,6 +49,7 @@ QUERY_QUESTIONS = (
 )
 """What is asked of a question to a knowledge base: the paper's three, and whether its answers are right."""
 NEUTRAL = 3
+"""The middle of the five points."""
 _SETS = (QUESTIONS, QUERY_QUESTIONS)
 
 
@@ -103,12 +106,12 @@ class Judgements:
         self.all = read_judgements(file) if file.exists() else []
 
     def of(self, item: ReviewItem) -> Judgement | None:
-        """Return what this reviewer said last of an instance as it is shown now."""
+        """Return this reviewer's last judgment of an instance as it is shown now; None where there is none."""
         own = (each for each in reversed(self.all) if each.reviewer == self.reviewer)
         return next((each for each in own if (each.instance_id, each.item_sha256) == (item.id, item.sha256)), None)
 
     def add(self, item: ReviewItem, answers: Mapping[str, str]) -> Judgement:
-        """Write a judgement down.
+        """Append a judgment to the file and return it.
 
         Raises:
             DataError: a question has no answer, or one that is none of its answers.
@@ -117,13 +120,13 @@ class Judgements:
         if wrong or len(answers) != len(self.questions):
             raise DataError(f"No judgement of {item.id}: expected an answer to each question; see {wrong or answers}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        said = Judgement(item.id, item.sha256, self.reviewer, now, self.version, dict(answers))
+        judgement = Judgement(item.id, item.sha256, self.reviewer, now, self.version, dict(answers))
         self.file.parent.mkdir(parents=True, exist_ok=True)
         torn = self.file.exists() and not self.file.read_bytes().endswith(b"\n") and self.file.stat().st_size > 0
         with self.file.open("a", encoding="utf-8") as lines:
-            lines.write(("\n" if torn else "") + json.dumps(asdict(said), ensure_ascii=False) + "\n")
-        self.all.append(said)
-        return said
+            lines.write(("\n" if torn else "") + json.dumps(asdict(judgement), ensure_ascii=False) + "\n")
+        self.all.append(judgement)
+        return judgement
 
 
 def read_judgements(file: Path) -> list[Judgement]:
@@ -137,9 +140,9 @@ def read_judgements(file: Path) -> list[Judgement]:
     for n, line in enumerate(lines, start=1):
         try:
             if line.strip():
-                said = Judgement(**json.loads(line))
-                _questions_of(said)  # fails where it is a judgement of other questions
-                found.append(said)
+                judgement = Judgement(**json.loads(line))
+                _questions_of(judgement)  # fails where it is a judgement of other questions
+                found.append(judgement)
         except (ValueError, TypeError, KeyError):
             if n < len(lines):
                 raise DataError(
@@ -149,11 +152,12 @@ def read_judgements(file: Path) -> list[Judgement]:
     return found
 
 
-def _questions_of(said: Judgement) -> Sequence[ReviewQuestion]:
+def _questions_of(judgement: Judgement) -> Sequence[ReviewQuestion]:
+    """Return the set of questions that a judgment answers; ValueError where it answers none of the sets."""
     for questions in _SETS:
-        if {each.name for each in questions} == set(said.answers):
+        if {each.name for each in questions} == set(judgement.answers):
             return questions
-    raise ValueError(said.answers)
+    raise ValueError(judgement.answers)
 
 
 class Folded(NamedTuple):
@@ -197,19 +201,19 @@ def _fold(answers: Sequence[str]) -> Folded:
 
 @dataclass(frozen=True)
 class ReviewerAgreement:
-    """How far two reviewers agree."""
+    """Agreement of two reviewers."""
 
     reviewers: tuple[str, str]
     kappas: "Mapping[str, Kappa]"
     """Question -> their agreement."""
     disagreements: Sequence[tuple[str, str, str, str]]
-    """(instance, question, what one said, what the other said)."""
+    """(instance, question, the answer of one reviewer, that of the other), sorted."""
     n_one_only: int
     """How many instances only one of them judged, or judged in another version."""
 
 
 def agreement(one: Iterable[Judgement], other: Iterable[Judgement]) -> ReviewerAgreement:
-    """Return how far two reviewers agree on the instances that both judged, each question by Cohen's kappa.
+    """Return the agreement of two reviewers on the instances that both judged, each question by Cohen's kappa.
 
     Raises:
         DataError: there is no instance that both judged as it was shown to both, or they are one person.

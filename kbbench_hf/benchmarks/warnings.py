@@ -1,4 +1,8 @@
-"""Warnings and notes on scores, as values that every table, file and page shows with the scores."""
+"""Warnings and notes on scores, as values that every table, file and page shows with the scores.
+
+Benchmarks, `scoring` and `runners` make them; `result.json` stores them, so that the codes and the keys of
+`PlainWarning` must stay.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,9 +52,9 @@ class ScoreWarning:
     n_examples: int = 0
     """Number of examples that it is about; 0 where it is not about single ones."""
     effect: Mapping[str, float] = field(default_factory=dict)
-    """Metric -> what its figure would gain without this, where that was measured."""
+    """Metric -> what its score would gain without this, where that was measured."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """Metric -> a figure that its own is to be held against, that of an answer that reads nothing, say."""
+    """Metric -> a score to compare its own with, such as that of a baseline that reads nothing."""
     severity: Literal["note", "warning"] = "warning"
     """A note says what is not there; a warning, what may mislead."""
     system: str = ""
@@ -58,13 +62,13 @@ class ScoreWarning:
 
     @property
     def inseparable(self) -> bool:
-        """Whether it stands beside the figures even where notes are left out, in tables and on the board."""
+        """Whether it stands beside the scores even where notes are left out, in tables and on the board."""
         return self.severity == "warning" or bool(self.beside) or self.code in ("equals_gold", "left_out", "repeats")
 
     def __str__(self) -> str:
-        """Say what was found and what to do."""
-        whose = f"{self.system}: " if self.system else ""
-        return f"{whose}{self.message} {self.remedy}".rstrip()
+        """Return what was found and what to do."""
+        prefix = f"{self.system}: " if self.system else ""
+        return f"{prefix}{self.message} {self.remedy}".rstrip()
 
     def to_dict(self) -> PlainWarning:
         """Return plain values, as `result.json` and `--json` have them."""
@@ -178,7 +182,7 @@ def equals_gold_warning(
 
 
 def is_gold(answer: Answer, forms: Sequence[Answer]) -> bool:
-    """Say whether an answer equals one of the forms of the gold, case, underscores and spaces aside."""
+    """Return whether an answer equals one of the forms of the gold, without case, underscores and spaces."""
     return answer in forms or any(len(form) == len(answer) and _folded(form) == _folded(answer) for form in forms)
 
 
@@ -189,6 +193,9 @@ def _folded(value: object) -> object:
 
 
 def is_nearly_all(n_equal: int, n: int, kind: AnswerKind) -> bool:
-    """Say whether answers that equal the gold are so many that they are the gold: short ones are often just right."""
+    """Return whether so many answers equal the gold that they are the gold.
+
+    At most 5 % may differ, and 1 % of short answers, which are often just right.
+    """
     short = kind.separable and not kind.ranked
     return n - n_equal <= n // (100 if short else 20)

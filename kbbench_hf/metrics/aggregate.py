@@ -1,5 +1,8 @@
 """Means with 95 % confidence intervals and counts of examples: the only module that averages.
 
+Measured scores are `Estimate`s of `estimate` or `means`. Stored results have its values, so that intervals
+must stay the same to the last digit.
+
 The intervals (Clopper-Pearson for values in [0, 1], else Student) are chosen by measurement on real scores of the four
 benchmarks (`tests/endurance/coverage.py`). Student's interval and the bootstrap cover too seldom if failures are rare,
 as they know no failure that is not in the sample.

@@ -1,4 +1,8 @@
-"""Agreement of annotators and judges: Cohen's kappa, balanced accuracy, votes on pairs of systems, Bradley-Terry."""
+"""Agreement of annotators and judges: Cohen's kappa, balanced accuracy, votes on pairs of systems, Bradley-Terry.
+
+`runners.calibration` measures judges with it, `benchmarks.reviews` human reviewers. Stored calibrations have the fields
+of `Agreement` and `Decided`.
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence

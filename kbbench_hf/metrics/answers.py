@@ -5,7 +5,8 @@ without defining equal answers, and without released code. Therefore there are m
 
 Text measures merge different answers (`10.0` and `100` without punctuation) and separate equal ones (`November 30,
 1955` and `1955-11-30`). In mode `typed` answers are parsed by their type. An answer that does not parse as its type is
-compared as an entity, so that every gold answer equals itself.
+compared as an entity, so that every gold answer equals itself. The benchmark, the modules `answer_f1` and
+`rejection_rate`, and the construction of SKA-Bench in `building` use it: what is equal also decides the built data.
 """
 
 import re
@@ -36,7 +37,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScores(NamedTuple):
-    """The scores of one example."""
+    """The scores of one example, fractions; NaN without gold. In mode `rog` F1 and precision can exceed 1."""
 
     answer_f1: float
     precision: float
@@ -147,6 +148,7 @@ def answer_scores(
 
 
 def _set_scores(n_found: int, n_predicted: int, n_gold: int, hit: bool) -> AnswerScores:
+    """Return the scores of a set of predictions, of which some are found in a set of gold answers."""
     exact = n_found == n_predicted == n_gold
     f1 = 2 * n_found / (n_predicted + n_gold)
     return AnswerScores(f1, n_found / n_predicted, n_found / n_gold, float(exact), float(hit))
@@ -346,6 +348,7 @@ def _matching(fits: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _same(prediction: str, gold: str, type: str) -> bool:
+    """Return whether two answers are equal, without parentheses at their ends where not both have some."""
     ours, theirs = strip_qualifier(prediction), strip_qualifier(gold)
     if ours != fold_typography(prediction) and theirs != fold_typography(gold):  # two qualifiers: they must agree
         ours, theirs = fold_typography(prediction), fold_typography(gold)

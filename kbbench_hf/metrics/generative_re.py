@@ -3,7 +3,8 @@
 Source: Jiang et al., "GenRES: Rethinking Evaluation for Generative Relation Extraction in the Era of Large Language
 Models", NAACL 2024. Every function returns one value per document. Outputs of models (topics, vectors, verdicts,
 splits) are arguments. Number and length of triples, and literal matches with gold, need no model. The words of topics
-are at the end, with the diversity of words of any texts (entropy, type-token ratio).
+are at the end, with the diversity of words of any texts (entropy, type-token ratio). The benchmark GenRES, the judges
+and the annotators use it; the diversity also describes questions.
 
 There are three modes. `reference` is the behavior of the authors' release. `fixed` gives an empty answer zero on every
 score, drops malformed and repeated triples, considers the direction of a relation, and measures completeness only if
@@ -201,6 +202,7 @@ def find_reversed(gold: NDArray[np.floating], predicted: NDArray[np.floating]) -
 
 
 def _lengths(squares: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return lengths from their squares, 1 for zero vectors, whose cosines are then 0."""
     lengths: NDArray[np.floating] = np.sqrt(squares)
     lengths[lengths == 0] = 1
     return lengths
@@ -308,6 +310,7 @@ def hard_match(
 
 
 def _to_text(element: object) -> str:
+    """Return a string stripped, a number as text, and "" for anything else."""
     if isinstance(element, str):
         return element.strip()
     return str(element) if isinstance(element, int | float) and not isinstance(element, bool) else ""

@@ -1,7 +1,9 @@
 """Find how a sentence mentions an entity: verbatim, short, as an alias, inflected, as a date or number (Text2KGBench).
 
-The modes before `repaired-2` use the older rules of `mentions`. These rules also return the form and the words, and
-know more forms. A pronoun or a description ("the film") is no mention.
+The modes before `repaired-2` use the older rules of `triples.is_mentioned`. These rules also return the form and the
+words, and know more forms. A pronoun or a description ("the film") is no mention. `triple_values` scores by it, and
+`building` audits and splits extraction data; the built columns and the scores of both modes depend on every rule and on
+their order.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,6 +124,8 @@ def find_mentions(sentence: str, subject: str, obj: str) -> tuple[Mention, Menti
 
 
 class _Occurrence(NamedTuple):
+    """One place where a sentence mentions an entity; the span (0, 0) where the place is unknown or there is none."""
+
     form: Form
     span: Span
 
@@ -205,6 +209,7 @@ def _mention(text: SentenceWords, found: _Occurrence = _NOWHERE) -> Mention:
 
 
 index_sentence = lru_cache(maxsize=2**13)(SentenceWords)
+"""Returns the words of a sentence; cached, as a sentence is searched for each name of its triples."""
 
 
 def label_dates(label: str) -> tuple[Date, ...]:

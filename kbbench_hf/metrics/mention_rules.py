@@ -1,6 +1,8 @@
 """Rules that find the words by which a sentence mentions an entity in a form that is not verbatim.
 
 `RULES` are those of mode `repaired-2`. `PARAPHRASES` (mode `repaired-3`) also know paraphrases and longer names.
+`mention_forms` applies them. A rule returns the span of the words it finds, None where it finds none. Scores
+of both modes depend on the rules and on their order: a new rule needs a new mode.
 """
 
 import re
@@ -154,6 +156,7 @@ def _acronym(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _spelled_out(text: SentenceWords, letters: str) -> Span | None:
+    """Find the words for which the letters of an acronym stand; small words between may be skipped."""
     for start in range(len(text.words)):
         initials = ""
         for position in range(start, min(start + 2 * len(letters), len(text.words))):
@@ -169,6 +172,7 @@ def _spelled_out(text: SentenceWords, letters: str) -> Span | None:
 
 
 def _names_country(label: Label) -> bool:
+    """Return whether a label contains the name, adjective or people of a country."""
     return any(find_country(" ".join(label.written[start:end])) for _, (start, end) in label.senses)
 
 
@@ -283,6 +287,7 @@ def _misspelt(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _one_letter_apart(a: str, b: str) -> bool:
+    """Return whether two words of letters differ by one letter added, removed or replaced, not the first."""
     if abs(len(a) - len(b)) > 1 or a[0] != b[0] or any(letter.isdigit() for letter in a + b):
         return False
     start = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
@@ -402,6 +407,7 @@ def _derived(text: SentenceWords, label: Label) -> Span | None:
 
 
 def _stem(word: str) -> str:
+    """Return a word without its derivational endings; a short word is unchanged."""
     word = strip_ending(word)
     ending = next((each for each in ("ally", "ian", "ed", "ly", "al") if word.endswith(each)), "")
     return strip_ending(word.removesuffix(ending)) if len(word) - len(ending) >= 4 else word

@@ -15,6 +15,8 @@ as not retrieved); every measure uses the same ranks (upstream sorts again for e
 are compared unrounded (upstream rounds to float32); an unknown measure is an error (upstream repeats the last one).
 
 A query without gold among the candidates scores 0 in both modes, as upstream.
+
+`benchmarks.retrieval` and the module `ranking` call `measure` and `lower_bounds` on the ranks of `ranks`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

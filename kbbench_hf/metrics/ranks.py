@@ -1,7 +1,8 @@
 """Ranks of gold candidates from lists of ids and their scores: the only input of the ranking measures.
 
 There is one order: score descending, then candidate id ascending, integers as integers. Sign, scale and the order of a
-dictionary therefore never change a value.
+dictionary therefore never change a value. `metrics.ranking` measures its ranks; the knowledge base's graph uses
+`distinct`. Published scores depend on the order of ties.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ Lists = Sequence[Sequence[Id]] | Sequence[Ids] | Ids
 _BLOCK = 1 << 14
 """Ids processed together: small enough for the cache of a core."""
 _LARGE = 1 << 40
+"""Larger ids are numbered first, so that keys of a list and an id fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,11 @@ def number_ids(*groups: Sequence[Sequence[Id]]) -> tuple[IdLists, ...]:
 
 
 def _integers(lists: Lists) -> Ids:
+    """Return the ids of all lists in one array.
+
+    Raises:
+        DataError: an id is no integer.
+    """
     if all(isinstance(row, np.ndarray) for row in lists):
         flat = np.concatenate(lists) if len(lists) else np.empty(0, dtype=np.int64)
     else:
@@ -194,6 +201,7 @@ def rank(lists: IdLists, scores: NDArray[np.number] | None = None) -> RankedList
 
 
 def _refuse_duplicates(lists: IdLists) -> None:
+    """Raise DataError where a list names an id twice."""
     lengths = lists.lengths
     if len(lists.ids) and (lengths == lengths[0]).all():  # the common case: sorting short rows is fastest
         in_order = np.sort(lists.ids.reshape(len(lists), -1), axis=1)
@@ -216,6 +224,11 @@ def _duplicate(lists: IdLists, row: int, number: int) -> DataError:
 
 
 def _span(n_lists: int, *ids: Ids) -> int:
+    """Return a number above all ids, so that list * span + id is one key for each pair.
+
+    Raises:
+        DataError: the keys do not fit into 64 bits.
+    """
     span = 1 + max((int(part.max()) for part in ids if len(part)), default=0)
     if span > np.iinfo(np.int64).max // max(n_lists, 1):
         raise DataError(
@@ -403,12 +416,14 @@ def _tail_bounds(
 
 
 def _member(ids: Ids, candidates: Ids) -> NDArray[np.bool_]:
+    """Return which ids are among the sorted candidates."""
     places = np.minimum(np.searchsorted(candidates, ids), len(candidates) - 1)
     member: NDArray[np.bool_] = candidates[places] == ids if len(candidates) else np.zeros(len(ids), dtype=bool)
     return member
 
 
 def _refuse_strangers(lists: IdLists, candidates: Ids) -> None:
+    """Raise DataError where a ranking has an id that is no candidate."""
     strange = np.flatnonzero(~_member(lists.ids, candidates))
     if len(strange):
         row = lists.row_of(strange[0])

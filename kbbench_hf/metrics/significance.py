@@ -1,4 +1,8 @@
-"""Paired randomization tests, Holm's correction, rank groups and minimum detectable effects."""
+"""Paired randomization tests, Holm's correction, rank groups and minimum detectable effects.
+
+`compare`, `power`, the leaderboard and training call `paired_test` and `rank_groups`. Seeds and the order of draws are
+fixed: the same two systems always get the same p-value.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

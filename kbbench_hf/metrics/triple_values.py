@@ -2,6 +2,7 @@
 
 The second and third version of our own mode. A gold triple cannot be extracted if the sentence does not mention its
 subject or object. Precision, recall and F1 leave out such triples, and are given over all triples as well.
+The benchmark and the module `text2kg` call both scores; `building` stores mentions and demonstrations find their words.
 """
 
 import re
@@ -135,6 +136,7 @@ def score_repaired_2(
 def _score_by_value(
     predicted: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology, *, version: int
 ) -> ValueScores:
+    """Return the values of one sentence by the rules of a version of the mode."""
     golds = find_gold_mentions(sentence, gold, version=version)
     mentioned = {position for position, each in enumerate(golds) if each.is_mentioned}
     n_not_named = len(golds) - len(mentioned)
@@ -240,6 +242,7 @@ def _key(name: str) -> str:
 
 
 def _same_date(predicted: str, gold: str, sentence: str) -> bool:
+    """Return whether a prediction is the date that the sentence gives, as precisely as gold and sentence have it."""
     found = find_dates(sentence)
     readings = sorted(label_dates(gold), key=lambda date: -date.precision)
     vaguest = min(readings, key=lambda date: date.precision)
@@ -250,6 +253,7 @@ def _same_date(predicted: str, gold: str, sentence: str) -> bool:
 
 
 def _same_quantity(predicted: str, gold: Quantity, sentence: str) -> bool:
+    """Return whether a prediction has the gold number, which may be rounded where the sentence rounds it, or a year."""
     whole = parse_quantity(predicted)
     found = (whole,) if whole else find_quantities(predicted) if _COUNTED.fullmatch(predicted) else ()
     exact = any(gold.equals(each) for each in find_quantities(sentence))

@@ -5,7 +5,7 @@ script is the mode "reference": where paper and script differ, the script produc
 
 Also: whether a sentence mentions an entity (these modes), and domain and range conformance (future work of the paper).
 Types of entities are not annotated. They follow from gold triples: a subject is of the relation's domain, an object of
-its range.
+its range. The benchmark, the module `text2kg` and `building` use it. `score_reference` must give the script's values.
 """
 
 import re
@@ -108,7 +108,13 @@ def name_key(text: str) -> str:
 
 
 def triple_key(triple: Triple) -> str:
-    """Return the keys of subject, relation and object in one string, by which triples are compared."""
+    """Return the keys of subject, relation and object in one string, by which triples are compared.
+
+    The keys are joined without a separator, as in the release's script.
+
+    >>> triple_key(("My_Totoro", "cast member", "Satsuki"))
+    'mytotorocastmembersatsuki'
+    """
     subject, relation, obj = triple
     return name_key(subject) + name_key(relation) + name_key(obj)
 
@@ -343,6 +349,7 @@ class TypedOntology:
 
 
 def _share(judgements: Iterable[bool | None]) -> float:
+    """Return the share of True among those that are not None; NaN where all are."""
     judged = [each for each in judgements if each is not None]
     return sum(judged) / len(judged) if judged else nan
 

@@ -2,7 +2,8 @@
 
 A document is a sentence, a sentence with exactly two triples, or a whole abstract; the answer is a list of triples.
 Counts and the hard-match baseline need no models; the five qualities need annotations (`benchmarks.annotations`), made
-once per set of predictions by `kbbench annotate`.
+once per set of predictions by `kbbench annotate`. `metrics/generative_re.py` has the definitions. The registry imports
+`CORPORA` and `MINI`, the metric module `genres` calls `score`. Mode `reference` must give the release's scores.
 """
 
 import math

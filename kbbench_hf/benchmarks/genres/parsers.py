@@ -2,7 +2,8 @@
 
 The historical parser drops what is not strict JSON (unquoted or curly-quoted triples, escaped underscores) and the
 first triple of a truncated list; 478 of 800 published answers of one model are empty only because of this. The lenient
-parser keeps the triples of the historical one, parses the rest again and counts its repairs.
+parser keeps the triples of the historical one, parses the rest again and counts its repairs. What the historical parser
+returns must stay, mistakes included: published scores are of its triples.
 """
 
 import json
@@ -145,6 +146,7 @@ def parse_lenient(response: str) -> LenientTriples:
 
 
 def _parse_historical(answer: str) -> list[Triple]:
+    """Return the triples of both passes of the release's parser, in its order; see `historical`."""
     triples: list[Triple] = []
     met: Counter[str] = Counter()
     for group in _SHORTEST.findall(answer, 0, answer.rfind("]") + 1):  # nothing closes after: do not search in vain
@@ -186,6 +188,7 @@ def _find_bracketed(answer: str) -> list[tuple[Triple, str]]:
 
 
 def _find_numbered(answer: str) -> list[tuple[Triple, str]]:
+    """Return the triples of numbered lines; none where one of the lines is no triple."""
     lines = [_PLAIN_TRIPLE.fullmatch(line.strip().removesuffix("</s>")) for line in _NUMBERED.findall(answer)]
     triples = [[part.strip() for part in line.groups()] for line in lines if line]
     return [(triple, "numbered") for triple in triples] if len(triples) == len(lines) else []
@@ -211,6 +214,7 @@ def _mend(content: str) -> tuple[Triple, str] | None:
 
 
 def _load_list(text: str) -> list[object] | None:
+    """Return the list that a text is as JSON; None where it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -2,9 +2,10 @@
 
 Open prompts have neither relations nor types; semi-open ones list both; closed ones have entity pairs without the
 relation. In mode `reference` pairs and lists are the authors'. In `fixed` all pairs of a text's entities are there, the
-lists are complete (`relation_sets.json`), and the prompt defines the direction of relations. `fixed-2` also says that
-a pair may have several relations, and what CDR's `|` is. The texts are in `texts/`.
-The release has different prompts for different models within one dataset, so its published rows are not comparable.
+lists are complete (`relation_sets.json`), and the prompt defines the direction of relations. `fixed-2` also says that a
+pair may have several relations, and what CDR's `|` is. The texts are in `texts/`. The release has different prompts for
+different models within one dataset, so its published rows are not comparable. Stored runs name a prompt: its text
+changes only under a new name (`closed-1`), or in a new mode.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Statistics of GenRES's datasets, and of the triples that the release's parser lost."""
+"""Statistics of GenRES's datasets, and of the triples that the release's parser lost.
+
+`kbbench report NAME --dataset` shows them; `repair_report` is a section of the card that `kbbench build` writes.
+"""
 
 import json
 from collections import Counter
@@ -32,7 +35,7 @@ class LostTriples(NamedTuple):
         return ", ".join(f"{kind} {n:,}" for kind, n in self.triples.most_common())
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return the counts in a sentence."""
         empty = f"{self.n_empty:,} of {self.n_answers:,} empty, of which {self.n_readable:,} can be read"
         return f"{empty}; triples lost: {self.triples.total():,}" + (f" ({self.kinds})" if self.kinds else "")
 

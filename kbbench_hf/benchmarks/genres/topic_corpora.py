@@ -1,6 +1,7 @@
 """Files of GenRES's release: stored answers, system names, and training corpora of topic models.
 
-The corpora have many more texts than are scored; the level of TS depends on them.
+The corpora have many more texts than are scored; the level of TS depends on them. The annotators of `runners` train
+topic models on `topic_corpus`; `building` reads the release by the other functions.
 """
 
 import json
@@ -48,7 +49,7 @@ def stored_by_text(release: Path, sample: str, name: str, folders: Sequence[str]
 
 
 def read_release(file: Path) -> Any:
-    """Return what a JSON file of the release holds.
+    """Return the content of a JSON file of the release.
 
     Raises:
         DataError: it is not there, or torn.
@@ -113,6 +114,7 @@ def released_corpus(root: Path, config: str, licensed: Sequence[Path]) -> list[s
 
 
 def _find_corpus(root: Path, config: str, licensed: Sequence[Path]) -> tuple[list[str], Path]:
+    """Return the texts of a corpus, and the file or folder that they are from; no texts where there is none."""
     if licensed:
         ordered = sorted(licensed, key=lambda file: ("test" not in file.stem, file.name))
         return [text for file in ordered for text in licensed_texts(file)], ordered[0].parent

@@ -2,7 +2,7 @@
 
 The authors' prompts of closed extraction have the pairs of the gold, each of which has a relation: naming the most
 frequent relation for all of them, a baseline that reads nothing, is hard to beat. Mode `fixed` also has pairs without a
-stated relation.
+stated relation. `Scoring.warn` and the metric module `genres` call `warnings`.
 """
 
 import reprlib
@@ -123,7 +123,10 @@ def best_constant(offered: Sequence[Sequence[Pair]], gold: Sequence[Sequence[Tri
 
 
 def is_closed(answers: Iterable[Sequence[Triple] | None], offered: Iterable[Sequence[Pair]]) -> bool:
-    """Return whether answers are those of closed extraction, by their pairs: predictions files do not tell."""
+    """Return whether answers are those of closed extraction, by the share of triples with an offered pair.
+
+    Predictions files do not say which prompt was used. False where there are no triples.
+    """
     n_joined = n_triples = 0
     for answer, pairs in zip(answers, offered, strict=True):
         known = {(head.casefold(), tail.casefold()) for head, tail in pairs}

@@ -2,7 +2,8 @@
 
 Four subsets (graph, table, each also with text) and the testbeds of `testbeds`. A question has a context of knowledge
 units; the answer is a list of strings, or on the rejection testbeds "yes" or "no": can the question be answered from
-the context? The modes define how two answers are compared (`metrics/answers.py`).
+the context? The modes define how two answers are compared (`metrics/answers.py`). The registry imports `SKA_OPEN`,
+`SKA_BENCH` and `MINI`. Prompts of stored runs change only under a new name (`clean-1`).
 """
 
 import json

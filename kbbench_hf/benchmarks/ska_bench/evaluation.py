@@ -1,7 +1,8 @@
 """Tables and figures of the paper (arXiv 2507.17178) for results of several systems, and statistics of the dataset.
 
 Beyond the paper: intervals, the answerable control of rejection, depths, and notes on absent budgets and runs. Tables
-and figures over budgets and orders are in `over_settings`.
+and figures over budgets and orders are in `over_settings`. `kbbench report` shows the sections; the names of tables are
+those of files that users keep.
 """
 
 from collections import Counter
@@ -174,6 +175,7 @@ def _value_columns(of: Mapping[str, ScoredConfig], names: Sequence[str], metrics
 
 
 def _hardness(systems: Systems) -> Section | None:
+    """Return F1 on hard, mixed and easy noise; None where no system ran hard or easy noise."""
     subsets = [each for each in ("kg", "kg_text") if present_configs(systems, hardness_configs(each)[::2])]
     if not subsets:
         return None
@@ -196,6 +198,7 @@ def _hardness(systems: Systems) -> Section | None:
 
 
 def _depth(systems: Systems) -> Section | None:
+    """Return F1 by the depth of the needed units; None where no system ran the testbed."""
     names = present_configs(systems, configs_of("depth"))
     if not names:
         return None
@@ -240,6 +243,7 @@ def dataset_section(folder: DatasetFolder, split: str = "test") -> Section:
 
 
 def _instance_cells(instances: Sequence[Instance], pool: UnitPool, count: Tokenizer | None) -> list[ShownScore | None]:
+    """Return a row of Table 1: means over a subset's instances, no counts of tokens without a tokenizer."""
     write = write_row if instances[0].is_table else write_triple
 
     def tokens(lines: Sequence[str]) -> Iterator[float]:
@@ -264,6 +268,7 @@ def _instance_cells(instances: Sequence[Instance], pool: UnitPool, count: Tokeni
 
 
 def _mean(values: Sequence[float], digits: int = 2) -> ShownScore | None:
+    """Return a mean as a cell; None without values, and no interval where all are equal."""
     if not len(values):
         return None
     found = estimate(values, bounded=False)
@@ -301,6 +306,7 @@ def _contexts_table(folder: DatasetFolder, split: str) -> ScoreTable:
 
 
 def _noise_configs(folder: DatasetFolder, split: str) -> list[Config]:
+    """Return the configs of the noise testbed that a dataset has."""
     built = folder.configs()
     return [c for c in configs().values() if c.testbed == "noise" and split in built.get(c.name, ())]
 

@@ -1,4 +1,8 @@
-"""Longer forms of an answer that its own evidence writes: "Johnson City, Tennessee" for "Johnson City"."""
+"""Longer forms of an answer that its own evidence writes: "Johnson City, Tennessee" for "Johnson City".
+
+`building` stores them as aliases of SKA-Open; `mini-ska`, which was built before, adds them when it is loaded. The gold
+of both depends on each expression here.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -64,6 +68,7 @@ def longer_names(answer: str, question: str, evidence: Iterable[str]) -> list[st
 
 
 def _whole_names(question: str, places: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the words that follow an answer as the rest of its name; `places` are the texts before and after it."""
     heads, asked, alone = dict[str, None](), list[str](), False
     for before, after in places:
         if not (head := _HEAD.match(after)):
@@ -78,6 +83,7 @@ def _whole_names(question: str, places: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _containers(places: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the next larger place behind an answer, ", Tennessee", then all places of the chain."""
     for before, after in places:
         if (found := _PLACE.match(after)) and found[1] and _LOCATED.search(before):
             yield found[1]

@@ -2,6 +2,7 @@
 
 The paper's sentences on its figures hold for those made of its printed tables: all rank correlations of means over
 budgets exceed .64; those of deviations over orders are positive; DeepSeek-R1 deviates least over budgets.
+`evaluation` calls `over_settings` for both testbeds.
 """
 
 import math

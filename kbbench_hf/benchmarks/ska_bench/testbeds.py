@@ -4,7 +4,8 @@ The paper's (arXiv 2507.17178, sections 3.3 and 4): noise robustness at four bud
 rejection, noise hardness. Information integration is a slice of noise runs, by `n_required`. Beyond the paper: budgets
 up to 1 M tokens on a fixed sample, positives on a grid of depths, and rejection as pairs: `rejection` has contexts that
 lack a smallest cut of the evidence, with an answerable control beside them; the paper's, of noise alone, is
-`rejection_noise`.
+`rejection_noise`. `building` makes a config of the dataset from each `Config`: names, budgets and orders are those of
+published datasets and stored runs.
 """
 
 import math
@@ -69,6 +70,7 @@ def configs() -> dict[str, Config]:
 
 
 def _of_subset(subset: str) -> list[Config]:
+    """Return the configs of a subset, by testbed."""
     natural = "original" if subset.startswith("table") else "random"
     budget = BUDGETS[STANDARD[subset]]
     orders = {"original": None, "prefix": 0.0, "random": None, "suffix": 1.0}
@@ -274,6 +276,7 @@ def _point(x: float, score: ScoreFields) -> Point:
 
 
 def _bounds(score: ScoreFields) -> tuple[float, float]:
+    """Return the interval of a score; the score itself for an end that is unknown."""
     low, high = score["ci95"]
     return (score["value"] if low is None else low, score["value"] if high is None else high)
 

@@ -3,7 +3,7 @@
 tiktoken downloads its vocabularies, so OpenAI's comes from the package toktok-rs, which includes it, and is checked
 against the hash that tiktoken itself expects. Counts under it are additive: the tokens of a text are the sum of its
 lines' tokens, each line counted with its end, as long as no line is empty, begins with white space or begins with `/`
-(`units` writes none).
+(`units` writes none). `building` fills contexts to a budget by these counts, which stored datasets have as `kb_tokens`.
 """
 
 import hashlib

@@ -3,6 +3,9 @@
 A testbed stores unit numbers. In the text section a number is the index of a passage in the subset's pool; in the
 structured section it is the index of a unit among those of the instance's `group`, followed by those of its
 `noise_groups` (`UnitPool.structured`).
+
+The benchmark renders contexts and prompts from these; `building` makes and stores them. Numbers of units, the columns
+of rows and the text of a unit are those of published datasets: none may change.
 """
 
 import json

@@ -3,6 +3,7 @@
 Source of the templates: Wu et al., "STaRK: Benchmarking LLM Retrieval on Textual and Relational Knowledge Bases",
 section 3 and appendix A: 28 templates of Prime, 7 of MAG; for Amazon, one or more relations of a product. The names are
 ours, each after what the template answers. The notation is that of `kbbench_hf.knowledge_base.metapaths`.
+The registry imports the four benchmarks; `benchmarks.retrieval` makes them.
 """
 
 import tomllib

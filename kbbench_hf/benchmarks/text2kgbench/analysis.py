@@ -1,6 +1,7 @@
 """Analysis of extraction datasets and predictions: statistics (Table 1), classes of errors (Table 4), and warnings.
 
-The warnings are on habits that cost score, and on gold triples that a mode leaves out.
+The warnings are on habits that cost score, and on gold triples that a mode leaves out. `kbbench report` shows the
+tables; scoring and the metric module `text2kg` the warnings.
 """
 
 from collections import Counter
@@ -79,6 +80,7 @@ def error_classes(examples: Examples, answers: Sequence[Sequence[Sequence[str]] 
 
 
 def _classify(answered: Sequence[Triple], gold: Sequence[Triple], sentence: str, ontology: Ontology) -> Iterator[str]:
+    """Yield the class of each predicted triple, in order: the first of `CLASSES` that fits."""
     wanted = {triple_key(each) for each in gold}
     ends = {(name_key(subject), name_key(obj)) for subject, _, obj in gold}
     objects_of = {(name_key(subject), name_key(relation)) for subject, relation, _ in gold}

@@ -3,8 +3,10 @@
 The modes: `reference` is the release's script, `paper` what the paper's tables make of it, `repaired` (version 1) the
 metric without the script's accidents, on repaired gold, `repaired-2` triples compared by what they say, on the gold
 that the sentences name, and `repaired-3` the same with typographic characters and RDF literals read as plain text, and
-with paraphrased names.
-`metrics/triples.py` and `metrics/triple_values.py` have the definitions.
+with paraphrased names. `metrics/triples.py` and `metrics/triple_values.py` have the definitions.
+
+The registry imports `WIKIDATA_TEKGEN`, `DBPEDIA_WEBNLG` and `MINI`; users' own ontologies use `MINI`. `reference` and
+`paper` give the published scores, and the historical parsers the published triples, mistakes included.
 """
 
 import json
@@ -97,7 +99,7 @@ HISTORICAL_PARSERS: dict[str, Callable[[str], list[Triple]]] = {"md": parse_md, 
 def parse_balanced(text: str, sentence: str = "") -> list[Triple]:
     r"""Return the triples of a response, written as JSON or as `relation(subject, object)`; none where it has none.
 
-    Loses nothing: see `calls.parse_calls` for the rules, and for what `sentence` is good for.
+    Loses nothing: see `parsing.call_triples.parse_calls` for the rules, and for the use of `sentence`.
 
     >>> parse_balanced("areaTotal(Leiden, Holland, 23.27 (square kilometres))\ncountry(Leiden, Holland, Netherlands)")
     [('Leiden, Holland', 'areaTotal', '23.27 (square kilometres)'), ('Leiden, Holland', 'country', 'Netherlands')]
@@ -157,6 +159,7 @@ def _json_values(text: str) -> Iterator[object]:
 
 
 def _json_triple(value: object) -> Triple | None:
+    """Return the triple that a list of three or an object is, numbers as text; None where it is none."""
     if isinstance(value, dict):
         parts = [next((value[name] for name in names if name in value), None) for names in _JSON_NAMES]
     elif isinstance(value, list):
@@ -285,6 +288,7 @@ def _is_named(sentence: str, entity: str) -> bool:
 
 
 def _slices(rows: Sequence[Example]) -> dict[str, list[str]]:
+    """Return the slice keys of each row: its ontology, and where some row has it, `selected` and the flags."""
     slices = {"ontology": [row["ontology_id"] for row in rows]}
     if any(row["selected"] for row in rows):
         slices["selected"] = [str(row["selected"]).lower() for row in rows]
@@ -300,20 +304,21 @@ def summarise(scores: Scores, mode: str, *, doubled: str | None = None) -> dict[
 
     `reference` and `paper` count the ontology `doubled` twice: the release's configuration lists it twice.
 
-    The paper's rows All and Selected are not the script's output. They are the mean of the ontologies' figures rounded
+    The paper's rows All and Selected are not the script's output. They are the mean of the ontologies' scores rounded
     to two decimals, cut to two decimals, and relation hallucination is 1 - ontology conformance; `paper` does the same
     wherever examples are marked as selected. Its intervals are those of the unrounded means.
     """
     groups = scores.slices["ontology"]
     weights = {doubled: 2.0} if doubled and not mode.startswith("repaired") else None
-    figures = {metric: estimate(column, groups, weights) for metric, column in scores.values.items()}
+    estimates = {metric: estimate(column, groups, weights) for metric, column in scores.values.items()}
     if mode == "paper" and "selected" in scores.slices:
         for metric in TripleScores._fields:
             value = _cut_mean_of_rounded(scores.values[metric], groups)
-            figures[metric] = figures[metric]._replace(value=value)
-        conformance = Decimal(str(figures["ontology_conformance"].value))
-        figures["relation_hallucination"] = figures["relation_hallucination"]._replace(value=float(1 - conformance))
-    return figures
+            estimates[metric] = estimates[metric]._replace(value=value)
+        conformance = Decimal(str(estimates["ontology_conformance"].value))
+        invented = estimates["relation_hallucination"]._replace(value=float(1 - conformance))
+        estimates["relation_hallucination"] = invented
+    return estimates
 
 
 def read_careful(response: str, example: Example) -> ParsedReply[list[Triple]]:
@@ -383,6 +388,7 @@ def _why_not_counted(relation: str, gold: Sequence[Triple], f1_over_all: float) 
 
 
 def _cut_mean_of_rounded(column: NDArray[np.float64], groups: Sequence[str]) -> float:
+    """Return the mean over groups of their means rounded to two decimals, cut to two decimals, as the paper has it."""
     names = np.asarray(groups)
     rounded = [Decimal(f"{estimate(column[names == name]).value:.2f}") for name in dict.fromkeys(groups)]
     return float((sum(rounded, Decimal()) / len(rounded)).quantize(Decimal("0.01"), ROUND_FLOOR))

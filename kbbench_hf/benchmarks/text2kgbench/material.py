@@ -1,6 +1,9 @@
 """Loader of Text2KGBench's examples (ontologies, demonstrations, gold triples), and metrics beyond its paper.
 
 These are domain and range conformance, and hallucination with name variants.
+
+The benchmark, its prompts and `building` use it. Which rows are demonstrations of which examples decides the prompts of
+stored runs.
 """
 
 import re
@@ -115,6 +118,7 @@ class Material:
 
 
 def _ontology(row: Row, without: Collection[str] = ()) -> Ontology:
+    """Return the ontology of a row, without the relations of some sources; concepts are always those of prompts."""
     return Ontology(
         concepts=tuple(each["label"] for each in in_prompts(row["concepts"])),
         relations=tuple(each["label"] for each in row["relations"] if each["source"] not in without),
@@ -225,6 +229,7 @@ def typed_by(
 
 
 def _typed(ontology: Row, gold: Sequence[Triple], overlapping: bool) -> TypedOntology:
+    """Return the signatures and concepts of an ontology's row, with gold triples, from which types follow."""
     above = {each["qid"]: set(each.get("subclass_of") or ()) for each in ontology["concepts"]}
     return TypedOntology(
         signatures=[Signature(each["label"], each["domain"], each["range"]) for each in ontology["relations"]],
@@ -235,6 +240,7 @@ def _typed(ontology: Row, gold: Sequence[Triple], overlapping: bool) -> TypedOnt
 
 
 def _ancestors(concept: str, above: Mapping[str, set[str]], known: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return `known` and all concepts above a concept; cycles are allowed."""
     for each in above.get(concept, set()) - known:
         known = _ancestors(each, above, known | {each})
     return known

@@ -1,6 +1,7 @@
 """Text2KGBench's prompts: the three published templates, byte for byte, and a chat prompt of our own.
 
-The texts of the templates, with source and license, are in `texts/`.
+The texts of the templates, with source and license, are in `texts/`. Prompts of stored runs must stay byte for byte,
+and so must the choice of demonstrations: a change is a new prompt with a name of its own.
 """
 
 import hashlib
@@ -215,6 +216,7 @@ current, as_written = (partial(_chat_prompt, as_in_sentence) for as_in_sentence 
 
 
 def _plain_label(name: str) -> str:
+    """Return a label without underscores, quotation marks and the parentheses at its end."""
     return QUALIFIER.sub("", name.replace("_", " ").strip('"'))
 
 
@@ -237,6 +239,7 @@ _REMINDER = "Sentence: {}\nFacts of this sentence, with names from it only:"
 
 
 def _instructions(ontology: Row, template: str = "current_system") -> str:
+    """Return the system message of a template, with the ontology's title, concepts and relations."""
     labels = {each["qid"]: each["label"].strip() for each in reversed(in_prompts(ontology["concepts"]))}
 
     def concept(name: str) -> str:
@@ -261,6 +264,7 @@ def _instructions(ontology: Row, template: str = "current_system") -> str:
 
 
 def _schema(ontology: Row) -> dict[str, object]:
+    """Return the JSON schema of a reply: triples with the relations of the ontology only."""
     relations = dict.fromkeys(underscore_spaces(each["label"].strip()) for each in in_prompts(ontology["relations"]))
     text = {"type": "string"}
     triple = object_schema(subject=text, relation={"enum": list(relations)}, object=text)

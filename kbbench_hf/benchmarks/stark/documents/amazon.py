@@ -1,7 +1,7 @@
 """STaRK-Amazon's official documents.
 
-Format: `stark_qa/skb/amazon.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published figures
-depend on it. Dimensions and weight are written as since the end of 2024; the documents behind the published figures
+Format: `stark_qa/skb/amazon.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published scores
+depend on it. Dimensions and weight are written as since the end of 2024; the documents behind the published scores
 lacked both. Colours and categories of a product are never written, and only its first brand.
 
 Differs from upstream: reviews with equally many votes keep their order, where `np.argsort` left it open; `n_rel` works,

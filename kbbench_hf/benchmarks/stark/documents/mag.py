@@ -1,6 +1,6 @@
 """STaRK-MAG's official documents.
 
-Format: `stark_qa/skb/mag.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published figures
+Format: `stark_qa/skb/mag.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published scores
 depend on it. Relations are written for papers only.
 
 Differs from upstream: `n_rel` works, where a positive one raised TypeError; it samples citations alone, as was meant. A

@@ -1,6 +1,6 @@
 """STaRK-Prime's official documents.
 
-Format: `stark_qa/skb/prime.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published figures
+Format: `stark_qa/skb/prime.py` of snap-stanford/stark (MIT, (c) 2024 Shirley Wu), reproduced because published scores
 depend on it. Two forms, which differ in one newline: until June 2024 (commit 674c23d) a blank line followed
 `- relations:`, which the tables of the paper's final version no longer had.
 """
