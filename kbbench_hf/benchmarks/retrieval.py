@@ -1,7 +1,7 @@
 """Retrieval benchmarks on knowledge bases: loading, scoring and warnings, for released and users' own ones.
 
-STaRK and users' knowledge bases are made by `retrieval_benchmark`. Published scores rest on mode `reference`, whose
-order of ties and treatment of gold outside the candidates must stay.
+`retrieval_benchmark` makes the benchmarks of released and of users' own knowledge bases. Published scores rest on mode
+`reference`, whose order of ties and treatment of gold outside the candidates must stay.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

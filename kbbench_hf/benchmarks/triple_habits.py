@@ -1,6 +1,6 @@
 """Writing habits in predicted triples that cost score without being wrong, each with its measured effect.
 
-Text2KGBench and GenRES rewrite the answers without a habit, score them again and warn of the difference. No
+Benchmarks of extraction rewrite the answers without a habit, score them again and warn of the difference. No
 warning is given for a habit that changes no printed digit, or without which the first metric falls.
 """
 

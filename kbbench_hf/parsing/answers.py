@@ -1,6 +1,6 @@
 """The answers to a question that a reply gives: a list of texts, empty where it says that there is none.
 
-The parser `careful` of SKA-Bench and the module `answer_f1` call `parse_answers`; verdicts call `says_unanswerable`.
+Benchmarks with answer lists and the metric module `answer_f1` call `parse_answers`, `verdicts` the other function.
 The rules are tried in this order: JSON, a label ("Answer:"), a list, one text in bold, a bare name or number, words.
 """
 

@@ -1,6 +1,6 @@
 r"""Triples written as `relation(subject, object)`, read without losing anything.
 
-`triples` and the parser `balanced` of Text2KGBench call `parse_calls`; stored scores depend on its rules:
+`triples` and the parser `balanced` of a benchmark call `parse_calls`; stored scores depend on its rules:
 
 - The relation is what stands right before the bracket: a word, or all words since the line's start, list marker, colon
   or triple before, where they are only words (`LCCN number`, `languages spoken, written or signed`). Its spaces become

@@ -1,6 +1,6 @@
 """Triples of a reply: in JSON, as calls, tables, arrows or lines, or none in words.
 
-The careful parsers of Text2KGBench and GenRES, the metric module `text2kg` and the LLM judges call `parse_triples`.
+The `careful` parsers of benchmarks of extraction, a metric module and the LLM judges call `parse_triples`.
 JSON is tried first, then calls, then other text; the first that gives a triple decides.
 """
 

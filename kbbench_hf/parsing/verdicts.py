@@ -3,8 +3,8 @@
 A verdict is a claim, not a word: "no doubt: supported" is yes, "unsupported" is no, and a claim about another case is
 none. A reply that claims both, or neither, has no verdict.
 
-The LLM judges and the synthesis of questions call `parse_supported`; the rejection testbeds of SKA-Bench and the module
-`rejection_rate` call `parse_answerable`. The word lists are in `data/verdicts.txt`.
+The LLM judges and the synthesis of questions call `parse_supported`; testbeds of unanswerable questions and the metric
+module `rejection_rate` call `parse_answerable`. The word lists are in `data/verdicts.txt`.
 """
 
 import re
