@@ -76,7 +76,9 @@ def is_importable(text: str) -> bool:
     (True, False, False)
     """
     found = _ADDRESS.fullmatch(text)
-    return found is not None and (_is_in_working_directory(found[1]) or find_spec(found[1]) is not None)
+    if found is None or found[1] in sys.modules:  # find_spec fails for a loaded module without a spec: __main__
+        return found is not None
+    return _is_in_working_directory(found[1]) or find_spec(found[1]) is not None
 
 
 def _is_in_working_directory(package: str) -> bool:

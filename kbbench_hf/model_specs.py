@@ -102,7 +102,10 @@ def parse(text: str) -> Spec:
     Raises:
         UsageError: the text is not of the form; the message points at the place.
     """
-    spec, end = _parse_spec(text, 0)
+    try:
+        spec, end = _parse_spec(text, 0)
+    except RecursionError:
+        raise UsageError(f"{text[:40]!r}... nests too many models; expected few. Write a shorter name.") from None
     if end < len(text):
         raise _unexpected_error(text, end, "the end")
     return spec

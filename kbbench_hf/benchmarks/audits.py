@@ -200,7 +200,7 @@ def read_closed_book(file: Path) -> dict[str, list[str]]:
         try:
             row = json.loads(line)
             name, answers = row["instance_id"], row["answers"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             name, answers = "", None
         if not name or not isinstance(name, str) or not isinstance(answers, list) or name in found:
             raise DataError(

@@ -167,7 +167,7 @@ def read_agreement(folder: Path, judge: Mapping[str, Any], kind: str, corpus: st
         return None
     try:
         return JudgeAgreement.of(read_json(file)["agreement"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{file} holds no calibration ({error!r}). Remove it, and calibrate the judge again.") from None
 
 

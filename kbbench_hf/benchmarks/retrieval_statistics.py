@@ -50,8 +50,9 @@ def statistics(folder: DatasetFolder) -> Statistics:
     }
     lengths = {"words per query": [len(text.split()) for text in texts], "answers per query": answers}
     columns = {"Queries by split": ["queries", "share", "with several answers", "answers per query"]}
-    made = [row for row in rows if row.get("provenance")]
-    if composition := [_composition(row) for row in made]:
+    counted = [(row, words) for row in rows if (words := _composition(row)) is not None]
+    made, composition = [row for row, _ in counted], [words for _, words in counted]
+    if composition:
         tables["Relational to textual"] = _ratio_rows(made, composition)
         columns["Relational to textual"] = ["queries", "without textual words", "mean ratio"]
         lengths["relational words per query"] = [relational for relational, _ in composition]
@@ -70,10 +71,16 @@ def _query_counts(rows: Sequence[Row]) -> tuple[str, str, str]:
     return f"{len(rows):,}", f"{sum(n > 1 for n in answers):,}", mean
 
 
-def _composition(row: Row) -> tuple[int, int]:
-    """Return how many words of a synthesized question are about relations, and how many about attributes and texts."""
-    words = json.loads(row["provenance"]).get("words", {})
-    return words.get("relational", 0), words.get("textual", 0)
+def _composition(row: Row) -> tuple[int, int] | None:
+    """Return how many words of a synthesized question are about relations, and how many about attributes and texts.
+
+    None for other questions: the column `provenance` of a user's own questions may hold anything.
+    """
+    try:
+        words = json.loads(row.get("provenance") or "").get("words", {})
+        return int(words.get("relational", 0)), int(words.get("textual", 0))
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _ratio_rows(made: Sequence[Row], composition: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:

@@ -143,7 +143,7 @@ def read_judgements(file: Path) -> list[Judgement]:
                 judgement = Judgement(**json.loads(line))
                 _questions_of(judgement)  # fails where it is a judgement of other questions
                 found.append(judgement)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, RecursionError):
             if n < len(lines):
                 raise DataError(
                     f"{file}:{n}: {line[:60]!r} is not a judgment; expected one that 'kbbench review' wrote. Take it "
@@ -154,10 +154,12 @@ def read_judgements(file: Path) -> list[Judgement]:
 
 def _questions_of(judgement: Judgement) -> Sequence[ReviewQuestion]:
     """Return the set of questions that a judgment answers; ValueError where it answers none of the sets."""
-    for questions in _SETS:
-        if {each.name for each in questions} == set(judgement.answers):
+    answers = judgement.answers
+    for questions in _SETS if isinstance(answers, dict) else ():
+        is_of_these = answers.keys() == {each.name for each in questions}
+        if is_of_these and all(answers[each.name] in each.answers.values() for each in questions):
             return questions
-    raise ValueError(judgement.answers)
+    raise ValueError(answers)
 
 
 class Folded(NamedTuple):

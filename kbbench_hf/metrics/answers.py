@@ -292,7 +292,7 @@ def answer_type(answer: str) -> str:
     >>> [answer_type(each) for each in ("1994-95", "1955", "12,467", "-3.5%", "3 goals", "3 Ninjas", "Halo 3", "147")]
     ['date', 'date', 'number', 'number', 'number', 'entity', 'entity', 'number']
     """
-    if parse_answer_dates(answer) and (not answer.isdigit() or 1000 <= int(answer) < 2100):
+    if parse_answer_dates(answer) and (not answer.isdecimal() or 1000 <= int(answer) < 2100):
         return "date"
     is_name = re.search(r"\w\s+\W*[A-Z]", answer)  # "7 Days in Havana"
     return "number" if parse_number(strip_qualifier(answer)) and not is_name else "entity"

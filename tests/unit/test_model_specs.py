@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbbench_hf.addresses import is_importable
 from kbbench_hf.errors import UsageError
 from kbbench_hf.model_specs import Spec, one_of, parse, positive
 
@@ -54,6 +55,12 @@ def test_a_malformed_name_is_refused_with_the_place(text: str, found: str) -> No
     assert found in str(error.value)
 
 
+def test_a_name_that_nests_too_many_models_is_refused() -> None:
+    for text in ("graph:" * 5000 + "bm25", "rrf(" * 5000):
+        with pytest.raises(UsageError, match="nests too many models"):
+            parse(text)
+
+
 def test_an_option_given_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="gives 'b' twice"):
         parse("bm25@b=1,b=2")
@@ -68,3 +75,8 @@ def test_an_unknown_option_is_refused_with_the_closest_one() -> None:
 def test_a_value_of_the_wrong_kind_is_refused(text: str, kind: object) -> None:
     with pytest.raises(UsageError, match="expected"):
         parse(text).read(x=(kind, None))  # type: ignore[arg-type]
+
+
+def test_a_model_may_be_in_the_program_that_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("__main__.__spec__", None)  # as where a file or a notebook is run
+    assert is_importable("__main__:Model") and not is_importable("__main__")

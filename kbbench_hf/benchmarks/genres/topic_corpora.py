@@ -100,9 +100,16 @@ def released_corpus(root: Path, config: str, licensed: Sequence[Path]) -> list[s
         licensed: the files of the user's licensed copy; none where the config needs no licence.
 
     Raises:
-        DataError: there is a corpus, but of another size than the release's.
+        DataError: there is a corpus, but malformed, or of another size than the release's.
     """
-    texts, source = _find_corpus(root, config, licensed)
+    try:
+        texts, source = _find_corpus(root, config, licensed)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # DataError is none of these
+        where = licensed[0].parent if licensed else root
+        raise DataError(
+            f"The files of {config}'s topic corpus in {where} are malformed ({error!r}); expected those of "
+            "the release. Get them again."
+        ) from None
     if texts and len(texts) != CORPUS_SIZES[config]:
         if licensed:
             return []  # the test part alone scores, and is no corpus

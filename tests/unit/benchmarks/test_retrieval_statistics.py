@@ -73,10 +73,10 @@ def test_words_of_synthesized_questions_are_relational_or_textual(tmp_path):
 
     from kbbench_hf.files.datasets import write_dataset
 
-    words = [{"relational": 6, "textual": 2}, {"relational": 4, "textual": 4}, {"relational": 3}, None]
-    provenance = ["" if each is None else json.dumps({"words": each}) for each in words]
-    columns = {"id": [1, 2, 3, 4], "query": ["what"] * 4, "answer_ids": pa.array([[1]] * 4, pa.list_(pa.int64()))}
-    table = pa.table({**columns, "provenance": provenance, "hops": ["2", "1", None, "1"]})
+    words = [{"relational": 6, "textual": 2}, {"relational": 4, "textual": 4}, {"relational": 3}]
+    provenance = [json.dumps({"words": each}) for each in words] + ["", "Wikipedia", "[1]"]  # not synthesized
+    columns = {"id": [*range(6)], "query": ["what"] * 6, "answer_ids": pa.array([[1]] * 6, pa.list_(pa.int64()))}
+    table = pa.table({**columns, "provenance": provenance, "hops": ["2", "1", None, "1", "1", "1"]})
     only = write_dataset(tmp_path / "questions", {"queries": {"test": table}}, "---\nlicense: mit\n---\n")
     found = statistics(only)
     assert found.tables["Relational to textual"] == [

@@ -102,6 +102,19 @@ def test_a_reviewer_sees_what_is_needed_and_the_noise_most_like_the_question() -
         review_items(folder, "kgs", 5)
 
 
+@pytest.mark.parametrize(
+    "answers", [{**RIGHT, "wording": "superb"}, {**RIGHT, "wording": ["odd"]}, [*RIGHT], "[" * 9999]
+)
+def test_a_line_whose_answers_are_not_those_of_its_questions_is_named(tmp_path: Path, answers: object) -> None:
+    file = tmp_path / "a.jsonl"
+    Judgements(file, "ada", "v").add(item("q1"), RIGHT)
+    line = file.read_text(encoding="utf-8")
+    replaced = answers if isinstance(answers, str) else json.dumps(json.loads(line) | {"answers": answers})
+    file.write_text(f"{replaced}\n{line}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.jsonl:1"):
+        read_judgements(file)
+
+
 def test_json_of_a_judgement_is_one_line(tmp_path: Path) -> None:
     Judgements(tmp_path / "a", "ada\n", "v").add(item("q"), RIGHT)
     (line,) = (tmp_path / "a").read_text(encoding="utf-8").splitlines()

@@ -119,6 +119,7 @@ def test_without_a_type_an_answer_is_what_its_gold_looks_like() -> None:
     assert answer_scores(["100"], ["10.0"], "typed").answer_f1 == 0
     assert answer_scores(["1889-04-20"], ["April 20, 1889"], "typed").answer_f1 == 1
     assert [answer_type(each) for each in ("2014-15", "The 4th Man", "$3.6 billion")] == ["date", "entity", "number"]
+    assert answer_type("²⁰⁰¹") == "date"  # digits that are not decimal
 
 
 @pytest.mark.parametrize("number", [1000, 1234, 1500, 1955, 2024, 2099, 2100, 2500, 9999])

@@ -15,6 +15,7 @@ from kbbench_hf.benchmarks.annotations import read_annotation
 from kbbench_hf.benchmarks.base import Examples
 from kbbench_hf.benchmarks.genres.benchmark import CorpusContext
 from kbbench_hf.benchmarks.judge_agreement import JudgeAgreement, annotation_warnings, read_agreement, write_agreement
+from kbbench_hf.errors import DataError
 from kbbench_hf.llm.endpoint import Endpoint
 from kbbench_hf.metrics.agreement import Agreement
 from kbbench_hf.protocols import Verdict
@@ -215,6 +216,11 @@ def test_people_are_asked_where_they_voted(release: tuple[AnnotationRules, Examp
     assert found.judge_strengths["a"] > found.people_strengths["a"] > 0
     again = read_agreement(tmp_path / "k", {"judge": "likes-a@1"}, KIND, "cdr")
     assert again is not None and again.people == found
+    (file,) = (tmp_path / "k").glob(f"{KIND}-cdr-*.json")
+    for damaged in ('{"agreement": {}}', '{"agreement": []}'):
+        file.write_text(damaged, encoding="utf-8")
+        with pytest.raises(DataError, match="holds no calibration"):
+            read_agreement(tmp_path / "k", {"judge": "likes-a@1"}, KIND, "cdr")
 
 
 @pytest.mark.parametrize(("measured", "threshold"), [(0.25, 0.25), (0.0, 0.0), (None, 0.5)])

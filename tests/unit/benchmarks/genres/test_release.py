@@ -135,6 +135,9 @@ def test_a_licensed_corpus_comes_from_the_users_whole_copy_alone(clone: Path, mo
     files.insert(0, clone / "licensed/tacred/dev.json")
     write(files[0], [{"id": "x", "token": ["Dev", "."]}])
     assert topic_corpora.released_corpus(clone, "tacred", files) == [*TACRED_TEXTS, "Dev . "]
+    write(files[0], [{"id": "x", "tokens": ["Dev", "."]}])
+    with pytest.raises(DataError, match=r"tacred's topic corpus in .*licensed/tacred are malformed"):
+        topic_corpora.released_corpus(clone, "tacred", files)
 
 
 def test_licensed_texts_are_written_only_from_the_users_copy(clone: Path, tmp_path: Path) -> None:

@@ -181,7 +181,9 @@ def test_closed_book_answers_are_scored_as_the_benchmark_scores_them(mini: Datas
     assert (found.value, found.n) == (1 / 2, 2)
 
 
-@pytest.mark.parametrize("line", ["{", '{"instance_id": "a"}', '{"instance_id": "a", "answers": "x"}', "[]"])
+@pytest.mark.parametrize(
+    "line", ["{", "[" * 9999, '{"instance_id": "a"}', '{"instance_id": "a", "answers": "x"}', "[]"]
+)
 def test_a_line_that_is_no_answered_question_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(f'{{"instance_id": "b", "answers": []}}\n{line}\n', encoding="utf-8")
