@@ -68,6 +68,9 @@ def test_a_system_that_did_not_run_all_settings_has_its_figures_and_no_mean() ->
     mean, deviation = made["figure-5a"].rows["whole"][0], made["figure-5b"].rows["whole"][0]
     assert mean and mean.value == pytest.approx(0.5) and mean.ci95 and mean.ci95[0] < 0.5 < mean.ci95[1]
     assert deviation and deviation.value == pytest.approx(1 / 6)  # of 2/3 and 1/3
+    for name, cell in (("figure-5a", mean), ("figure-5b", deviation)):  # drawn as it is printed, with its interval
+        (panel,) = sections[0].pictures[name].panels
+        assert panel.series["whole"][0] == (0, cell.value, cell.ci95, None)
     assert "figure-6a" not in made and "need three systems" in sections[0].notes[0]
 
 

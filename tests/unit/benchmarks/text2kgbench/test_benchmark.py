@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -560,6 +561,19 @@ def test_a_triple_that_is_not_counted_says_why():
     ]
     by_value = load_examples("mini-text2kg", mode="repaired-2").examples
     assert [mark for _, mark in MINI.showing.explain(by_value, row, answer).answer][::2] == ["right", "right"]
+
+
+def test_a_triple_is_not_counted_where_the_sentence_does_not_name_its_gold(small):
+    row = example(
+        1, "1_a", "Ann made Up.", [("Up", "made by", "Ann"), ("In", "made by", "Bob"), ("In", "seen by", "Cy")]
+    )
+    answer = [("Up", "made_by", "Ann"), ("In", "made_by", "Bob"), ("Up", "seen_by", "Ann")]
+    shown = WIKIDATA_TEKGEN.showing.explain(replace(small, mode="repaired-2"), row, answer).answer
+    assert [(text.partition(" · ")[2], mark) for text, mark in shown] == [
+        ("", "right"),
+        ("not counted in F1 (gold triple that the sentence does not name)", "hallucinated"),
+        ("not counted in F1 (the sentence names no gold triple with this relation)", "hallucinated"),
+    ]
 
 
 def test_concepts_above_a_concept_are_all_that_are_reached_also_in_a_circle() -> None:
