@@ -17,6 +17,7 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import inf
 from pathlib import Path
@@ -44,6 +45,15 @@ _WAIT = re.compile(
     rf"((?:\d+(?:\.\d+)?\s*{_UNIT}(?![a-z])[\s,]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
+_UNTIL = re.compile(
+    r"(?:reset\w*|again|after|until|retry|available)\b[^.;!?\d]{0,30}(?:"
+    r"(?P<date>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(?:Z|UTC|GMT|[+-]\d\d:?\d\d)?)"
+    r"|(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?\s*(?:(?P<half>[ap])\.?m\.?)?\s*\(?(?:Z|UTC|GMT)\b)",
+    re.IGNORECASE,
+)
+"""A date, of UTC where it names no zone, or a time of day in UTC: other zones of a server are not known."""
+_JUST_PASSED_S = 600.0
+"""A time of day that passed so many seconds ago is not that of tomorrow: clocks differ, and replies are late."""
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "s": 1.0}
 
 
@@ -182,9 +192,33 @@ def _parse_seconds(value: object) -> float | None:
 
 
 def _text_seconds(text: str) -> float | None:
-    """Return the seconds that a sentence gives ("try again in 20s")."""
-    match = _WAIT.search(text)
-    return sum(_durations(match[1])) if match else None
+    """Return the seconds that a sentence gives: a duration ("try again in 20s"), a date, or a time of day in UTC."""
+    if match := _WAIT.search(text):
+        return sum(_durations(match[1]))
+    match = _UNTIL.search(text)
+    try:
+        return _seconds_until(match) if match else None
+    except ValueError:  # 2026-13-01, 25:00
+        return None
+
+
+def _seconds_until(match: re.Match[str]) -> float:
+    """Return the seconds until the time of a match of `_UNTIL`, 0 where it has passed.
+
+    Raises:
+        ValueError: there is no such time.
+    """
+    now = datetime.fromtimestamp(time.time(), UTC)
+    if match["date"]:
+        until = datetime.fromisoformat(re.sub(r"\s*(?:UTC|GMT)$", "", match["date"].strip(), flags=re.IGNORECASE))
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        return max(0.0, (until - now).total_seconds())
+    hour = int(match["hour"])
+    if half := match["half"]:
+        hour = hour % 12 + 12 * (half in "pP")
+    until = now.replace(hour=hour, minute=int(match["minute"]), second=int(match["second"] or 0), microsecond=0)
+    seconds = (until - now).total_seconds()
+    return max(0.0, seconds if seconds > -_JUST_PASSED_S else seconds + _SECONDS["d"])
 
 
 def _durations(text: str) -> Iterator[float]:

@@ -1,9 +1,11 @@
 """What a refusal means, in the words of many servers: the status decides nothing by itself."""
 
 import json
+from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
 from time import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -231,11 +233,27 @@ WAITS = [
     ("Slow down, wait 3 minutes and 5 seconds", 185.0),
     ("Slow down.", None),
     ("The limit is 500 ms of work", None),
+    ("Please try again at 14:05 UTC.", 300.0),
+    ("Please try again at 2:05 p.m. (UTC).", 300.0),
+    ("Your limit resets at 14:00:30 GMT", 30.0),
+    ("Your limit resets at 13:55 UTC", 0.0),  # it has just passed: clocks differ
+    ("Your limit resets at 12:00 AM UTC", 36_000.0),
+    ("Quota resets at 00:30 UTC", 37_800.0),
+    ("The daily limit is reset after 2026-11-28T00:00:00Z.", 36_000.0),
+    ("Try again after 2026-11-27 15:00 UTC", 3_600.0),
+    ("Available again: 2026-11-27T15:00:00+01:00", 0.0),
+    ("Try again at 14:05.", None),  # in a zone that is not known
+    ("Try again at 25:00 UTC.", None),
+    ("Try again after 2026-13-01T00:00Z", None),
 ]
 
 
 @pytest.mark.parametrize(("sentence", "seconds"), WAITS)
-def test_the_waiting_time_is_read_from_the_sentence(sentence: str, seconds: float | None) -> None:
+def test_the_waiting_time_is_read_from_the_sentence(
+    sentence: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime(2026, 11, 27, 14, tzinfo=UTC).timestamp()
+    monkeypatch.setattr("kbbench_hf.llm.refusals.time", SimpleNamespace(time=lambda: now))
     found = classify_refusal(429, {}, nested(sentence)).seconds
     assert found == (None if seconds is None else pytest.approx(seconds))
 
