@@ -258,14 +258,17 @@ class CausalLM:
             return "\n\n".join(message["content"] for message in messages)
         from jinja2 import TemplateError
 
-        try:
-            return self._apply_template(messages, tools)
-        except TemplateError as error:
-            if messages[0]["role"] != "system":
-                raise UsageError(
-                    f"The chat template of {self.name} refuses the prompt: {error}. Run it with --no-chat-template."
-                ) from None
-        return self._apply_template(without_system(messages), tools)
+        forms = [messages]
+        if messages[0]["role"] == "system":  # some templates refuse it
+            forms.append(without_system(messages))
+        for form in forms:
+            try:
+                return self._apply_template(form, tools)
+            except TemplateError as error:
+                reason = error
+        raise UsageError(
+            f"The chat template of {self.name} refuses the prompt: {reason}. Run it with --no-chat-template."
+        )
 
     def _apply_template(self, messages: Sequence[Message], tools: Sequence[object] | None = None) -> str:
         more = {"tools": tools} if tools else {}

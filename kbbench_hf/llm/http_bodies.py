@@ -5,9 +5,9 @@ the checks of idle connections keep a run from filling memory or from storing on
 """
 
 import json
-import select
 import zlib
 from collections.abc import Mapping
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 import aiohttp
@@ -121,6 +121,6 @@ def _has_data(transport: Any) -> bool:
     socket = transport and transport.get_extra_info("socket")
     if not socket or socket.fileno() < 0:
         return False
-    waiting = select.poll()
-    waiting.register(socket.fileno(), select.POLLIN)
-    return bool(waiting.poll(0))
+    with DefaultSelector() as selector:  # Windows has no `select.poll`
+        selector.register(socket, EVENT_READ)
+        return bool(selector.select(0))

@@ -300,8 +300,9 @@ def test_a_template_without_a_system_role_gets_it_in_the_question(folder: Path) 
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     assert strict._prompt_text(messages) == "<|user|>Be brief.\n\nWhy?<|end|><|assistant|>"
     strict._tokenizer.chat_template = "{{ raise_exception('No') }}"
-    with pytest.raises(UsageError, match=r"refuses the prompt: No. Run it with --no-chat-template"):
-        strict._prompt_text(messages[1:])
+    for refused in (messages, messages[1:]):
+        with pytest.raises(UsageError, match=r"refuses the prompt: No. Run it with --no-chat-template"):
+            strict._prompt_text(refused)
 
 
 def test_what_the_models_own_configuration_sets_is_recorded_and_used(folder: Path, tmp_path: Path) -> None:

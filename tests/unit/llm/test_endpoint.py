@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import json
+import select
 from collections.abc import Mapping
 from typing import Any
 
@@ -293,8 +294,11 @@ def test_true_is_no_integer() -> None:
     assert violation("2", {"enum": [1, 3]}) == "answer: 2 is not one of [1, 3]"
 
 
-@pytest.mark.parametrize("n_strays", [1, 4])
-def test_an_answer_that_nobody_asked_for_is_read_as_none_and_ends_the_reuse_of_connections(n_strays: int) -> None:
+@pytest.mark.parametrize("n_strays", [0, 1, 4])
+def test_an_answer_that_nobody_asked_for_is_read_as_none_and_ends_the_reuse_of_connections(
+    n_strays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(select, "poll", raising=False)  # Windows has none
     connections = []
 
     def reply(text: str) -> bytes:
@@ -324,4 +328,4 @@ def test_an_answer_that_nobody_asked_for_is_read_as_none_and_ends_the_reuse_of_c
         return found
 
     assert asyncio.run(ask()) == 4 * ["asked for"]
-    assert len(connections) == 4
+    assert len(connections) == (4 if n_strays else 1)
