@@ -86,7 +86,7 @@ class StoredFacts:
 
     def __init__(self, file: Path) -> None:
         with _stored_object(file, "'results' for each text; expected a file of GREScores/factualness") as content:
-            self._results: dict[str, list[bool]] = {text: row["results"] for text, row in content.items()}
+            self._results: dict[str, list[bool]] = {text: list(row["results"]) for text, row in content.items()}
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return the stored verdict of each item; the items must have all triples of a text, in order.

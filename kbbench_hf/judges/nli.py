@@ -5,6 +5,7 @@ are stored with annotations: another decomposition is another `_kind`.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -15,9 +16,10 @@ from typing import Self
 from kbbench_hf.errors import UsageError, missing_extra
 from kbbench_hf.judges.llm_judges import Item
 from kbbench_hf.protocols import Verdict
-from kbbench_hf.retrieval.embedders import folder_hash
+from kbbench_hf.retrieval.embedders import folder_hash, unloadable
 
 DEFAULT_THRESHOLD = 0.5
+_TOO_LONG = Verdict(None, "prompt_too_long", "")
 
 
 class _NliJudge:
@@ -49,6 +51,13 @@ class _NliJudge:
         self.threshold = threshold
         self.name = f"{self._kind}:{self._nli.name}@threshold={threshold}"
 
+    def read(self, raw: str) -> float:
+        """Return the verdict of a `raw` with this judge's threshold."""
+        raise NotImplementedError
+
+    def _verdict(self, raw: str) -> Verdict:
+        return Verdict(self.read(raw), "ok", raw)
+
 
 class NliFactJudge(_NliJudge):
     """Judge of factualness: does a text entail a triple, written as a sentence?
@@ -59,19 +68,22 @@ class NliFactJudge(_NliJudge):
     _kind = "nli-fact"
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
-        """Return one verdict per (text, triple): 1 supported, 0 not; `raw` has the probability of entailment."""
+        """Return one verdict per (text, triple): 1 supported, 0 not; `raw` has the probability of entailment.
+
+        A triple that is too long for the model has no verdict, the status "prompt_too_long" and an empty `raw`.
+        """
         pairs = [(text, _sentence(json.loads(triple))) for text, triple in items]
-        raws = [f"{probability:.6f}" for probability in self._nli.entailment(pairs)]
-        return [Verdict(self.read(raw), "ok", raw) for raw in raws]
+        probabilities = self._nli.entailment(pairs)
+        return [_TOO_LONG if each is None else self._verdict(f"{each:.6f}") for each in probabilities]
 
     def read(self, raw: str) -> float:
-        """Return the verdict of a `raw` with this judge's threshold."""
-        return float(self.probability(raw) >= self.threshold)
+        """Return the verdict of a `raw` with this judge's threshold; NaN for an empty one."""
+        return float(self.probability(raw) >= self.threshold) if raw else math.nan
 
     @staticmethod
     def probability(raw: str) -> float:
-        """Return the probability of yes in a `raw`."""
-        return float(raw)
+        """Return the probability of yes in a `raw`; 0 for an empty one."""
+        return float(raw or 0)
 
 
 class NliSplitJudge(_NliJudge):
@@ -85,7 +97,8 @@ class NliSplitJudge(_NliJudge):
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """Return one verdict per (text, triple): the number of sub-triples, 0 where it is one fact.
 
-        `raw` has each decomposition, with the lowest probability of its parts.
+        `raw` has each decomposition, with the lowest probability of its parts. A triple that is too long for the model
+        has no verdict, the status "prompt_too_long" and an empty `raw`.
         """
         decomposed = [(_sentence(json.loads(triple)), decompositions(json.loads(triple))) for _, triple in items]
         pairs = [(whole, _sentence(part)) for whole, ways in decomposed for parts in ways for part in parts]
@@ -93,23 +106,27 @@ class NliSplitJudge(_NliJudge):
         entailed = dict(zip(distinct, self._nli.entailment(distinct), strict=True))
         verdicts = []
         for whole, ways in decomposed:
-            least = [min(entailed[whole, _sentence(part)] for part in parts) for parts in ways]
-            stored = [
-                {"sub_triples": parts, "entailment": round(each, 6)} for parts, each in zip(ways, least, strict=True)
-            ]
+            stored: list[dict[str, object]] = []
+            for parts in ways:
+                probabilities = [entailed[whole, _sentence(part)] for part in parts]
+                known = [each for each in probabilities if each is not None]
+                if len(known) == len(parts):
+                    stored.append({"sub_triples": parts, "entailment": round(min(known), 6)})
             raw = json.dumps(stored, ensure_ascii=False)
-            verdicts.append(Verdict(self.read(raw), "ok", raw))
+            verdicts.append(_TOO_LONG if len(stored) < len(ways) else self._verdict(raw))
         return verdicts
 
     def read(self, raw: str) -> float:
-        """Return the verdict of a `raw` with this judge's threshold."""
+        """Return the verdict of a `raw` with this judge's threshold; NaN for an empty one."""
+        if not raw:
+            return math.nan
         ways = [len(way["sub_triples"]) for way in json.loads(raw) if way["entailment"] >= self.threshold]
         return float(max(ways, default=0))
 
     @staticmethod
     def probability(raw: str) -> float:
-        """Return the probability of yes in a `raw`: that of its best decomposition."""
-        return max((float(way["entailment"]) for way in json.loads(raw)), default=0.0)
+        """Return the probability of yes in a `raw`, that of its best decomposition; 0 for an empty one."""
+        return max((float(way["entailment"]) for way in json.loads(raw or "[]")), default=0.0)
 
 
 class NliModel:
@@ -120,8 +137,11 @@ class NliModel:
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
         except ImportError:
             raise missing_extra("transformers", "models") from None
-        self._tokenizer = AutoTokenizer.from_pretrained(model)
-        self._model = AutoModelForSequenceClassification.from_pretrained(model).eval()
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(model)
+            self._model = AutoModelForSequenceClassification.from_pretrained(model).eval()
+        except (OSError, ValueError) as error:
+            raise unloadable(model, error) from error
         labels = {label.lower(): index for index, label in self._model.config.id2label.items()}
         if "entailment" not in labels:
             raise UsageError(
@@ -131,13 +151,34 @@ class NliModel:
         self._batch = batch
         limits = (self._tokenizer.model_max_length, getattr(self._model.config, "max_position_embeddings", 512), 512)
         self._window = min(limits)
+        self._stride = self._window // 4
         folder = Path(model)
         commit = getattr(self._model.config, "_commit_hash", None)
         revision = folder_hash(folder) if folder.is_dir() else str(commit)
         self.name = f"{folder.name if folder.is_dir() else model}@{revision}"
 
-    def entailment(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the probability of entailment of each (premise, hypothesis), in order, in its best window."""
+    def entailment(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        """Return the probability of entailment of each (premise, hypothesis), in order, in its best window.
+
+        It is None where a hypothesis leaves no room for a window of its premise.
+        """
+        fits = self._fits(pairs)
+        found = iter(self._best_windows([pair for pair, fit in zip(pairs, fits, strict=True) if fit]))
+        return [next(found) if fit else None for fit in fits]
+
+    def _fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Return which pairs the tokenizer can cut into windows; it panics at others."""
+        if not pairs:
+            return []
+        n_special = self._tokenizer.num_special_tokens_to_add(pair=True)
+        hypotheses = self._tokenizer([each for _, each in pairs], add_special_tokens=False)["input_ids"]
+        has_room = [self._window - n_special - len(ids) > self._stride for ids in hypotheses]
+        return [
+            room or len(self._tokenizer(*pair)["input_ids"]) <= self._window
+            for pair, room in zip(pairs, has_room, strict=True)
+        ]
+
+    def _best_windows(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import torch
 
         best: list[float] = []
@@ -148,7 +189,7 @@ class NliModel:
                 [hypothesis for _, hypothesis in chunk],
                 truncation="only_first",
                 max_length=self._window,
-                stride=self._window // 4,
+                stride=self._stride,
                 return_overflowing_tokens=True,
                 padding=True,
                 return_tensors="pt",

@@ -100,7 +100,7 @@ def test_stored_splits_are_replayed_by_triple(tmp_path: Path) -> None:
     assert verdicts == [Verdict(2.0, "ok", '["x"] ["y"]'), Verdict(None, "not_stored", "")]
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"one": 1}', '{"one": {"x": 1}}'])
+@pytest.mark.parametrize("content", ["[]", "{", '{"one": 1}', '{"one": {"x": 1}}', '{"one": {"results": 1}}'])
 def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "stored.json"
     file.write_text(content)

@@ -1,6 +1,7 @@
 """Local judges, on tiny models made here: what matters is which label, which window, which pair."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,27 @@ def test_of_a_long_text_the_best_window_counts(tmp_path: Path) -> None:
     pairs = [(long_text, "paris in spain."), ("rain", "rain."), (long_text, "rain in spain.")]
     single = [judge._nli.entailment([pair])[0] for pair in pairs]
     assert judge._nli.entailment(pairs) == pytest.approx(single, abs=1e-5)
+
+
+def test_a_triple_that_leaves_no_room_for_its_text_has_no_verdict_and_stops_no_others(tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "short", ORDERS[0], max_length=16)
+    rain = " ".join(["rain"] * 50)
+    items = [item("paris", "paris", "in", rain), item(rain, *["rain"] * 3), item(rain, *["rain in"] * 5)]
+    facts = NliFactJudge(folder)
+    verdicts = facts.judge(items)
+    assert [verdict.status for verdict in verdicts] == ["prompt_too_long", "ok", "prompt_too_long"]
+    assert verdicts[1] == facts.judge(items[1:2])[0]
+    splits = NliSplitJudge(folder)
+    parts = splits.judge([item("", rain, "is in", "france and spain"), item("", "rain", "in", "paris and spain")])
+    assert [(part.status, part.value is None) for part in parts] == [("prompt_too_long", True), ("ok", False)]
+    for judge in (facts, splits):  # a calibration reads what is stored
+        assert judge.probability("") == 0 and math.isnan(judge.read(""))
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="empty' cannot be loaded"):
+        NliFactJudge(str(tmp_path / "empty"))
 
 
 def test_verdicts_follow_the_threshold_and_the_name_says_which(models: list[str]) -> None:
