@@ -78,10 +78,19 @@ class SentenceEmbedder:
         )
 
 
+def first_line(error: Exception) -> str:
+    r"""Return the first line of an error's message; its type where it has none.
+
+    >>> first_line(OSError("No such file.\nTry again.")), first_line(EOFError())
+    ('No such file.', 'EOFError')
+    """
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def unloadable(model: str, error: Exception) -> UsageError:
     """Return the error for a model that cannot be loaded."""
     return UsageError(
-        f"The model {model!r} cannot be loaded: {str(error).splitlines()[0]} "
+        f"The model {model!r} cannot be loaded: {first_line(error)} "
         "Give a name on the Hub, or the folder of a downloaded model."
     )
 
@@ -94,7 +103,8 @@ def revision_of(source: str, model: Any) -> str:
     """
     if Path(source).is_dir():
         return folder_hash(Path(source))
-    commit = getattr(model[0].auto_model.config, "_commit_hash", None)
+    transformer = getattr(model[0], "auto_model", None)  # static embeddings have none
+    commit = getattr(getattr(transformer, "config", None), "_commit_hash", None)
     if commit is None:
         raise UsageError(
             f"The revision of {source!r} is not known; expected a commit of the Hub. "

@@ -345,8 +345,9 @@ def load_documents(dataset: str, into: str, model: str, **of_context: Any) -> tu
     made_of = {**embedder.settings, "text": str(collection.text), "nodes": context.nodes}
     name = re.sub(r"\W+", "_", collection.task.task_key.benchmark.lower())
     table = f"kbbench_{name[:30]}_{folder_of(Path(), **made_of).name[:8]}"
+    size = embedder.encode_queries(["test"]).shape[1]
     with _engine_errors(into):
-        engine = ENGINES[kind][1](place, table, embedder.encode_queries(["test"]).shape[1])
+        engine = ENGINES[kind][1](place, table, size)
         there = engine.ids()
     vectors = embed_nodes(context, embedder, collection.text)
     missing = [number for name, number in collection.places.items() if name not in there]
@@ -413,8 +414,11 @@ def _open_pgvector(place: str, table: str, size: int) -> Engine:
 def _open_chroma(place: str, table: str, size: int) -> Engine:
     import chromadb
 
-    url = urlsplit(place)
-    client = chromadb.HttpClient(url.hostname, url.port or 8000) if url.scheme else chromadb.PersistentClient(place)
+    if "://" in place:
+        url, is_https = urlsplit(place), place.startswith("https:")
+        client = chromadb.HttpClient(url.hostname, url.port or (443 if is_https else 8000), ssl=is_https)
+    else:
+        client = chromadb.PersistentClient(place)
     space = {"hnsw": {"space": "ip"}}
     rows = client.get_or_create_collection(table, configuration=space, embedding_function=None)
     return Engine(

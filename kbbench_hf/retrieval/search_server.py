@@ -78,6 +78,9 @@ def measure_recall(server: "SearchServer", exact: Retriever, queries: Sequence[s
         found, near = server.search(some, DEPTH), exact.search(some, 4 * DEPTH)
         for row, ids, scores in zip(found.ids, near.ids, near.scores, strict=True):
             n = min(DEPTH, int((ids >= 0).sum()))
+            if not n:  # the exact search finds nothing: nothing can be missing
+                shares.append(1.0)
+                continue
             right = ids[scores >= scores[n - 1] - TIED]
             shares.append(min(n, np.isin(row[row >= 0], right).sum()) / n)
     return float(np.mean(shares))

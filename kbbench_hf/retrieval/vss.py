@@ -26,7 +26,7 @@ from kbbench_hf.model_specs import Option, Spec, positive
 from kbbench_hf.protocols import ProcessGroup, Ranking, Retriever
 from kbbench_hf.retrieval.context import TEXT, RetrieverContext, RunQuery
 from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.embedders import TextEmbedder, embed_nodes, folder_of, from_spec
+from kbbench_hf.retrieval.embedders import TextEmbedder, embed_nodes, first_line, folder_of, from_spec
 from kbbench_hf.retrieval.top_k import Vectors, best, pad
 
 _TOP = re.compile(r"top([1-9][0-9]{0,3})_avg")
@@ -273,7 +273,7 @@ def read_vectors(file: Path) -> dict[object, Vectors]:
     try:
         stored = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]} {expected}") from error
+        raise DataError(f"{file} cannot be read: {first_line(error)} {expected}") from error
     if not isinstance(stored, dict) or not all(isinstance(each, torch.Tensor) for each in stored.values()):
         raise DataError(f"{file} holds no vectors. {expected}")
     return {key: each.float().flatten().numpy() for key, each in stored.items()}

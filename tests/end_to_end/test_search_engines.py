@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,37 @@ def test_a_missing_package_and_a_closed_port_are_named_without_the_password(
     monkeypatch.setitem(ENGINES, "pgvector", ("", closed))
     with pytest.raises(UsageError, match=r"pgvector:postgresql://h/db failed: connection refused"):
         load_documents("mini-stark", "pgvector:postgresql://me:secret@h/db", "dense:m", **how)
+
+    class Unreachable(HashingEmbedder):
+        def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
+            raise KBBenchError("http://embedder does not answer")
+
+    how["embedder"] = lambda *_, **__: Unreachable()
+    with pytest.raises(KBBenchError, match=r"^http://embedder does not answer"):  # not the fault of the engine
+        load_documents("mini-stark", "pgvector:postgresql://me:secret@h/db", "dense:m", **how)
+
+
+@pytest.mark.parametrize(
+    ("place", "opened"),
+    [
+        ("http://h:9000", ("h", 9000, False)),
+        ("http://h", ("h", 8000, False)),
+        ("https://h", ("h", 443, True)),
+        ("C:\\chroma", "C:\\chroma"),
+    ],
+)
+def test_chroma_is_reached_by_the_protocol_of_its_address(
+    place: str, opened: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = SimpleNamespace(get=lambda include: {"ids": ["a"]})
+    client = SimpleNamespace(get_or_create_collection=lambda *_, **__: rows)
+    calls: list[object] = []
+    module = SimpleNamespace(
+        HttpClient=lambda host, port, ssl: calls.append((host, port, ssl)) or client,
+        PersistentClient=lambda folder: calls.append(folder) or client,
+    )
+    monkeypatch.setitem(sys.modules, "chromadb", module)
+    assert ENGINES["chroma"][1](place, "t", 4).ids() == {"a"} and calls == [opened]
 
 
 def _build_slice(shared: Path) -> str:

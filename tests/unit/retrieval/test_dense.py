@@ -2,16 +2,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval import top_k as search_module
 from kbbench_hf.retrieval.context import no_bar
 from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.embedders import BLOCK_TEXTS, embed, folder_of
+from kbbench_hf.retrieval.embedders import BLOCK_TEXTS, embed, folder_of, revision_of
 from kbbench_hf.retrieval.top_k import block_rows, search
 from tests.unit.retrieval.hashing import HashingEmbedder
 
@@ -34,6 +36,12 @@ def in_a_group(size: int, work: Callable[[ProcessGroup], Any]) -> list[Any]:
     shares = [ProcessGroup(rank, size, lambda value, rank=rank: gather(rank, value)) for rank in range(size)]
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(work, shares))
+
+
+def test_a_model_whose_revision_is_not_known_is_refused() -> None:
+    static = [SimpleNamespace()]  # a model of sentence-transformers without a transformer
+    with pytest.raises(UsageError, match=r"revision of 'org/static' is not known.*Download the model to a folder"):
+        revision_of("org/static", static)
 
 
 @pytest.mark.parametrize("n_queries", [1, 3, 4, 5])

@@ -189,3 +189,5 @@ def test_where_fewer_nodes_are_near_than_are_asked_for_these_are_enough() -> Non
     exact = Ranked([4, 2, -1], [0.5, 0.4, -np.inf])
     assert search_server.measure_recall(Ranked([2, 4, 7], [0.0] * 3), exact, ["?"]) == 1.0  # type: ignore[arg-type]
     assert search_server.measure_recall(Ranked([7, 4], [0.0] * 2), exact, ["?"]) == 0.5  # type: ignore[arg-type]
+    nothing = Ranked([-1], [-np.inf])  # as `knn` of questions without a neighbor
+    assert search_server.measure_recall(exact, nothing, ["?"]) == 1.0  # type: ignore[arg-type]
