@@ -77,7 +77,8 @@ def learn_weights(credits: NDArray[np.float32], right: NDArray[np.bool_]) -> NDA
     >>> bool(weights[0] > weights[1] >= 0), round(float(weights.sum()), 6)
     (True, 1.0)
     """
-    given, answers = torch.from_numpy(credits).double(), torch.from_numpy(right)
+    has_answer = right.any(axis=1)  # a question without one would make the loss infinite
+    given, answers = torch.from_numpy(credits[has_answer]).double(), torch.from_numpy(right[has_answer])
     raw = torch.zeros(given.shape[2], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([raw], max_iter=200, line_search_fn="strong_wolfe")
 

@@ -9,6 +9,7 @@ from kbbench_hf.protocols import Ranking
 from kbbench_hf.retrieval.context import RetrieverContext
 from kbbench_hf.retrieval.fusion import Fusion, min_max, reciprocal_rank
 from kbbench_hf.retrieval.retrievers import retriever
+from kbbench_hf.training.fusion import learn_weights
 from tests.unit.retrieval.small_kb import small_kb
 
 
@@ -32,6 +33,13 @@ def test_reciprocal_ranks_add_up() -> None:
     found = Fusion([ONE, OTHER], reciprocal_rank).search(["q"], 5)
     assert found.ids.tolist() == [[2, 5, 7, 9, -1]]
     assert found.scores[0, :4] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62, 1 / 63])
+
+
+def test_a_question_without_an_answer_among_the_nodes_changes_no_learned_weight() -> None:
+    credits = np.random.default_rng(0).random((4, 6, 2), np.float32)
+    right = np.zeros((4, 6), bool)
+    right[:3, 0] = True
+    assert learn_weights(credits, right).tolist() == learn_weights(credits[:3], right[:3]).tolist()
 
 
 def test_weighted_scores_add_up_after_stretching() -> None:
