@@ -32,7 +32,7 @@ from kbbench_hf.knowledge_base import tables
 from kbbench_hf.knowledge_base.graph import Adjacency, Direction, Graph, Neighbors, Rows, official_graph
 
 FORMAT = 1
-"""Format of a store's files; stores of other formats are refused, and those in the cache are made again."""
+"""Format of a store's files; stores of other formats are refused."""
 FACTS = "knowledge_base.json"
 """The file of a store with its facts: format, content hash, node types, relations."""
 CACHE = ".knowledge_base"
