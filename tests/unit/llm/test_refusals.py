@@ -214,6 +214,35 @@ def test_the_words_say_whose_refusal_it_is(status: int, message: str, means: Ref
         assert classify_refusal(status, {}, shape, sent=["my_option"]) == means, shape
 
 
+@pytest.mark.parametrize(
+    ("body", "means"),
+    [
+        ({"error": {"message": "Bad value.", "param": "seed"}}, Refusal(RefusalKind.PARAMETER, parameter="seed")),
+        (
+            {"error": {"message": "Bad value.", "param": "stop_sequences"}},
+            Refusal(RefusalKind.PARAMETER, parameter="stop"),
+        ),
+        ({"detail": [{"loc": ["body", "top_k"], "msg": "Bad."}]}, Refusal(RefusalKind.PARAMETER, parameter="top_k")),
+        (
+            {"error": {"message": "Bad value.", "param": "response_format.json_schema"}},
+            Refusal(RefusalKind.PARAMETER, parameter="response_format"),
+        ),
+        ({"error": {"message": "Bad value.", "param": "model"}}, Refusal(RefusalKind.MODEL)),
+        (
+            {"error": {"message": "Bad value.", "param": "messages[0].content"}},
+            Refusal(RefusalKind.PARAMETER, parameter="messages"),
+        ),
+        ({"error": {"message": "Bad value.", "param": "input"}}, Refusal(RefusalKind.UNCLEAR)),
+        (
+            {"error": {"message": "Bad value.", "param": "prompt_tokens"}},
+            Refusal(RefusalKind.PROMPT, cause="context_length"),
+        ),
+    ],
+)
+def test_the_field_that_an_error_names_says_what_was_refused(body: dict[str, Any], means: Refusal) -> None:
+    assert classify_refusal(400, {}, json.dumps(body).encode()) == means
+
+
 def test_a_page_of_a_proxys_means_what_its_status_says() -> None:
     page = b"<html><head><title>Error</title></head><body>Sorry, you have been blocked by our policy</body></html>"
     assert classify_refusal(502, {}, page).kind is RefusalKind.FAULT

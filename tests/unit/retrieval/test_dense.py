@@ -11,11 +11,14 @@ import pytest
 from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval import top_k as search_module
-from kbbench_hf.retrieval.context import no_bar
+from kbbench_hf.retrieval.context import RetrieverContext, no_bar
 from kbbench_hf.retrieval.dense import Dense
-from kbbench_hf.retrieval.embedders import BLOCK_TEXTS, embed, folder_of, revision_of
+from kbbench_hf.retrieval.embedders import BLOCK_TEXTS, embed, folder_hash, folder_of, revision_of
+from kbbench_hf.retrieval.retrievers import retriever
 from kbbench_hf.retrieval.top_k import block_rows, search
+from tests.tiny_encoder import tiny_encoder
 from tests.unit.retrieval.hashing import HashingEmbedder
+from tests.unit.retrieval.small_kb import small_kb
 
 RNG = np.random.default_rng(0)
 VECTORS = RNG.standard_normal((3000, 24), dtype=np.float32)
@@ -36,6 +39,37 @@ def in_a_group(size: int, work: Callable[[ProcessGroup], Any]) -> list[Any]:
     shares = [ProcessGroup(rank, size, lambda value, rank=rank: gather(rank, value)) for rank in range(size)]
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(work, shares))
+
+
+MADE_OF: dict[str, list[dict[str, Any]]] = {
+    "dense": [{"kind": "embedder", "text": "named"}],
+    "late": [{"kind": "tokens", "text": "named"}],
+    "multi": [{"kind": "embedder", "text": "named", "chunk": [9, 4]}],
+    "vss": [{"kind": "embedder", "text": "clean_compact with relations", "normalize": False}],
+    "multi_vss": [
+        {"kind": "embedder", "text": "clean_compact with relations", "normalize": False, **more}
+        for more in ({}, {"recursive_chunks": [9, 4]})
+    ],
+}
+"""Retriever -> what its vectors depend on besides model, length, batch and nodes, for each folder of its cache."""
+
+
+@pytest.mark.parametrize("name", MADE_OF)
+def test_vectors_are_looked_up_by_all_that_they_depend_on_and_nothing_else(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    kb, model = small_kb(), tiny_encoder(tmp_path / "m", ["bars are smelted"])
+    chunks = ",chunk=9,overlap=4" if name.startswith("multi") else ""
+    spec = f"{name}:{model}@batch=8,max_length=16{chunks}"
+    context = RetrieverContext(kb, tmp_path / "cache")
+    assert retriever(spec, context).search(["smelted bars"], 2).ids.shape == (1, 2)
+    revision = f"{model}@{folder_hash(model)}"
+    assert context.revisions == {str(model): revision}
+    wanted = set()
+    for each in MADE_OF[name]:
+        own = {key: value for key, value in each.items() if key != "kind"}
+        settings = {each["kind"]: revision, "max_length": 16, "batch": 8, "nodes": kb.hash, **own}
+        wanted.add(folder_of(tmp_path / "cache", **settings))
+    assert {*(tmp_path / "cache").iterdir()} == wanted
 
 
 def test_a_model_whose_revision_is_not_known_is_refused() -> None:

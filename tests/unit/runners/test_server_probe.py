@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,9 +180,34 @@ def test_a_slow_server_is_described_in_time_with_what_it_answered(monkeypatch: p
     assert lines["speed"].startswith("1 request in 0.4 s")
     assert "no reply in time" in lines["tools"]
     with ScriptedServer(latency_s=30) as server:
+        started = time.monotonic()
         report = probe(server)
+        assert time.monotonic() - started < 5
     assert "no reply in time" in dict(report.lines())["speed"]
     assert report.options() == ["--concurrency", "4", "--timeout", "1800", "--no-structured"]
+
+
+@pytest.mark.parametrize(("seconds", "n_tokens"), [(0.1, 16), (2.0, 13), (8.0, 4)])
+def test_requests_at_one_time_are_as_long_as_the_time_that_is_left_allows(
+    seconds: float, n_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, calls = 100.0, []
+
+    async def measure(endpoint: Endpoint, n: int, n_tokens: int, ends: float) -> server_probe.Speed:
+        nonlocal now
+        now += seconds
+        calls.append((n, n_tokens, ends))
+        return server_probe.Speed(n, n, seconds, n_tokens)
+
+    async def check(endpoint: Endpoint, found: dict[str, Any]) -> None:
+        pass
+
+    clock = SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter)
+    for name, value in (("time", clock), ("_measure", measure), ("_check_tools", check), ("_check_schema", check)):
+        monkeypatch.setattr(server_probe, name, value)
+    with ScriptedServer() as server:
+        assert [speed.n_sent for speed in probe(server).speeds] == [1, 4]
+    assert calls == [(1, 16, 109.0), (4, n_tokens, 109.0)]  # 4 requests, half a second before the end
 
 
 def listed(*names: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.knowledge_base.store import KnowledgeBase
-from kbbench_hf.protocols import Ranking
+from kbbench_hf.protocols import ProcessGroup, Ranking
 from kbbench_hf.retrieval.qagnn import (
     HEADS,
     LINKED,
@@ -28,6 +28,8 @@ from kbbench_hf.retrieval.qagnn import (
 )
 from kbbench_hf.runners.run import run
 from kbbench_hf.training import qagnn
+from kbbench_hf.training.questions import load_training_data
+from kbbench_hf.training.spec import TrainSpec
 from kbbench_hf.training.train import TRAINED, controls, train
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world, weights
@@ -222,6 +224,16 @@ def test_a_network_that_is_stopped_goes_on_to_the_same_bytes(
     again = taught(there, tmp_path / "parts", **how)
     assert weights(again.folder) == weights(whole.folder)
     assert again.facts["curve"] == whole.facts["curve"] and again.facts["gains"] == whole.facts["gains"]
+
+
+def test_processes_with_other_revisions_of_the_encoder_train_nothing(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = lambda value: [value, ("other", dict.fromkeys(value[1], "another"))]  # noqa: E731
+    monkeypatch.setattr(qagnn, "group", lambda: ProcessGroup(0, 2, others))
+    spec = TrainSpec("zoo", "qagnn", str(there / "encoder/model"), **QUICK)
+    with pytest.raises(UsageError, match="the encoder's revision"):
+        qagnn.train_qagnn(spec, load_training_data("zoo"), tmp_path, tmp_path / "checkpoints", show=False)
 
 
 def test_a_network_for_another_knowledge_base_is_refused(there: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.protocols import ProcessGroup
 from kbbench_hf.retrieval.trained_folder import publication
 from kbbench_hf.runners.run import run
+from kbbench_hf.training import encoders
 from kbbench_hf.training import questions as training_questions
 from kbbench_hf.training.encoders import (
     FILES,
@@ -29,6 +30,7 @@ from kbbench_hf.training.encoders import (
     mask_answers,
 )
 from kbbench_hf.training.questions import SplitQuestions, load_training_data
+from kbbench_hf.training.spec import TrainSpec
 from kbbench_hf.training.train import RETRIEVERS, TRAINED, controls, train
 from tests.tiny_encoder import tiny_encoder
 from tests.unit.training.worlds import build_world, weights
@@ -186,6 +188,16 @@ def test_no_test_question_is_asked_of_a_miner_or_looked_at(
     monkeypatch.setattr(training_questions, "retriever", watched)
     taught(there, tmp_path / "m", epochs=1, evaluations=1)
     assert asked == list(data.train.texts)
+
+
+def test_processes_that_start_from_other_weights_train_nothing(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = lambda value: [value, ("other", dict.fromkeys(value[1], "another"))]  # noqa: E731
+    monkeypatch.setattr(encoders, "group", lambda: ProcessGroup(0, 2, others))
+    spec = TrainSpec("things", "dpr", str(there / "encoder/model"), **QUICK)
+    with pytest.raises(UsageError, match="the hash of the weights before training"):
+        encoders.train_encoder(spec, load_training_data("things"), tmp_path, tmp_path / "checkpoints", show=False)
 
 
 def test_known_answers_are_masked_and_nothing_else() -> None:
