@@ -179,6 +179,7 @@ class NliModel:
         ]
 
     def _best_windows(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the probability of each pair, the highest of its windows."""
         import torch
 
         best: list[float] = []
@@ -197,9 +198,8 @@ class NliModel:
             owners = encoded.pop("overflow_to_sample_mapping").tolist()
             with torch.inference_mode():
                 probabilities = self._model(**encoded).logits.softmax(-1)[:, self._entailment].tolist()
-            best += [
-                max(p for p, owner in zip(probabilities, owners, strict=True) if owner == i) for i in range(len(chunk))
-            ]
+            for i in range(len(chunk)):
+                best.append(max(p for p, owner in zip(probabilities, owners, strict=True) if owner == i))
         return best
 
 

@@ -391,7 +391,8 @@ def _values_by_type(kb: KnowledgeBase, name: str) -> Iterator[tuple[str, Sequenc
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if not (is_text or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return
-    there = np.asarray(pc.is_valid(column) if not is_text else pc.fill_null(pc.not_equal(column, ""), False), bool)
+    has_value = pc.fill_null(pc.not_equal(column, ""), False) if is_text else pc.is_valid(column)
+    there = np.asarray(has_value, bool)
     for kind in kb.graph.node_types:
         rows = kb.of_type(kind)
         rows = rows[there[rows]]
@@ -426,7 +427,8 @@ class _JsonSchema:
 
     def _path(self, start_type: str, end: str) -> dict[str, Any] | None:
         names = [name for name, kind in self._starts or () if kind == start_type]
-        chains = [] if self._starts is not None and not names else list(self._chains(start_type, end, self._max_hops))
+        may_start = self._starts is None or bool(names)
+        chains = list(self._chains(start_type, end, self._max_hops)) if may_start else []
         if not chains:
             return None
         name = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
@@ -587,8 +589,8 @@ def rows_of(kb: KnowledgeBase, walk: MetapathWalk) -> Rows | None:
 
 def _limit_starts(kb: KnowledgeBase, nodes: Rows, hop: Hop, most_edges: int) -> tuple[Rows, int]:
     """Return the first nodes, as many as have at most `most_edges` edges of a hop together, and how many edges."""
-    side, relation = kb.graph.into if hop.direction == "in" else kb.graph.out, kb.graph.relation_id(hop.relation)
-    keys = nodes * side.n_relations + relation
+    side = kb.graph.into if hop.direction == "in" else kb.graph.out
+    keys = nodes * side.n_relations + kb.graph.relation_id(hop.relation)
     edges = np.cumsum(side.indptr[keys + 1].astype(np.int64) - side.indptr[keys])
     n_nodes = int(np.searchsorted(edges, most_edges, side="right"))
     return nodes[:n_nodes], int(edges[n_nodes - 1]) if n_nodes else 0

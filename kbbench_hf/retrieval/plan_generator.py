@@ -218,13 +218,18 @@ class PlanGrammar:
             yield END, replace(state, is_whole=True)
 
     def _walks(self, state: _State, query: SlottedQuery) -> Iterator[tuple[str, _State]]:
+        if len(state.plan.walks) >= MOST_WALKS:
+            return
+        reachable = self._reach[-1][state.plan.answer_type]
         signs = {WALK: False, NOT: True} if state.plan.walks else {WALK: False}
-        for number, rows in enumerate(query.entities if len(state.plan.walks) < MOST_WALKS else ()):
-            first = {
-                kind: name for name, kind in zip(self._kb.names(rows)[::-1], self._kb.types(rows)[::-1], strict=True)
-            }
-            for kind in sorted(first) if number not in state.slots else ():
-                for sign, is_exclusion in signs.items() if kind in self._reach[-1][state.plan.answer_type] else ():
+        for number, rows in enumerate(query.entities):
+            if number in state.slots:
+                continue
+            first: dict[str, str] = {}  # type -> the name of its first row
+            for name, kind in zip(self._kb.names(rows), self._kb.types(rows), strict=True):
+                first.setdefault(kind, name)
+            for kind in sorted(first.keys() & reachable):
+                for sign, is_exclusion in signs.items():
                     walk, slots = MetapathWalk(first[kind], kind, ()), (*state.slots, number)
                     yield f"{sign}{ENTITY[number]}{kind}", _State(state.plan, slots, walk, is_exclusion)
 
@@ -234,12 +239,16 @@ class PlanGrammar:
         for number, text in enumerate(query.values):
             if text not in texts:
                 yield f"{TEXT}{VALUE[number]}", replace(state, plan=replace(plan, text="; ".join([*texts, text])))
-            for field, kind in self._schema.fields[plan.answer_type].items() if not texts else ():
+            if texts:  # tests are written before texts
+                continue
+            for field, kind in self._schema.fields[plan.answer_type].items():
                 is_text = kind is str or not isinstance(kind, type)
                 is_known = isinstance(kind, type) or text in kind
                 value = (text if is_known else None) if is_text else number_of(text)
-                for sign in () if value is None else [EQUAL] if is_text else OPERATORS:
-                    test = AttributeTest(field, OPERATORS[sign], "" if value is None else value)
+                if value is None:
+                    continue
+                for sign in [EQUAL] if is_text else OPERATORS:
+                    test = AttributeTest(field, OPERATORS[sign], value)
                     if test not in plan.attributes:
                         tested = replace(plan, attributes=(*plan.attributes, test))
                         yield f"{TEST}{field}{sign}{VALUE[number]}", replace(state, plan=tested)

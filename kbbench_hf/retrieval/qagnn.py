@@ -103,7 +103,9 @@ class QueryGraphs:
         weight = np.array([strength.get(row, 0.0) + score.get(row, 0.0) ** 2 for row in core.tolist()])
         nodes = np.union1d(core, self._between(core, weight, self._size - 1 - len(core)))
         sources, targets, relations = self._edges(nodes)
-        kinds = np.array([LINKED if n in strength else FOUND if n in score else BETWEEN for n in nodes.tolist()], int)
+        kinds = np.full(len(nodes), BETWEEN)
+        kinds[np.isin(nodes, found)] = FOUND
+        kinds[np.isin(nodes, entities.rows[surest])] = LINKED
         numbers = np.zeros((1 + len(nodes), N_NUMBERS), np.float32)
         numbers[1:, 0] = [score.get(row, 0.0) for row in nodes.tolist()]
         numbers[1:, 1] = [strength.get(row, 0.0) for row in nodes.tolist()]

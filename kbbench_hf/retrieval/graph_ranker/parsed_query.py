@@ -109,9 +109,10 @@ def _mask_names(
 ) -> list[str]:
     """Return the words of a sentence with a sign in place of those of names."""
     stems = [stem(word) for word in tokens]
-    paired = {
-        each for position, pair in enumerate(pairwise(stems)) if pair in name_pairs for each in (position, position + 1)
-    }
+    paired = set[int]()
+    for position, pair in enumerate(pairwise(stems)):
+        if pair in name_pairs:
+            paired |= {position, position + 1}
     return [
         _NAME if position in paired or (singular in name_stems and word not in VERB_FORMS) else word
         for position, (word, singular) in enumerate(zip(tokens, stems, strict=True))

@@ -178,9 +178,9 @@ class GraphRanker:
         for ids, scores in zip(ranking.ids, min_max(ranking), strict=True):
             rows, values = ids[ids >= 0], scores[ids >= 0]
             here = self._has_text[rows]
-            texts.append(
-                SparseScores(rows[here], values[here]) if (values[here] > 0).any() else SparseScores(rows, values)
-            )
+            if (values[here] > 0).any():
+                rows, values = rows[here], values[here]
+            texts.append(SparseScores(rows, values))
         return list(zip(parsed, texts, strict=True))
 
     def _signals(self, query: LinkedQuery, text: SparseScores, top_k: int) -> tuple[Rows, Mapping[str, Vector]]:
