@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base import KnowledgeBase, plans
 from kbbench_hf.knowledge_base.metapaths import Hop, MetapathWalk
 from kbbench_hf.knowledge_base.plans import AttributeTest, Plan, PlanSchema, execute
 
@@ -292,6 +292,29 @@ def test_a_column_of_few_values_that_is_stored_as_a_dictionary_is_tested_as_text
     assert pa.types.is_dictionary(stored.nodes["kind"].type)
     assert stored.ids(execute(Plan.parse('"harbour; old" ; kind = "deep"'), stored).rows) == ["h0", "h1"]
     assert PlanSchema.of(stored) == PlanSchema.of(kb)  # lists are no field
+
+
+def test_the_schema_has_the_hops_that_occur_and_the_fields_with_few_or_short_values(kb: KnowledgeBase) -> None:
+    lights, old = "guards & lights", "harbour; old"
+    assert PlanSchema.of(kb) == PlanSchema(
+        {
+            "district": (Hop("in_district", old, "in"),),
+            old: (Hop(lights, "lighthouse", "in"), Hop("in_district", "district")),
+            "lighthouse": (Hop(lights, old), Hop("near", "lighthouse"), Hop("near", "lighthouse", "in")),
+        },
+        {"district": {}, old: {"height": float, "kind": ["deep"]}, "lighthouse": {"height": float, "lamps": int}},
+    )
+    n = plans.MOST_VALUES
+    columns: dict[str, list[Any]] = {"id": [*range(n + 1)], "type": ["a"] * (n + 1)}
+    columns |= {"name": [""] * (n + 1), "text": [""] * (n + 1)}
+    columns["few"] = [f"v{each:02}" for each in range(n)] + [""]
+    columns["many"] = [f"v{each:02}" for each in range(n + 1)]
+    columns["short"] = ["x" * plans.LONGEST_VALUE] + [""] * n
+    columns["long"] = ["x" * (plans.LONGEST_VALUE + 1)] + [""] * n
+    columns["flag"], columns["none"] = [True] * (n + 1), [None] * n + [""]
+    edges = pa.table({"head": [0], "relation": ["r"], "tail": [1]})
+    fields = PlanSchema.of(KnowledgeBase.from_arrow(pa.table(columns), edges)).fields
+    assert fields == {"a": {"few": columns["few"][:n], "many": str, "short": columns["short"][:1]}}
 
 
 def test_a_plan_names_each_entity_once() -> None:
