@@ -135,3 +135,17 @@ def test_the_real_slice_is_rendered_whole(shared: Path) -> None:
 
 def is_relation(kb: KnowledgeBase, line: str) -> bool:
     return line.split(": ")[0] in kb.graph.relations and ": " in line
+
+
+def test_a_sample_is_that_of_earlier_versions_and_in_the_order_of_the_rows() -> None:
+    nodes = table([{"id": str(n), "type": "a", "name": name, "text": ""} for n, name in enumerate("hubcdefgi")])
+    edges = table([{"head": "0", "relation": "joins", "tail": str(n)} for n in range(1, 9)])
+    kb = KnowledgeBase.from_arrow(nodes, edges)
+
+    def sample(**how: int) -> str:
+        return str(render(kb, rows=[0], **how)[0].as_py().rpartition(": ")[2])
+
+    assert sample() == "u; b; c; d; e; f; g; i"
+    assert sample(n_rel=3) == sample(n_rel=3, seed=0) == "u; e; g"
+    assert sample(n_rel=3, seed=1) == sample(n_rel=3, seed=2**64 + 1) == "f; g; i"
+    assert sample(n_rel=20, seed=5) == sample()

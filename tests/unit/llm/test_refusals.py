@@ -114,6 +114,7 @@ KEY: list[tuple[int, str]] = [
 MODEL: list[tuple[int, str]] = [
     (404, "The model `x` does not exist or you do not have access to it."),
     (404, ""),
+    (404, "Unknown parameter: 'seed'"),
     (400, "Server is pinned to 'org/m'; requested 'another'."),
     (400, "The provided model identifier is invalid."),
     (400, "Invalid model: mistral-huge"),
