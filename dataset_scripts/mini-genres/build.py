@@ -48,11 +48,12 @@ class Written:
 
 
 def read_documents() -> list[dict[str, Any]]:
+    """Return the documents with the gold, and each system's triples with verdicts and numbers of sub-triples."""
     return [json.loads(line) for line in (HERE / "documents.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def build(out: Path, documents: list[dict[str, Any]]) -> Examples:
-    """Write dataset and answers; return the examples."""
+    """Write the dataset with its card, and both systems' answers; return its examples."""
     rows = []
     for document in documents:
         triples = [dict(zip(("sub", "rel", "obj"), triple, strict=True)) for triple in document["gold"]]
@@ -97,6 +98,7 @@ def annotate(out: Path, examples: Examples, documents: list[dict[str, Any]], sys
 
 
 def main(out: Path = OUT) -> None:
+    """Write the dataset, the answers and their annotations."""
     documents = read_documents()
     examples = build(out, documents)
     for system in SYSTEMS:

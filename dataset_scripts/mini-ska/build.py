@@ -28,6 +28,7 @@ def first(question: str, units: Sequence[str]) -> list[str]:
 
 
 def main(out: Path = OUT) -> None:
+    """Write the dataset with its card, and the predictions of both systems."""
     build(CARD.read_text(encoding="utf-8"), release(), out, MINI.data.configs, revision=1)
     (out / "predictions").mkdir()
     examples = MINI.data.load(DatasetFolder(out), MINI.data.configs[0], "test")

@@ -53,6 +53,7 @@ SOUTH = 40
 
 
 def _ship(n: int) -> Cells:
+    """Return the table row of a ship by its number; the factors spread the values without a pattern."""
     built, length, crew = 1851 + n * 11 % 45, 22 + n * 17 % 43, 7 + n * 13 % 31
     coast, yards = divmod(n, SOUTH)[0] * 8, divmod(n, SOUTH)[0] * 12
     return SHIPS[n], str(built), YARDS[yards + n * 7 % 12], str(length), str(crew), ISLANDS[coast + n * 5 % 8]
@@ -66,6 +67,7 @@ TEACHER = {captain: CAPTAINS[(n * 19 + 11) % len(CAPTAINS)] for n, captain in en
 
 
 def _triples() -> list[Cells]:
+    """Return the facts of the archipelago, as subject, relation and object."""
     facts: list[Cells] = [(captain, "born on", BIRTH[captain]) for captain in CAPTAINS]
     facts += [(captain, "trained under", TEACHER[captain]) for captain in CAPTAINS]
     for name, built, yard, _, crew, port in FLEET:
@@ -250,6 +252,7 @@ def table_questions() -> tuple[list[Instance], dict[str, list[Cells]]]:
 
 
 def _stories() -> list[Cells]:
+    """Return a passage about each captain, as title and text."""
     return [
         (captain, f"{captain} {DEEDS[n % 8].format(ISLANDS[n * 7 % 16])}. {HABITS[n % 4]} {HABITS[(n + 1) % 4]}")
         for n, captain in enumerate(CAPTAINS)

@@ -1,4 +1,7 @@
-"""Make kbbench_hf/benchmarks/stark/mini from the invented kitchen, as a user makes a knowledge base of their own."""
+"""Make kbbench_hf/benchmarks/stark/mini from the invented kitchen, as a user makes a knowledge base of their own.
+
+The output is the shipped dataset byte for byte, which a test compares.
+"""
 
 import csv
 import tempfile
@@ -15,6 +18,7 @@ CARD = Path(__file__).with_name("README.md")
 
 
 def main(out: Path = OUT) -> None:
+    """Write the dataset with its card to `out`, and print its revision."""
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for name, rows in kitchen()._asdict().items():

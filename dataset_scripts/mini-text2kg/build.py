@@ -1,4 +1,7 @@
-"""Make kbbench_hf/benchmarks/text2kgbench/mini: the dataset from the sentences beside this file, and answers to it."""
+"""Make kbbench_hf/benchmarks/text2kgbench/mini: the dataset from the sentences beside this file, and answers to it.
+
+The output is the shipped dataset and predictions byte for byte, which a test compares.
+"""
 
 import json
 import re
@@ -24,6 +27,7 @@ OUT = HERE.parents[1] / "kbbench_hf" / "benchmarks" / "text2kgbench" / "mini"
 
 
 def read(split: str, ontology: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a split, numbered from 1 in the order of its file, before similar ids and flags across rows."""
     name = ontology["ontology_id"]
     identifiers = {each["label"]: each["pid"] for each in ontology["relations"]}
     rows = []
@@ -59,6 +63,7 @@ def similar(sentence: str, train: list[dict[str, Any]]) -> list[str]:
 
 
 def build(out: Path) -> None:
+    """Write the dataset with its card, and the predictions of both systems."""
     ontology = json.loads((HERE / "ontology.json").read_text(encoding="utf-8"))
     splits = {split: read(split, ontology) for split in ("train", "test")}
     for row in splits["test"]:

@@ -125,7 +125,8 @@ def _checked_options(options: BuildOptions) -> Row:
     given |= {option: Path(given[option]) for option in _FILES if option in given}
     for option, kind in {"graph": Path, "configs": str}.items():
         if several := given.get(option):
-            given[option] = [kind(each) for each in ([several] if isinstance(several, str | Path) else several)]
+            listed = [several] if isinstance(several, str | Path) else several
+            given[option] = [kind(each) for each in listed]
     if "map" in given:
         given["map"] = _column_sources(given["map"])
     try:

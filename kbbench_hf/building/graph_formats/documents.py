@@ -116,7 +116,9 @@ def read_node_link(files: Sequence[GraphFile], graph: GraphCollector) -> None:
         by_place = bool(links) and all(type(link.get(end)) is int for link in links for end in ends)
         by_place = by_place and not any(type(each) is int for each in ids)
         for link in links:
-            head, tail = (ids[link[end]] if by_place and link[end] < len(ids) else link.get(end) for end in ends)
+            head, tail = (link.get(end) for end in ends)
+            if by_place:  # what is no position stays, and leads to no node
+                head, tail = (ids[end] if 0 <= end < len(ids) else end for end in (head, tail))
             further = {name: value for name, value in link.items() if name not in (*ends, "id")}
             key = further.pop("key", None)
             graph.add_edge(head, tail, {"relation": key, **further} if isinstance(key, str) else further)

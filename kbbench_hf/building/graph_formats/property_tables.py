@@ -114,7 +114,9 @@ def _neo4j_ids(table: pa.Table, kind: str, spaces: Collection[str]) -> pa.Chunke
         return None
     ids = pc.binary_join_element_wise(*(table[column.string] for column in columns), ":")
     space = columns[0]["space"]
-    return pc.if_else(pc.equal(ids, ""), "", pc.binary_join_element_wise(space, ids, ":")) if space in spaces else ids
+    if space not in spaces:
+        return ids
+    return pc.if_else(pc.equal(ids, ""), "", pc.binary_join_element_wise(space, ids, ":"))
 
 
 def _add_neo4j_nodes(graph: GraphCollector, table: pa.Table, ids: pa.ChunkedArray) -> None:
@@ -219,7 +221,7 @@ def is_kgx(file: GraphFile) -> bool:
     """Return whether a table, or a JSON document, has KGX's nodes or edges."""
     if isinstance(file.document, dict) and file.has("nodes", "edges"):
         nodes, edges = file.document["nodes"], file.document["edges"]
-        first = edges[0] if isinstance(edges, list) and edges else nodes[0] if isinstance(nodes, list) and nodes else {}
+        first: Any = next((rows[0] for rows in (edges, nodes) if isinstance(rows, list) and rows), {})
         return isinstance(first, dict) and ({"subject", "predicate", "object"} <= first.keys() or "category" in first)
     return file.is_table and (file.has("id", "category") or file.has("subject", "predicate", "object"))
 

@@ -99,9 +99,11 @@ def _unescape(text: str) -> str:
     >>> _unescape(r"caf\u00E9\n\"")
     'café\n"'
     """
-    return _ESCAPE.sub(
-        lambda each: chr(int(each[1] or each[2], 16)) if each[3] is None else _ESCAPED.get(each[3], each[3]), text
-    )
+
+    def character(escape: re.Match[str]) -> str:
+        return chr(int(escape[1] or escape[2], 16)) if escape[3] is None else _ESCAPED.get(escape[3], escape[3])
+
+    return _ESCAPE.sub(character, text)
 
 
 def _rdflib_triples(file: GraphFile, text: str, scope: str) -> Iterator[Triple]:
@@ -187,7 +189,8 @@ class _TripleCollector:
         for predicate, value, language in literals[1:] if name else literals:
             key = local_name(predicate)
             if value != name:
-                lines.append(value if key in _TEXTS else f"{key}{f' ({language})' if language else ''}: {value}")
+                heading = f"{key} ({language})" if language else key
+                lines.append(value if key in _TEXTS else f"{heading}: {value}")
         return " ".join(name.split()), "\n".join(lines)
 
     def _short_names(self, iris: Iterable[str]) -> dict[str, str]:

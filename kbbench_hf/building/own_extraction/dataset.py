@@ -257,7 +257,10 @@ class ExtractionDataset:
         for row in self.splits.get("test", []):
             sentence = name_key(row["sentence"])
             is_first = sentence not in seen and len(row["sentence"].split()) in SELECTED_WORDS
-            row["selected"] = chosen.get(row["id"], False) if chosen else is_first and _is_sure(row, self.ontology)
+            if chosen:
+                row["selected"] = chosen.get(row["id"], False)
+            else:
+                row["selected"] = is_first and _is_sure(row, self.ontology)
             seen.add(sentence)
 
 

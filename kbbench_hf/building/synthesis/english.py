@@ -197,7 +197,9 @@ def _singular_word(word: str) -> str:
         or not word.endswith("s")
     ):
         return _SINGULARS.get(word, word)
-    return word[:-1] if word[:-1].isupper() and len(word) > 2 else word if word.isupper() else singularize(word)
+    if word[:-1].isupper() and len(word) > 2:  # CVEs
+        return word[:-1]
+    return word if word.isupper() else singularize(word)
 
 
 def _plural_word(word: str) -> str:

@@ -233,7 +233,8 @@ class _QuestionMaker:
         size = self._size(rng)
         if is_choosy and len(candidates) < max(size, min(2**n_wanted * size, template.median_answers)):
             raise RejectedAttempt("fewer candidates than the number of answers that was drawn")
-        named = {word for name in (*self._kb.names(topics), *words_of(path)) for word in list_words(name_words(name))}
+        names_and_types = (*self._kb.names(topics), *words_of(path))
+        named = {word for name in names_and_types for word in list_words(name_words(name))}
         gold, requirements, answers = self._narrow(candidates, n_wanted, size, rng, named)
         if reason := self._usage.refusal_of_answers(answers):
             raise RejectedAttempt(reason)

@@ -174,7 +174,8 @@ class Requirements:
             return requirement
         starts = not text[: match.start()].strip() or text[: match.start()].rstrip()[-1] in ".:;!?"
         is_name = match[0][1:] != match[0][1:].lower()
-        return requirement | {"value": match[0][0].lower() + match[0][1:] if starts and not is_name else match[0]}
+        spelled = match[0][0].lower() + match[0][1:] if starts and not is_name else match[0]
+        return requirement | {"value": spelled}
 
     def has_text(self, row: int) -> bool:
         """Return whether a node's text has more words than its name."""

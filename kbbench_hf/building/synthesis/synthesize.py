@@ -498,7 +498,10 @@ def _limitations(built: QuestionSet) -> Iterable[str]:
 
 
 def _overlap(built: QuestionSet) -> tuple[float, float] | None:
-    """Return the mean share of a question's words in the text of its gold node, and of another node of its type."""
+    """Return the mean share of a question's words in its gold node's text, and in that of another node of its type.
+
+    None where no question has words beside its topics.
+    """
     kb, shares = built.kb, list[list[float]]()
     for each in built.questions:
         topics = {word for name in kb.names(list(each.topics)) for word in list_words(name)}
@@ -508,4 +511,7 @@ def _overlap(built: QuestionSet) -> tuple[float, float] | None:
         if words and other != each.gold:
             texts = kb.texts([each.gold, other])
             shares.append([len(words.intersection(list_words(text))) / len(words) for text in texts])
-    return (float(np.mean([gold for gold, _ in shares])), float(np.mean([b for _, b in shares]))) if shares else None
+    if not shares:
+        return None
+    of_gold, of_other = zip(*shares, strict=True)
+    return float(np.mean(of_gold)), float(np.mean(of_other))

@@ -181,9 +181,8 @@ def _choose(measured: list[TemplateYield], most: int) -> list[TemplateYield]:
         if new and len(chosen) < most:
             wanted |= new
             chosen[each.template.metapath] = each
-    queues: list[Iterator[TemplateYield]] = [
-        iter([each for each in by_yield if each.form == form]) for form in dict.fromkeys(each.form for each in measured)
-    ]
+    forms = dict.fromkeys(each.form for each in measured)
+    queues: list[Iterator[TemplateYield]] = [iter([each for each in by_yield if each.form == form]) for form in forms]
     for queue in cycle(queues) if queues else ():
         if len(chosen) >= min(most, len(measured)):
             break

@@ -162,7 +162,8 @@ def flag_across_rows(splits: Mapping[str, list[Row]]) -> None:
                 row["repairs"].append({"kind": "repeated_sentence", "detail": first})
             if split not in ("test", "unseen"):
                 continue
-            if row["similar_ids"] and train[demonstration := row["similar_ids"][0]]["sentence"] == row["sentence"]:
+            demonstration = row["similar_ids"][0] if row["similar_ids"] else None
+            if demonstration and train[demonstration]["sentence"] == row["sentence"]:
                 row["repairs"].append({"kind": "demonstration_leaks", "detail": demonstration})
             if not facts.get(row["ontology_id"], set()).isdisjoint(_labels(row)):
                 row["repairs"].append({"kind": "fact_in_train", "detail": ""})

@@ -577,6 +577,14 @@ def test_the_queries_of_a_beir_folder_may_have_any_name_if_they_have_no_titles(i
     assert ([row["query"] for row in folder.rows("queries", "test")], left_out) == (["x"], [])
 
 
+def test_an_end_that_is_no_position_of_a_node_leads_to_no_node(in_tmp):
+    links = [{"source": 1, "target": 0}, {"source": -1, "target": 0}, {"source": 0, "target": 2}]
+    write(in_tmp, {"g.json": json.dumps({"nodes": [{"id": "a"}, {"id": "b"}], "links": links})})
+    folder, left_out = build(in_tmp, in_tmp / "g.json", skip_dangling=True)
+    assert [(row["head"], row["tail"]) for row in folder.rows("edges", "full")] == [("b", "a")]
+    assert left_out == ["2 of 3 edges, which lead to no node: '-1' (head, row 2), '2' (tail, row 3)."]
+
+
 def test_ids_that_are_equal_as_text_are_refused(in_tmp):
     write(in_tmp, {"g.json": json.dumps({"nodes": [{"id": 1}, {"id": "1"}], "links": [{"source": 1, "target": "1"}]})})
     with pytest.raises(DataError, match="the nodes 1 and '1' have one id as text"):
