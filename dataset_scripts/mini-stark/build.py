@@ -1,6 +1,6 @@
 """Make kbbench_hf/benchmarks/stark/mini from the invented kitchen, as a user makes a knowledge base of their own.
 
-The output is the shipped dataset byte for byte, which a test compares.
+The output is what is shipped, byte for byte: a test compares them.
 """
 
 import csv

@@ -1,6 +1,6 @@
 """Make kbbench_hf/benchmarks/text2kgbench/mini: the dataset from the sentences beside this file, and answers to it.
 
-The output is the shipped dataset and predictions byte for byte, which a test compares.
+The output is what is shipped: a test compares the tables and the predictions.
 """
 
 import json
@@ -27,7 +27,7 @@ OUT = HERE.parents[1] / "kbbench_hf" / "benchmarks" / "text2kgbench" / "mini"
 
 
 def read(split: str, ontology: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a split, numbered from 1 in the order of its file, before similar ids and flags across rows."""
+    """Return the rows of a split, numbered from 1 in the order of its file; ids and flags across rows are missing."""
     name = ontology["ontology_id"]
     identifiers = {each["label"]: each["pid"] for each in ontology["relations"]}
     rows = []
