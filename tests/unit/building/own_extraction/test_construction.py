@@ -199,6 +199,24 @@ def test_names_are_found_in_sentences_without_blanks(sentence, triples, expected
 
 
 @pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("Kiki is an Italian film.", "Italy"),
+        ("Kiki was shot in Italy.", "Italian"),
+        ("Kiki opened on 12 May 1997.", "1997-05-12"),
+        ("Kiki is 1.5 km long.", "1500 metres"),
+        ("Kiki joined the UN.", "United Nations"),
+        ("Kiki left the USA.", "United States of America"),
+        ("Kiki joined FaceBook.", "Face Book"),
+        ("Kiki joined Face Book.", "Facebook"),
+        ("Kiki guards the lighthouses.", "lighthouse"),
+    ],
+)
+def test_an_entity_is_looked_for_in_each_form_in_which_a_sentence_may_name_it(sentence, name):
+    assert [each.triple for each in align([sentence, "Kiki rests."], [triple("Kiki", "r", name)])[0]] == [0]
+
+
+@pytest.mark.parametrize(
     ("sentence", "grade", "remedy"),
     [
         ("B and A are far away.", "relation_cued", "or lower --min-grade to both_verbatim"),

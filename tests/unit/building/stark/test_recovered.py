@@ -54,6 +54,12 @@ def test_what_most_nodes_would_meet_proves_nothing(kb):
     assert recovered_templates(kb, ALL, [("Which drug is about binding?", ["d50"])]) == [None]
 
 
+def test_templates_of_another_type_are_no_chances(kb):
+    # Four sets of topics of the answer's type are below the limit of chance; two more would not be.
+    asked = "Which drugs act on polysaccharide binding, or another kind of binding?"
+    assert recovered_templates(kb, [*ALL, "function -[^has]-> gene"], [(asked, ["d0"])]) == [TARGETS]
+
+
 def test_a_template_within_another_one_is_never_said_for_the_other_topic_may_be_unnamed(kb):
     both = "function -[^has]-> gene -[^targets]-> drug <-[^causes]- effect"
     assert recovered_templates(kb, [TARGETS, both], [("Drugs about polysaccharide binding?", ["d0"])]) == [None]
