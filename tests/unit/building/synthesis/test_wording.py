@@ -13,8 +13,8 @@ from kbbench_hf.building.synthesis.instances import EntityNames
 from kbbench_hf.building.synthesis.questions import make_questions
 from kbbench_hf.building.synthesis.requirements import NodeTexts, Requirements, whole_phrases
 from kbbench_hf.building.synthesis.schema import read_schema
-from kbbench_hf.building.synthesis.spec import SynthesisSpec
-from kbbench_hf.building.synthesis.wording import Wording
+from kbbench_hf.building.synthesis.spec import SynthesisSpec, Template
+from kbbench_hf.building.synthesis.wording import Choice, Wording
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 
@@ -210,6 +210,43 @@ def test_the_words_of_a_spec_are_said_in_both_numbers(towns):
     assert any(re.search(r"towns (that )?lie inside the borders of \w+", text) for text in texts)
     assert any(re.search(r"country (that )?holds \w+", text) for text in texts)
     assert not any(" in " in text for text in texts)
+
+
+def asked(towns, template, *requirements, number=0):
+    requirements = [dict(zip(("field", "op", "value"), each, strict=True), kind="attribute") for each in requirements]
+    wording = Wording(SynthesisSpec().words, read_schema(towns))
+    return wording.ask(template, {"country": "Norland"}, requirements, Choice("0", number), [[2]])
+
+
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        (("founded", "<=", 1900), "were founded in 1900 or earlier"),
+        (("year", ">=", 1900), "are dated 1900 or later"),
+        (("birth_year", "<=", 1900), "have a birth year of 1900 or earlier"),
+        (("inhabitants", ">=", 500), "have at least 500 inhabitants"),
+        (("towers", "<=", 2), "have at most 2 towers"),
+        (("area_km", ">=", 2.5), "have an area of at least 2.5 km"),
+        (("height", "<=", 10.0), "have a height of at most 10"),
+        (("color", "=", "red"), "have red as their color"),
+    ],
+)
+def test_a_requirement_is_said_as_its_attribute_has_it(towns, requirement, said):
+    text, n_relational, n_textual = asked(towns, Template("country -[^country]-> town"), requirement)
+    assert text == f"Which towns in Norland {said}?"
+    assert n_relational == len("that are in Norland".split()) and n_textual >= len(said.split()) - 1
+
+
+def test_several_requirements_are_joined_and_a_phrase_of_the_spec_has_them_after_it(towns):
+    both = (("founded", "<=", 1900), ("towers", ">=", 2))
+    text, *_ = asked(towns, Template("country -[^country]-> town"), *both, number=1)
+    clauses = "that were founded in 1900 or earlier and that have at least 2 towers"
+    assert text == f"I am looking for the towns that are in Norland and {clauses}."
+    phrased = Template("country -[^country]-> town", phrases=("places of {country}",))
+    assert asked(towns, phrased)[0] == "I need to know the places of Norland."
+    text, n_relational, n_textual = asked(towns, phrased, *both)
+    assert text == f"I need to know the places of Norland. Only those {clauses}."
+    assert (n_relational, n_textual) == (3, len(clauses.split()))
 
 
 @pytest.mark.parametrize(
