@@ -1,16 +1,21 @@
 """Questions by a scripted writer and scripted judges: what must be kept is known from the texts alone."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import find_dataset
-from kbbench_hf.building.synthesis.llm_questions import Models, costs, plan, questions_by_models
+from kbbench_hf.benchmarks.base import Prompt
+from kbbench_hf.building.synthesis.llm_questions import Models, costs, plan, questions_by_models, write_questions
 from kbbench_hf.building.synthesis.questions import QuestionSet
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError
+from kbbench_hf.files.datasets import DatasetFolder
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from tests.servers.scripted import ScriptedServer
 from tests.servers.sharding import CONCURRENCY, kill_synthesis
@@ -90,6 +95,49 @@ def test_a_source_that_stands_nowhere_and_a_lost_topic_drop_the_question(kb: Kno
         ):
             with pytest.raises(DataError, match=why):
                 made(kb, server, tmp_path / writer, models(server.url, ["truthful"] * 3, writer))
+
+
+def test_each_planned_question_is_made_or_lost_for_a_reason_on_the_card() -> None:
+    folder = DatasetFolder(find_dataset("mini-stark").path)
+    nodes = folder.table("nodes", "full").to_pylist()
+    silent = [row | {"text": "" if row["type"] == "cook" else row["text"]} for row in nodes]
+    kb = KnowledgeBase.from_arrow(pa.Table.from_pylist(silent), folder.table("edges", "full"))
+    planned = plan(kb, SPEC, COUNT, "0")
+    with_text = [str(each.attempt) for each in planned.questions if kb.texts([each.gold])[0]]
+    mute, tired, doubtful, *others = with_text
+    sent: dict[str, set[str]] = {}
+
+    def ask(step: str, prompts: Mapping[str, Prompt]) -> dict[str, str | None]:
+        sent[step] = {*prompts}
+        model = "truthful" if step.startswith("judge") else "writer"
+        replies: dict[str, str | None] = {
+            key: answer({"messages": prompt.messages, "model": model}) for key, prompt in prompts.items()
+        }
+        if step.startswith("fuse") and mute in prompts:
+            replies[mute] = "blue"
+        if step == "rewrite":
+            replies[tired] = None  # the second try succeeds
+        if step == "judge 2":
+            replies |= {key: "blue" for key in prompts if key.startswith(f"{doubtful}/")}
+        return replies
+
+    chosen = models("http://127.0.0.1:1", ["truthful", "truthful"])
+    built, lines = write_questions(planned, replace(SPEC, least_answers=1, most_answers=1), chosen, 99, ask)
+    wide, _ = write_questions(planned, replace(SPEC, least_answers=2, most_answers=9), chosen, 99, ask)
+    n_silent, n_wide = len(planned.questions) - len(with_text), len(wide.questions)
+    assert n_silent and n_wide and built.questions
+    assert sent["extract"] == {*with_text} and sent["fuse again"] == {mute} and sent["rewrite again"] == {tired}
+    table = lines[lines.index("| lost | questions |") :]
+    assert table[2 : table.index("")] == [
+        "| fuse: there was no question | 1 |",
+        f"| the gold node has no text | {n_silent} |",
+        "| the judges refused the gold node | 1 |",
+        f"| too many answers | {n_wide} |",
+    ]
+    made_of = {str(each.attempt) for each in (*built.questions, *wide.questions)}
+    assert made_of == {tired, *others} and len(built.questions) + n_wide == len(made_of)
+    again = next(each for each in (*built.questions, *wide.questions) if str(each.attempt) == tired)
+    assert again.made_by and again.made_by["outputs"]["rewrite"] == "" != again.made_by["outputs"]["rewrite again"]
 
 
 def test_a_spec_bounds_replies_and_constrains_them_to_json(kb: KnowledgeBase, tmp_path: Path) -> None:
