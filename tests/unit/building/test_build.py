@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import kbbench_hf
+from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.cli.build import command
 
 NODES = "id,type,name,text\n1,dish,Leek pie,Baked leeks.\n2,cook,Ann,\n"
@@ -30,13 +31,31 @@ def test_python_builds_the_same_bytes_as_the_command(in_tmp: Path) -> None:
         ({"nodes": "absent.csv"}, "absent.csv"),
         ({"graph": "absent"}, "absent"),
         ({"nodes": "n.csv", "map": {"id": "x"}}, "--map has 'id=x'"),
-        ({"revision": 0}, "one revision"),
-        ({"archive": "absent.zip"}, "--archive"),
+        ({"name": "stark-prime", "revision": 0}, "one revision"),
+        ({"name": "text2kg-dbpedia-webnlg", "revision": 3}, "no revision 3; expected 1 or 2"),
+        ({"name": "stark-prime", "archive": "absent.zip"}, "expected --out FOLDER"),
+        ({"name": "mini-stark", "archive": "a.zip"}, "has no archive; expected one of stark-amazon, stark-mag"),
+        ({"name": "stark-prime", "private": "out"}, "stark-prime has no private split"),
+        ({"name": "stark-prime", "source": "absent"}, "--source absent is not a folder"),
+        ({"name": "mini-stark", "source": "."}, "mini-stark is built in. Leave --source"),
+        ({"nodes": "n.csv", "graph": "n.csv"}, "needs --nodes FILE or --graph PATH, and not both"),
+        ({"nodes": "n.csv", "source": "."}, "are for releases, not for your own tables"),
+        ({"ontology": "o.ttl", "sentences": "s.txt", "source": "."}, "are for releases. Leave them out"),
+        ({"ontology": "o.ttl"}, "needs --ontology and --sentences"),
+        ({"qrels": "q.tsv", "nodes": "n.csv"}, "--qrels needs --queries"),
+        ({"encoding": "latin-0", "nodes": "n.csv"}, "--encoding latin-0 is unknown"),
+        ({"nodes": "n.csv", "map": {"edges.head": "x"}}, "--map names edges, of which no table is given"),
     ],
 )
 def test_a_wrong_call_is_refused_and_writes_nothing(in_tmp: Path, options: dict[str, str], words: str) -> None:
     (in_tmp / "n.csv").write_text(NODES, encoding="utf-8")
-    name = "stark-prime" if "revision" in options or "archive" in options else "mine"
     with pytest.raises(kbbench_hf.UsageError, match=words):
-        kbbench_hf.build(name, **options)  # type: ignore[arg-type]
+        kbbench_hf.build(**{"name": "mine", **options})  # type: ignore[arg-type]
     assert [*in_tmp.iterdir()] == [in_tmp / "n.csv"]
+
+
+def test_a_dataset_that_the_package_has_is_copied(in_tmp: Path) -> None:
+    folder = kbbench_hf.build("kbbench/mini-genres")
+    shipped = shipped_dataset("mini-genres")
+    assert shipped and folder.path == Path("kbbench/mini-genres")
+    assert (folder.revision, folder.configs()) == (shipped.revision, shipped.configs())

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbbench_hf.benchmarks import benchmark, find_dataset
+from kbbench_hf.building.graph_formats import collector, read_graph
 from kbbench_hf.building.own_kb import build_own_knowledge_base
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder
@@ -455,6 +456,163 @@ def test_a_graph_has_its_names_types_and_directions_and_counts_what_it_lacks(in_
         assert f"- {sentence}" in card
 
 
+WHOLE = {
+    "neo4j: types of values, names that edges have themselves": (
+        {
+            "p.csv": "personId:ID(Person);name;born:int;height:double;alive:boolean;tags:string[];scores:int[];:LABEL\n"
+            "1;Ada;1815;1.6;true;a|b;3;Person\n2;Bo;;;false;;;\n",
+            "r.csv": ":START_ID(Person);:END_ID(Person);:TYPE;relation;weight:float;head:boolean\n"
+            "1;2;KNOWS;x;0.5;true\n2;1;KNOWS;;;\n",
+        },
+        [
+            [1, "Person", "Ada", "", {"born": 1815, "height": 1.6, "alive": True, "tags": ["a|b"], "scores": [3]}],
+            [2, "node", "Bo", "", {"alive": False}],
+        ],
+        [
+            {"head": 1, "relation": "KNOWS", "tail": 2, "relation_property": "x", "weight": 0.5}
+            | {"head_property": True},
+            {"head": 2, "relation": "KNOWS", "tail": 1, "relation_property": None, "weight": None}
+            | {"head_property": None},
+        ],
+    ),
+    "neo4j: an id of two columns, lists": (
+        {"p.csv": "a:ID,b:ID,name,tags:string[],scores:int[]\n1,x,Ada,a;b,3;4\n1,y,Bo,,\n"},
+        [
+            ["1:x", "node", "Ada", "", {"tags": ["a", "b"], "scores": [3, 4]}],
+            ["1:y", "node", "Bo", "", None],
+        ],
+        [],
+    ),
+    "apoc csv: lists, and what is none": (
+        {
+            "all.csv": '"_id","_labels","name","tags","_start","_end","_type","since"\n'
+            '"0",":User:Admin","Ada","[""a"",""b""]",,,,\n"1",":Book","[x","",,,,\n'
+            ',,"","","0","1","LIKES","1990"\n'
+        },
+        [
+            [0, "User", "Ada", "", {"tags": ["a", "b"], "labels": ["User", "Admin"]}],
+            [1, "Book", "[x", "", None],
+        ],
+        [{"head": 0, "relation": "LIKES", "tail": 1, "details": '{"since": "1990"}'}],
+    ),
+    "primekg as Parquet": (
+        {
+            "kg.parquet": [
+                {"relation": "a_b", "display_relation": "is", "x_index": 0, "x_id": "1", "x_type": "gene"}
+                | {"x_name": "G", "x_source": "S", "y_index": 5, "y_id": "7", "y_type": "drug", "y_name": "D"}
+            ]
+        },
+        [[0, "gene", "G", "", {"id": "1", "source": "S"}], [5, "drug", "D", "", {"id": "7"}]],
+        [{"head": 0, "relation": "a_b", "tail": 5, "display_relation": "is"}],
+    ),
+    "graphrag as JSON Lines": (
+        {
+            "entities.jsonl": '{"id":"a","title":"ADA","type":"PERSON","description":"Wrote.","human_readable_id":0}\n'
+            '{"id":"b","title":"ROME","type":"","description":"Old.","human_readable_id":1}\n',
+            "relationships.jsonl": '{"source":"ADA","target":"ROME","description":"Lives there.","weight":2.0,'
+            '"human_readable_id":0}\n{"source":"ROME","target":"X","weight":1.0,"human_readable_id":1}\n',
+            "more.jsonl": '{"title":"X","type":"T","description":"","text_unit_ids":[]}\n',
+        },
+        [
+            ["a", "PERSON", "ADA", "Wrote.", {"human_readable_id": 0}],
+            ["b", "node", "ROME", "Old.", {"human_readable_id": 1}],
+            ["X", "T", "X", "", None],
+        ],
+        [
+            {"head": "a", "relation": "related to", "tail": "b", "description": "Lives there.", "weight": 2.0}
+            | {"human_readable_id": 0},
+            {"head": "b", "relation": "related to", "tail": "X", "description": None, "weight": 1.0}
+            | {"human_readable_id": 1},
+        ],
+    ),
+    "graphml: types of values, several labels, values that are not of their type": (
+        {
+            "g.graphml": '<graphml><key id="n" for="node" attr.name="labels"/>'
+            '<key id="b" for="node" attr.name="born" attr.type="int"/>'
+            '<key id="r" for="node" attr.name="rich" attr.type="boolean"/><graph edgedefault="directed">'
+            '<node id="a"><data key="n">:Person:Poet</data><data key="b">1815</data><data key="r">true</data></node>'
+            '<node id="b"><data key="b">about 1800</data><data key="r">no</data></node></graph></graphml>'
+        },
+        [
+            ["a", "Person", "a", "", {"born": 1815, "rich": True, "labels": ["Person", "Poet"]}],
+            ["b", "node", "b", "", {"born": "about 1800", "rich": False}],
+        ],
+        [],
+    ),
+    "llamaindex: properties, and the text of a chunk": (
+        {
+            "s.json": '{"nodes": {"Ada": {"label": "PERSON", "properties": {"born": 1815}, "name": "Ada"},'
+            ' "c1": {"label": "text_chunk", "properties": {"page": 3}, "text": "Ada wrote."}}, "relations":'
+            ' {"r": {"label": "MENTIONS", "source_id": "c1", "target_id": "Ada", "properties": {"n": 2}}}}'
+        },
+        [["Ada", "PERSON", "Ada", "", {"born": 1815}], ["c1", "text_chunk", "c1", "Ada wrote.", {"page": 3}]],
+        [{"head": "c1", "relation": "MENTIONS", "tail": "Ada", "details": '{"n": 2}'}],
+    ),
+    "n-triples: descriptions before other texts, English before no language before others": (
+        {
+            "g.nt": f'<http://x.org/a> {LABEL} "Ada" .\n<http://x.org/a> <http://x.org/motto> "Vivat"@la .\n'
+            '<http://x.org/a> <http://x.org/age> "36"^^<http://www.w3.org/2001/XMLSchema#int> .\n'
+            '<http://x.org/a> <http://x.org/motto> "Live"@en .\n<http://x.org/a> <http://x.org/motto> "Ada" .\n'
+            '<http://x.org/a> <http://www.w3.org/2000/01/rdf-schema#comment> "Wrote  notes." .\n'
+            f'<http://x.org/a> {LABEL} "Augusta"@fr .\n'
+        },
+        [
+            ["http://x.org/a", "node", "Ada", "label (fr): Augusta\nWrote  notes.\nmotto (en): Live\nage: 36\n"
+             "motto (la): Vivat", None],
+        ],
+        [],
+    ),
+    "obo: the definition before the comment, tags that occur twice": (
+        {
+            "x.obo": "format-version: 1.2\n\n[Term]\nid: X:2\nname: limb part\nalt_id: X:8\nalt_id: X:9\n"
+            'synonym: "b" EXACT []\nsynonym: "c" EXACT []\ncomment: Seldom used.\ndef: "A part." [X:9]\n'
+        },
+        [["X:2", "Term", "limb part", "A part.\nSeldom used.", {"alt_id": ["X:8", "X:9"], "synonyms": ["b", "c"]}]],
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_every_property_is_kept_in_its_place_and_type(in_tmp, case):
+    files, nodes, edges = WHOLE[case]
+    write(in_tmp / "graph", files)
+    folder, left_out = build(in_tmp, in_tmp / "graph")
+    rows = folder.rows("nodes", "full")
+    found = [[row.pop(name) for name in ("id", "type", "name", "text")] for row in rows]
+    assert found == [each[:4] for each in nodes]
+    assert [json.loads(row.pop("details", None) or "null") for row in rows] == [each[4] for each in nodes]
+    assert (folder.rows("edges", "full"), left_out) == (edges, [])
+
+
+def test_rows_are_the_same_in_chunks_of_any_size(in_tmp, monkeypatch):
+    nodes = [{"id": f"n{n}"} | ({"age": n} if n % 3 == 0 else {}) for n in range(7)]
+    links = [{"source": f"n{n}", "target": f"n{n // 2}"} | ({"w": n} if n > 4 else {}) for n in range(7)]
+    write(in_tmp, {"g.json": json.dumps({"nodes": nodes, "links": links})})
+    whole = read_graph([in_tmp / "g.json"])
+    monkeypatch.setattr(collector, "CHUNK", 2)
+    parts = read_graph([in_tmp / "g.json"])
+    assert parts.nodes["id"].num_chunks == 4 and parts.nodes["id"].to_pylist() == [each["id"] for each in nodes]
+    assert [table.combine_chunks() for table in parts[:2]] == [table.combine_chunks() for table in whole[:2]]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"g.graphml": "<graphml><graph/></graphml>"}, r"GraphML.*: no node was found\. Expected some\.$"),
+        (
+            {"g.json": '{"nodes": [{"x": 1}], "links": []}'},
+            r"no node was found\. Expected some\. Nodes without an id: 1",
+        ),
+        ({"g.json": '{"a": ' + "[" * 3000 + "]" * 3000 + "}"}, "nested too deeply"),
+    ],
+)
+def test_a_graph_without_a_node_is_refused_with_what_was_left_out(in_tmp, files, message):
+    write(in_tmp, files)
+    with pytest.raises(DataError, match=message):
+        build(in_tmp, in_tmp / next(iter(files)))
+
+
 def test_descriptions_of_graphml_are_texts_and_further_relations_are_kept(in_tmp):
     graphml = '<g:graphml xmlns:g="u"><g:graph><g:node id="a"><g:desc>About a.</g:desc></g:node></g:graph></g:graphml>'
     edge = {"source": "a", "target": "a", "relation": ["p", "q"]}
@@ -552,6 +710,29 @@ def test_a_beir_folder_brings_the_questions_of_each_split(in_tmp):
         {"id": 1, "query": "x", "answer_ids": ["d2", "d1"], "relevance": [2, 1]},
     ]
     assert left_out == ["Queries without a judgment: 1 (3)."]
+
+
+def test_the_judgments_of_a_beir_folder_may_be_parquet_or_json_lines(in_tmp):
+    write(
+        in_tmp / "beir",
+        {
+            "corpus.jsonl": '{"_id": "d1", "title": "A", "text": "a"}\n{"_id": "d2", "title": "", "text": "b"}\n',
+            "queries.jsonl": '{"_id": "q1", "text": "x"}\n{"_id": "q2", "text": "y"}\n',
+            "qrels/test-00000-of-00001.parquet": [
+                {"query-id": "q1", "corpus-id": "d2", "score": 2},
+                {"query-id": "q1", "corpus-id": "d1", "score": 0},
+            ],
+            "qrels/qrels_dev.jsonl": '{"query-id": "q2", "corpus-id": "d1", "score": 1}\n'
+            '{"query-id": "q9", "corpus-id": "d1", "score": 1}\n',
+        },
+    )
+    folder, left_out = build(in_tmp, in_tmp / "beir")
+    rows = {split: folder.rows("queries", split) for split in folder.configs()["queries"]}
+    assert rows == {
+        "validation": [{"id": "q2", "query": "y", "answer_ids": ["d1"], "relevance": [1]}],
+        "test": [{"id": "q1", "query": "x", "answer_ids": ["d2"], "relevance": [2]}],
+    }
+    assert left_out == ["Judged queries without a text: 1 (q9)."]
 
 
 def test_the_queries_of_a_beir_folder_may_have_the_ids_of_documents(in_tmp):
