@@ -554,11 +554,13 @@ WHOLE = {
             '<http://x.org/a> <http://x.org/age> "36"^^<http://www.w3.org/2001/XMLSchema#int> .\n'
             '<http://x.org/a> <http://x.org/motto> "Live"@en .\n<http://x.org/a> <http://x.org/motto> "Ada" .\n'
             '<http://x.org/a> <http://www.w3.org/2000/01/rdf-schema#comment> "Wrote  notes." .\n'
-            f'<http://x.org/a> {LABEL} "Augusta"@fr .\n'
+            f'<http://x.org/a> {LABEL} "Augusta"@fr .\n<http://x.org/b> <http://x.org/age> "40" .\n'
+            '<http://x.org/b> <http://www.w3.org/2000/01/rdf-schema#comment> "Unnamed." .\n'
         },
         [
             ["http://x.org/a", "node", "Ada", "label (fr): Augusta\nWrote  notes.\nmotto (en): Live\nage: 36\n"
              "motto (la): Vivat", None],
+            ["http://x.org/b", "node", "b", "Unnamed.\nage: 40", None],
         ],
         [],
     ),
@@ -604,6 +606,7 @@ def test_rows_are_the_same_in_chunks_of_any_size(in_tmp, monkeypatch):
             {"g.json": '{"nodes": [{"x": 1}], "links": []}'},
             r"no node was found\. Expected some\. Nodes without an id: 1",
         ),
+        ({"g.json": '{"nodes": [], "edges": []}'}, r"no node was found\. Expected some\.$"),
         ({"g.json": '{"a": ' + "[" * 3000 + "]" * 3000 + "}"}, "nested too deeply"),
     ],
 )

@@ -134,12 +134,30 @@ def test_a_whole_release_becomes_four_configs(small, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize(
+    ("configs", "needed"), [(None, [True, True]), (["queries"], [True, False]), (["schema", "nodes"], [False, True])]
+)
+def test_what_a_config_needs_is_downloaded(small, tmp_path, monkeypatch, configs, needed):
+    root, release = small
+    asked = []
+
+    def download(name, *, questions, archive):
+        asked.append([name, questions, archive])
+        return root
+
+    monkeypatch.setattr("kbbench_hf.building.stark.release.download", download)
+    build(release, None, tmp_path / "out", configs)
+    assert asked == [["prime", *needed]]
+    assert DatasetFolder(tmp_path / "out").configs().keys() == {*(configs or ["queries", "nodes", "edges", "schema"])}
+
+
 def test_nodes_are_in_the_order_of_their_numbers_whatever_the_order_of_the_records(small, tmp_path):
     from tests.unit.building.stark import stark_archive
 
     root, release = small
     members = stark_archive.parts(stark_archive.SMALL)
     records = pickle.loads(members["node_info.pkl"])
+    records[4]["source"] = "Möller"
     members["node_info.pkl"] = pickle.dumps(dict(reversed(records.items())))
     stark_archive.write(root / "skb/prime/processed.zip", members)
     build(release, root, tmp_path / "out", ["nodes"])
@@ -147,6 +165,7 @@ def test_nodes_are_in_the_order_of_their_numbers_whatever_the_order_of_the_recor
     assert [(row["id"], row["type"], row["name"]) for row in rows] == [
         (number, record["type"], record["name"]) for number, record in records.items()
     ]
+    assert '"source": "Möller"' in rows[4]["details"]
 
 
 def test_edges_keep_their_order_direction_and_relation(small, tmp_path):
