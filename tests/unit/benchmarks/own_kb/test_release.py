@@ -132,12 +132,56 @@ def test_parquet_is_read_like_csv(in_tmp, build):
         ({"edges": EDGES + "a,writes,nobody,4\n"}, "nobody"),
         ({"nodes": NODES + "a,author,Ada,,\n"}, "more than once"),
         ({"nodes": NODES.replace("paper,On P", ",On P")}, r"n\.csv, row 2: no type"),
+        ({"nodes": NODES.replace("id,", "code,")}, r"no column 'id'.* Or name yours: --map nodes\.id=COLUMN"),
+        (
+            {"nodes": NODES + '"p,q",paper,P and Q,,\n', "queries": 'id,query,answer_ids\n1,Q,"p,q"\n'},
+            r"row 1: answers 'p,q' may be \[\"p,q\"\] or \[\"p\", \"q\"\]; expected one reading",
+        ),
+        ({"queries": "id,query,answer_ids,relevance\n1,Q,p,0\n"}, "no query has a gold id of grade 1 or above"),
     ],
 )
 def test_bad_tables_build_nothing_and_say_where(build, in_tmp, tables, words):
     with pytest.raises(DataError, match=words):
         build(**tables)
     assert not (in_tmp / "kbbench").exists()
+
+
+def test_what_leads_to_no_node_is_left_out_only_where_something_remains(in_tmp):
+    (in_tmp / "n.csv").write_text(NODES)
+    (in_tmp / "e.csv").write_text(EDGES + "a,writes,z,4\n")
+    (in_tmp / "q.csv").write_text('id,query,answer_ids\n1,Q,"[""z""]"\n2,R,p\n3,S,"[""q"",""y"",""p""]"\n')
+    files = [in_tmp / f"{name}.csv" for name in "neq"]
+    left_out = build_own_knowledge_base("mine", *files, in_tmp / "mine", skip_dangling=True)
+    assert left_out == [
+        "1 of 4 edges, which lead to no node: 'z' (tail, row 4).",
+        "2 gold ids, which are not nodes: 'z' of query 1, 'y' of query 3.",
+        "1 of 3 queries, which have no other gold id.",
+    ]
+    folder = DatasetFolder(in_tmp / "mine")
+    assert [row["answer_ids"] for row in folder.rows("queries", "test")] == [["p"], ["q", "p"]]
+    assert folder.n_rows("full")["edges"] == 3 and folder.left_out == left_out
+    assert all(f"- {each}" in (in_tmp / "mine/README.md").read_text() for each in left_out)
+    for name, text, words in (
+        ("q.csv", 'id,query,answer_ids\n1,Q,"[""z""]"\n', r"gold ids are not nodes: .* correct the gold ids\.$"),
+        ("e.csv", "head,relation,tail\na,writes,z\n", r"1 of 1 edges lead to no node: .* correct the edges\.$"),
+    ):
+        (in_tmp / name).write_text(text)
+        with pytest.raises(DataError, match=words):
+            build_own_knowledge_base("mine", *files, in_tmp / "mine", skip_dangling=True)
+
+
+def test_judgments_of_other_queries_and_bytes_of_another_encoding_are_refused_with_a_remedy(in_tmp):
+    (in_tmp / "n.csv").write_bytes(NODES.replace("Ada", "Åda").encode("latin-1"))
+    (in_tmp / "q.csv").write_text("id,query\n7,Who?\n")
+    (in_tmp / "r.tsv").write_text("query-id\tcorpus-id\tscore\n8\ta\t1\n")
+    given = ("mine", in_tmp / "n.csv", None, in_tmp / "q.csv", in_tmp / "mine")
+    with pytest.raises(DataError, match=r"not UTF-8.* Or name its encoding, such as --encoding latin-1\.$"):
+        build_own_knowledge_base(*given)
+    with pytest.raises(DataError, match=r"judges none of the queries .* Expected ids such as '7'"):
+        build_own_knowledge_base(*given, encoding="latin-1", qrels=in_tmp / "r.tsv")
+    (in_tmp / "r.tsv").write_text("query-id\tcorpus-id\tscore\n7\ta\t1\n")
+    build_own_knowledge_base(*given, encoding="latin-1", qrels=in_tmp / "r.tsv")
+    assert DatasetFolder(in_tmp / "mine").rows("nodes", "full")[0]["name"] == "Åda"
 
 
 STRUCTS = pa.array([{"x": 1}, {"x": 2}, None])
