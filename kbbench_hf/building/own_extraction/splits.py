@@ -209,7 +209,9 @@ def _swap_rows(
             )
             if sentence:
                 triple = new | {"sub_id": None, "rel_id": old["rel_id"], "obj_id": None}
-                yield row | {"split": "unseen", "sentence": sentence, "triples": [triple], "origin": "swapped"}
+                # `repairs` of its own: the flags of both rows are appended later.
+                changed = {"split": "unseen", "sentence": sentence, "triples": [triple], "repairs": []}
+                yield row | changed | {"origin": "swapped"}
                 break
 
 

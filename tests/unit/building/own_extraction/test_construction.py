@@ -234,6 +234,120 @@ def test_sentences_without_triples_are_refused_with_a_remedy_that_helps(in_tmp, 
         build_own_extraction("own", *files, min_grade=grade)
 
 
+HARBOR = (
+    "@prefix owl: <http://www.w3.org/2002/07/owl#> . @prefix : <http://x/> . :lies_in a owl:ObjectProperty . "
+    ":guards a owl:ObjectProperty ; <http://www.w3.org/2000/01/rdf-schema#domain> :Light ."
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "splits", "facts"),
+    [
+        (
+            {},
+            {
+                "train": ["s2", "s6", "s8"],
+                "validation": ["s1", "s3", "s4"],
+                "test": ["s5 selected", "s7 selected"],
+                "unseen": ["Light A guards Port E.", "Light D guards Port A."],
+            },
+            [
+                "11 sentences; 3 sentences without a triple; 0 sentences over the limit of their relations; 9 triples.",
+                "Left out as too weak: 2 `both_verbatim` triples. `--min-grade` takes them in.",
+                "Split by groups that share a sentence or a triple, seed 0.",
+                "2 test sentences are `selected`, by grades.",
+            ],
+        ),
+        (
+            {"split_by": "subject", "min_grade": "mentioned", "seed": 7},
+            {
+                "train": ["s1", "s4", "s7", "s10"],
+                "test": ["s2 selected", "s3 selected", "s5 selected", "s6 selected", "s8 selected", "s11"],
+                "unseen": None,
+            },
+            [
+                "11 sentences; 1 sentences without a triple; 0 sentences over the limit of their relations; 9 triples.",
+                "| `both_verbatim`: the sentence has subject and object word for word | 2 |",
+                "Split by subject, as DBpedia-WebNLG, seed 7.",
+                "5 test sentences are `selected`, by grades.",
+            ],
+        ),
+    ],
+)
+def test_aligned_sentences_are_split_and_selected_as_the_options_say(in_tmp, options, splits, facts):
+    pairs = [(f"Light {letter}", f"Port {letter}") for letter in "ABCDEFGH"]
+    Path("o.ttl").write_text(HARBOR)
+    _write(Path("t.csv"), ["subject", "relation", "object"], [(one, "guards", other) for one, other in pairs])
+    with Path("t.csv").open("a") as sink:
+        sink.write("Light A,lies in,Port Z\n")
+    sentences = [f"{one} guards {other}." for one, other in pairs]
+    sentences += ["Light A guards Port A.", "Light A is near Port A.", "Light B and Port B."]
+    Path("s.txt").write_text("\n".join(sentences))
+    build_own_extraction("own", Path("o.ttl"), Path("t.csv"), Path("s.txt"), None, Path("out"), **options)
+    folder = DatasetFolder(Path("out"))
+    rows = {split: folder.rows("sentences", split) for split in folder.configs()["sentences"]}
+    assert [*rows] == [*splits]
+    for split, expected in splits.items():
+        of_split = rows[split]
+        shown = [
+            row["sentence"] if split == "unseen" else row["id"] + " selected" * row["selected"] for row in of_split
+        ]
+        assert expected is None or shown == expected
+        assert {row["origin"] for row in of_split} == {"swapped" if split == "unseen" else "aligned"}
+        for row in of_split:
+            assert split == "unseen" or row["sentence"] == sentences[int(row["id"][1:]) - 1]
+            (fact,) = row["triples"]
+            assert fact["sub"] in row["sentence"] and fact["obj"] in row["sentence"] and fact["rel"] == "guards"
+            weak = "guards" not in row["sentence"]
+            assert row["grades"] == ["both_verbatim" if weak else "relation_cued"]
+            assert row["triples_repaired"] == row["triples"]
+            assert row["repairs"] == [] or split == "unseen"  # two may be swapped into one sentence
+            similar = [] if split == "train" else rows["train"]
+            assert {*row["similar_ids"]} == {each["id"] for each in similar}
+    card = Path("out/README.md").read_text()
+    for fact in [*facts, "1 sentences occur twice and are used once.", "- Gold, written as an answer: F1 1.000"]:
+        assert fact in card
+
+
+def test_notes_of_a_build_are_on_its_card(in_tmp):
+    concepts = [{"qid": qid, "label": "x"} for qid in ("Q1", "Q2")]
+    relations = [
+        {"pid": "P1", "label": "guards", "domain": "Q1", "range": "Q9"},
+        {"pid": "P2", "label": "height", "domain": "", "range": "number"},
+    ]
+    Path("o.json").write_text(json.dumps({"title": "T", "concepts": concepts, "relations": relations}))
+    shared = json.dumps([["A", "guards", "B"]])
+    rows = [(f"x{n}", f"{n}: A guards B.", shared) for n in range(4)]
+    rows += [(f"y{n}", f"C{n} guards D{n}.", json.dumps([[f"C{n}", "guards", f"D{n}"]])) for n in range(3)]
+    _write(Path("s.csv"), ["id", "sentence", "triples"], rows)
+    build_own_extraction("own", Path("o.json"), None, Path("s.csv"), None, Path("out"))
+    folder, card = DatasetFolder(Path("out")), Path("out/README.md").read_text()
+    assert [row["id"] for row in folder.rows("sentences", "train")] == [f"x{n}" for n in range(4)]
+    for note in (
+        "57% of the rows hang together by shared sentences and triples, and are in one split",
+        "Domains and ranges that are neither concepts nor kinds of literals: 'Q9'.",
+        "1 labels are of several concepts: 'x'.",
+        "| `given`: given with the sentence | 7 |",
+    ):
+        assert note in card
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["test", ""], "Sentence 's1' has the split ''; expected one of train, validation, test, unseen"),
+        (["dev", "test"], "Sentence 's0' has the split 'dev'; expected one of"),
+        (["train", "validation"], "No sentence of s.csv is in a test split"),
+    ],
+)
+def test_splits_that_are_given_are_for_all_sentences_and_have_a_test(in_tmp, cells, message):
+    Path("o.ttl").write_text(HARBOR)
+    rows = [(f"s{n}", f"A{n} guards B.", json.dumps([[f"A{n}", "guards", "B"]]), cell) for n, cell in enumerate(cells)]
+    _write(Path("s.csv"), ["id", "sentence", "triples", "split"], rows)
+    with pytest.raises(DataError, match=message):
+        build_own_extraction("own", Path("o.ttl"), None, Path("s.csv"), None, Path("out"))
+
+
 def test_crowded_entities_go_to_the_back_and_rare_relations_out():
     crowd = [row(f"c{n}", f"C {n}.", triple("Hub", "guards", f"b{n}")) for n in range(190)]
     others = [row(f"o{n}", f"O {n}.", triple(f"a{n}", "guards", f"d{n}")) for n in range(190)]
