@@ -23,6 +23,8 @@ _PLURALS: dict[str, str] = _LEXICON["plurals"]
 _SINGULARS = {many: one for one, many in _PLURALS.items()}
 _ALTERNATIVES = re.compile(r"\[([^][|]*)\|([^][|]*)\]")
 _VOWEL = "aeiou"
+_MEN = re.compile(r"\w+(?:[hkrst]|[celr]e|\wse)men")
+"""Plurals of compounds with "man" (firemen, horsemen), but not specimen, lumen or abdomen."""
 
 
 def name_words(name: str) -> str:
@@ -190,6 +192,8 @@ def _inflect(noun: str, inflect: Callable[[str], str]) -> str:
 
 
 def _singular_word(word: str) -> str:
+    if _MEN.fullmatch(word):
+        return f"{word[:-2]}an"
     if (
         word in _SINGULARS
         or word in _PLURALS

@@ -8,7 +8,15 @@ import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.building.synthesis.english import RelationEnds, clauses_of, is_person, plural, singular
+from kbbench_hf.building.synthesis.english import (
+    RelationEnds,
+    clauses_of,
+    is_person,
+    plural,
+    singular,
+    verb_form,
+    with_article,
+)
 from kbbench_hf.building.synthesis.instances import EntityNames
 from kbbench_hf.building.synthesis.questions import make_questions
 from kbbench_hf.building.synthesis.requirements import NodeTexts, Requirements, whole_phrases
@@ -65,6 +73,8 @@ PERSON, FILM = "person", "film"
         ("paper___cites___paper", "paper", "paper", "that [is|are] cited by {x}", "that [cites|cite] {x}"),
         ("award received", PERSON, "award", "that [was|were] received by {x}", "that received the award {x}"),
         ("flew past", "probe", "moon", "that {x} flew past", "that flew past {x}"),
+        ("shares border with", "town", "town", None, "that [shares|share] a border with {x}"),
+        ("shares information with", "town", "town", None, "that [shares|share] information with {x}"),
         ("nests along", "bird", "river", "that {x} [nests|nest] along", "that [nests|nest] along {x}"),
         ("country", FILM, "country", "that {x} [is|are] from", "that [is|are] from {x}"),
         ("league of clubs", "league", "club", "that {x} [is a league|are leagues] of", "the [league|leagues] of {x}"),
@@ -84,7 +94,7 @@ PERSON, FILM = "person", "film"
 )
 def test_both_directions_of_a_relation_are_said_as_its_name_has_it(relation, head, tail, to, back):
     ends = RelationEnds(head, tail)
-    assert clauses_of(relation, "to", ends) == [to]
+    assert to is None or clauses_of(relation, "to", ends) == [to]
     assert back is None or clauses_of(relation, "from", ends) == [back]
 
 
@@ -115,6 +125,56 @@ def test_types_in_the_plural_in_capitals_and_without_one_are_said_in_either_numb
         "equipment", "fields of study", "person",
     )  # fmt: skip
     assert is_person("board member") and not is_person("river")
+
+
+@pytest.mark.parametrize(
+    ("one", "several", "counted"),
+    [
+        ("policeman", "policemen", "a policeman"),
+        ("horseman", "horsemen", "a horseman"),
+        ("specimen", "specimens", "a specimen"),
+        ("human", "humans", "a human"),
+        ("thesis", "theses", "a thesis"),
+        ("data analysis", "data analyses", "a data analysis"),
+        ("synopsis", None, "a synopsis"),
+        ("quiz", "quizzes", "a quiz"),
+        ("city", "cities", "a city"),
+        ("boy", "boys", "a boy"),
+        ("hero of a war", "heroes of a war", "a hero of a war"),
+        ("bus", "buses", "a bus"),
+        ("box", "boxes", "a box"),
+        ("gene or protein", "genes or proteins", "a gene or protein"),
+        ("equipment", "equipment", "equipment"),
+        ("NGO", "NGOs", "an NGO"),
+        ("USA", "USAs", "a USA"),
+    ],
+)
+def test_nouns_have_both_numbers_and_an_article(one, several, counted):
+    assert (singular(one), with_article(one)) == (one, counted)
+    assert plural(one) == (several or "synopses")
+    assert several is None or (singular(several), plural(several)) == (one, several)
+
+
+@pytest.mark.parametrize(
+    ("word", "form"),
+    [
+        ("regulates", ("regulate", "present")),
+        ("amplifies", ("amplify", "present")),
+        ("candidates", ("", "")),
+        ("lying", ("lie", "ing")),
+        ("running", ("run", "ing")),
+        ("making", ("make", "ing")),
+        ("found", ("found", "base")),
+        ("founded", ("found", "past")),
+        ("seen", ("see", "participle")),
+        ("born", ("bear", "participle")),
+        ("has", ("have", "present")),
+        ("zinged", ("", "past")),
+        ("bed", ("", "")),
+    ],
+)
+def test_forms_of_verbs_are_known_or_recognized(word, form):
+    assert verb_form(word) == form
 
 
 def cinema(*, inverse: bool) -> KnowledgeBase:
