@@ -1,11 +1,13 @@
 """`kbbench_hf.build` and `kbbench_hf.synthesize` do in Python what the commands do."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import kbbench_hf
 from kbbench_hf.benchmarks import shipped_dataset
+from kbbench_hf.building.synthesis.synthesize import synthesis_costs
 from kbbench_hf.cli.build import command
 
 NODES = "id,type,name,text\n1,dish,Leek pie,Baked leeks.\n2,cook,Ann,\n"
@@ -59,3 +61,42 @@ def test_a_dataset_that_the_package_has_is_copied(in_tmp: Path) -> None:
     shipped = shipped_dataset("mini-genres")
     assert shipped and folder.path == Path("kbbench/mini-genres")
     assert (folder.revision, folder.configs()) == (shipped.revision, shipped.configs())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "mini-strak"}, "Did you mean 'mini-stark'"),
+        ({"name": "stark-prime"}, "stark-prime is not built; expected its nodes and edges. Build it"),
+        ({"name": "mini-text2kg"}, "has no nodes and edges; expected a knowledge base"),
+        ({"out": "mini-stark"}, "--out mini-stark is taken"),
+        ({"out": "mini-ska"}, "--out mini-ska is taken"),
+        ({"out": "a b"}, "'a b' is not a valid dataset name"),
+        ({"spec": "absent"}, "--spec absent is neither a file nor a dataset with a spec; .*stark-amazon, stark-mag"),
+        ({"shard": "1/2"}, "divide the requests to models, and this spec names none"),
+        ({"spec": "no.yaml"}, "no.yaml is not YAML"),
+        ({"spec": "wrong.yaml"}, "No template gives 1 to 20 answers"),
+        ({"spec": "slot.yaml"}, r"None of [\d,]+ attempts gave a question: .*the sentence is not whole \(\d+\)"),
+    ],
+)
+def test_a_wrong_synthesis_is_refused_and_writes_nothing(in_tmp: Path, options: dict[str, str], words: str) -> None:
+    (in_tmp / "no.yaml").write_text("max_hops: [", encoding="utf-8")
+    (in_tmp / "wrong.yaml").write_text("templates: 'dish -[made with]-> cook'", encoding="utf-8")
+    open_slot = {"templates": "ingredient -[^made with]-> dish", "words": {"relations": {"^made with": "that _ {x}"}}}
+    (in_tmp / "slot.yaml").write_text(json.dumps(open_slot), encoding="utf-8")
+    with pytest.raises(kbbench_hf.KBBenchError, match=words):
+        kbbench_hf.synthesize(**{"name": "mini-stark", "count": 3, "show": False, **options})  # type: ignore[arg-type]
+    assert not [each for each in in_tmp.iterdir() if each.is_dir()]
+
+
+def test_what_models_would_cost_is_known_by_model_and_nothing_is_sent(in_tmp: Path) -> None:
+    server = {"base_url": "http://127.0.0.1:1"}
+    models = {step: {"model": model, **server} for step, model in (("extract", "a"), ("fuse", "a"), ("rewrite", "b"))}
+    spec = {"max_hops": 1, "models": {**models, "judges": [{"model": "c", **server}] * 2}}
+    (in_tmp / "spec.yaml").write_text(json.dumps(spec), encoding="utf-8")
+    found = synthesis_costs("kbbench/mini-stark", 6, "0", "spec.yaml", None, 4, None)
+    n_planned = found["b"].n_prompts
+    assert [*found] == ["a", "b", "c"] and n_planned >= 6 and found["a"].n_prompts == 2 * n_planned
+    assert found["c"].n_prompts % 2 == 0 and found["c"].n_prompts >= 2 * n_planned
+    with pytest.raises(kbbench_hf.UsageError, match="--dry-run is for a spec with models"):
+        synthesis_costs("mini-stark", 6, "0", None, None, 4, None)
