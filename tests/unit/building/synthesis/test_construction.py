@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -20,8 +21,13 @@ from hypothesis import strategies as st
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.retrieval_statistics import statistics
 from kbbench_hf.building.own_kb import build_own_knowledge_base
+from kbbench_hf.building.synthesis import templates
+from kbbench_hf.building.synthesis.instances import TopicDraws
+from kbbench_hf.building.synthesis.questions import make_questions, shared_out
+from kbbench_hf.building.synthesis.schema import read_schema
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.building.synthesis.synthesize import build_questions
+from kbbench_hf.building.synthesis.wording import Wording
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
 from kbbench_hf.knowledge_base import KnowledgeBase
@@ -250,6 +256,47 @@ def test_a_wrong_answer_is_seen_by_the_reading_over_rows(kitchen: DatasetFolder,
     tables["queries"]["test"] = pa.Table.from_pylist(rows, tables["queries"]["test"].schema)
     with pytest.raises(AssertionError):
         check(write_dataset(tmp_path / "altered", tables, "---\n---\n"))
+
+
+def test_a_strict_split_shares_no_answer_with_another(kitchen: DatasetFolder) -> None:
+    kb = KnowledgeBase.open(kitchen.path)
+    spec = SynthesisSpec(strict=True, max_hops=1, most_answers=2, splits={"train": 3, "test": 1})
+
+    def answers(spec: SynthesisSpec) -> tuple[set[int], set[int]]:
+        made = make_questions(kb, spec, 40, "1")
+        rows: dict[str, set[int]] = {"train": set(), "test": set()}
+        for each, split in zip(made.questions, made.splits, strict=True):
+            rows[split].update(each.answers)
+        return rows["train"], rows["test"]
+
+    for is_strict in (True, False):
+        train, test = answers(replace(spec, strict=is_strict))
+        assert train and test and train.isdisjoint(test) == is_strict
+    found = shared_out([[n // 3] for n in range(12)], {"train": 3, "test": 1}, "0", strict=True)
+    assert (found.count("train"), found.count("test")) == (9, 3)
+    assert all(found[n] == found[n - n % 3] for n in range(12))
+    with pytest.raises(DataError, match=r"7 of 12 questions hang together by their answers.*Leave strict out"):
+        shared_out([["a"]] * 7 + [[n] for n in range(5)], {"train": 1, "test": 1}, "0", strict=True)
+
+
+def test_of_many_templates_of_a_form_a_sample_is_measured_the_same_for_a_seed(
+    kitchen: DatasetFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = KnowledgeBase.open(kitchen.path)
+    spec = SynthesisSpec(max_hops=2, max_templates=1000)
+    schema = read_schema(kb)
+    wording = Wording(spec.words, schema)
+
+    def paths(seed: str) -> list[str]:
+        return [
+            each.template.metapath for each in templates.templates_of(kb, schema, spec, TopicDraws(kb), seed, wording)
+        ]
+
+    every = paths("0")
+    monkeypatch.setattr(templates, "MOST_MEASURED", 3)
+    some = paths("0")
+    assert len(some) <= 3 * 3 < len(every) and {*some} <= {*every}
+    assert paths("0") == some and any(paths(seed) != some for seed in "123")
 
 
 @st.composite
