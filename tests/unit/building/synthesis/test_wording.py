@@ -336,3 +336,64 @@ def test_a_phrase_bites_says_nothing_said_and_does_not_do_alone():
     assert not requirements.draw(2, [0, 1, 2], 1, Random(0), {"steep"})  # a word of the question
     assert not requirements.draw(2, [2], 1, Random(0))  # removes nothing
     assert not requirements.draw(2, [2, 3, 6, 7, 10, 0], 1, Random(0))  # says all that the relation says
+
+
+def test_attributes_that_tell_nodes_apart_are_required_with_bounds_that_the_gold_node_meets():
+    n = 8
+    kb = KnowledgeBase.from_arrow(
+        pa.table(
+            {
+                "id": range(n),
+                "type": ["town"] * n,
+                "name": [f"Town {each}" for each in range(n)],
+                "text": [""] * n,
+                "built": [1203, 1250, 1300, 1340, 1402, 1500, 1600, 1987],
+                "height": [1.25, 2.5, None, 3.75, 10.0, 11.5, 12.0, 13.0],
+                "coast": pa.array(["east", "west"] * 4).dictionary_encode(),
+                "half": ["p", "q", "p", "q", None, "", None, ""],
+                "mayor": [f"M{each}" for each in range(n)],  # one each
+                "seldom": ["x", "y"] + [None] * 6,
+                "same": ["z"] * n,
+                "motto": ["a" * 200, "b" * 200] * 4,
+                "is_port": [True, False] * 4,
+                "tags": [["a"]] * n,
+            }
+        ),
+        pa.table({"head": [0], "relation": ["near"], "tail": [1]}),
+    )
+    requirements = Requirements(kb, NodeTexts(kb))
+
+    def drawn(gold: int) -> set[tuple[object, ...]]:
+        """Return all attributes that seeds draw, with the nodes that meet them."""
+        every = (pair for seed in range(12) for pair in requirements.draw(gold, range(n), 2, Random(seed)))
+        return {(each["field"], each["op"], each["value"], tuple(sorted(met))) for each, met in every}
+
+    assert drawn(0) == {
+        ("built", "<=", 1210, (0,)),
+        ("built", ">=", 1200, tuple(range(n))),
+        ("height", "<=", 2, (0,)),
+        ("height", ">=", 1, (0, 1, 3, 4, 5, 6, 7)),
+        ("coast", "=", "east", (0, 2, 4, 6)),
+        ("half", "=", "p", (0, 2)),
+    }
+    assert {each[:3] for each in drawn(2)} == {
+        ("built", "<=", 1300), ("built", ">=", 1300), ("coast", "=", "east"), ("half", "=", "p"),
+    }  # fmt: skip
+    orders = {tuple(each["field"] for each, _ in requirements.draw(0, [0], 1, Random(seed))) for seed in range(12)}
+    assert len(orders) > 1 and all({*order} == {"built", "height", "coast", "half"} for order in orders)
+
+
+def test_a_phrase_is_spelled_as_the_text_spells_it():
+    texts = ["Steep  bank. Near the Great-North road.", "By a Steep Bank"]
+    kb = made_of([(n, "river", f"River {n}", text) for n, text in enumerate(texts)], [(0, "near", 1)])
+    requirements = Requirements(kb, NodeTexts(kb))
+
+    def spelled(gold: int, phrase: str) -> str:
+        return requirements.verbatim(gold, {"kind": "phrase", "value": phrase})["value"]
+
+    assert spelled(0, "steep bank") == "steep  bank"  # where a sentence begins, the capital is not the phrase's
+    assert spelled(0, "great north road") == "Great-North road"
+    assert spelled(1, "steep bank") == "Steep Bank"
+    assert spelled(1, "deep bank") == "deep bank"  # not there
+    year = {"kind": "attribute", "field": "built", "op": "<=", "value": 1900}
+    assert requirements.verbatim(0, year) == year
