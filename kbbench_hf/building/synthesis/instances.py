@@ -43,7 +43,7 @@ class TopicDraws:
     def draw(self, path: Metapath, rng: Random) -> tuple[list[int], list[int], list[int]] | None:
         """Return a row for each topic of a template, the rows of its answers, and the topics that meet it themselves.
 
-        None where a draw has no answer. A topic is none.
+        None where no node meets the template. Topics are no answers, so that there may be none beside them.
 
         The first topic is drawn by the inverse square root of its degree. Another one is found by walking back from an
         answer that the walks so far have in common; if its walk is negated, that answer is removed.
