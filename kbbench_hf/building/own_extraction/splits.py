@@ -191,7 +191,8 @@ def _surface_form(name: str) -> str:
 def _swap_rows(
     rows: Sequence[Row], ends: dict[str, dict[str, list[str]]], facts: set[str], relation: str, seed: int
 ) -> Iterator[Row]:
-    """Yield the rows of a relation with swapped entities, in random order."""
+    """Yield the rows of a relation with swapped entities, in random order; no two have one sentence."""
+    made: set[str] = set()
     draw = random.Random(f"{seed} {relation}")
     subjects, objects = (ends[part].get(relation, []) for part in ("sub", "obj"))
     sizes = len(subjects), len(objects)
@@ -204,10 +205,10 @@ def _swap_rows(
             first, second = draw.choice(others) if others else map(draw.randrange, sizes)
             new = {"sub": subjects[first], "rel": relation, "obj": objects[second]}
             distinct = len({name_key(name) for name in (new["sub"], new["obj"], old["sub"], old["obj"])}) == 4
-            sentence = (
-                _rewrite_sentence(row["sentence"], old, new) if distinct and _triple_key(new) not in facts else ""
-            )
-            if sentence:
+            is_new = distinct and _triple_key(new) not in facts
+            sentence = _rewrite_sentence(row["sentence"], old, new) if is_new else ""
+            if sentence and sentence not in made:
+                made.add(sentence)
                 triple = new | {"sub_id": None, "rel_id": old["rel_id"], "obj_id": None}
                 # `repairs` of its own: the flags of both rows are appended later.
                 changed = {"split": "unseen", "sentence": sentence, "triples": [triple], "repairs": []}
