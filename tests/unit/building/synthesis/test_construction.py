@@ -26,7 +26,7 @@ from kbbench_hf.building.synthesis.instances import TopicDraws
 from kbbench_hf.building.synthesis.questions import make_questions, shared_out
 from kbbench_hf.building.synthesis.schema import read_schema
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
-from kbbench_hf.building.synthesis.synthesize import build_questions
+from kbbench_hf.building.synthesis.synthesize import build_questions, query_tables
 from kbbench_hf.building.synthesis.wording import Wording
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.datasets import DatasetFolder, write_dataset
@@ -269,6 +269,8 @@ def test_a_strict_split_shares_no_answer_with_another(kitchen: DatasetFolder) ->
             rows[split].update(each.answers)
         return rows["train"], rows["test"]
 
+    named = make_questions(kb, replace(spec, splits={"b": 1, "test": 1, "a": 1}), 12, "1")
+    assert [*query_tables(named)] == ["test", "a", "b"]  # the usual ones first, also where some are missing
     for is_strict in (True, False):
         train, test = answers(replace(spec, strict=is_strict))
         assert train and test and train.isdisjoint(test) == is_strict
