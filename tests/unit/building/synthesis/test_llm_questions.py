@@ -6,12 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import find_dataset
 from kbbench_hf.benchmarks.base import Prompt
-from kbbench_hf.building.synthesis.llm_questions import Models, costs, plan, questions_by_models, write_questions
+from kbbench_hf.building.synthesis.llm_questions import (
+    JudgeVotes,
+    Models,
+    costs,
+    fleiss_kappa,
+    plan,
+    questions_by_models,
+    write_questions,
+)
 from kbbench_hf.building.synthesis.questions import QuestionSet
 from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.errors import DataError
@@ -85,6 +94,44 @@ def test_a_judge_that_tells_nothing_is_noticed_on_the_card(
         if judge != "always":  # all must agree, so that nothing is kept, and the message says through whom
             with pytest.raises(DataError, match=said):
                 made(kb, server, tmp_path / "all", models(server.url, ["truthful", "truthful", judge]))
+
+
+def test_judges_that_agree_always_never_or_unreadably_are_named() -> None:
+    n = 40
+    judges: dict[str, list[bool | None]] = {
+        "1. a": [None, None] + [True] * (n - 2),  # nearly all readable, and all the same
+        "2. b": [False] * n,
+        "3. c": [True, False] * (n // 2),
+        "4. a": [None] * 4 + [True, False] * (n // 2 - 2),
+    }
+    rows = [list(each) for each in zip(*judges.values(), strict=True)]
+    votes = JudgeVotes(tuple(judges), rows, rows[:10])
+    alarms = [
+        "a is 2 of the judges: their votes are one opinion.",
+        "1. a agreed with every one of 38 candidates: it judges nothing.",
+        "2. b agreed with none of 40 candidates, gold ones among them.",
+        "4. a gave no readable verdict on 10% of 40 candidates.",
+    ]
+    assert votes.alarms() == alarms
+    lines = votes.in_markdown()
+    assert lines[2:6] == [
+        "| 1. a | 40 | 0.950 | 0.050 | 0.800 |",
+        "| 2. b | 40 | 0.000 | 0.000 | 0.000 |",
+        "| 3. c | 40 | 0.500 | 0.000 | 0.500 |",
+        "| 4. a | 40 | 0.450 | 0.100 | 0.300 |",
+    ]
+    assert [each.strip("*\n") for each in lines[-4:]] == alarms
+    few = JudgeVotes(("1. a", "2. b"), [[True, False]] * 19, [[True, False]])
+    assert few.alarms() == []  # too few to say
+
+
+def test_agreement_of_judges_is_fleiss_kappa() -> None:
+    assert fleiss_kappa([[True, True], [False, False], [True, False], [True, False]]) == pytest.approx(0)
+    # Of three judges: two subjects unanimous, two 2 to 1. P = (1 + 1 + 1/3 + 1/3) / 4 = 2/3, Pe = 1/2, both by hand.
+    votes = [[True] * 3, [False, None, False], [True, True, False], [True, None, False]]
+    assert fleiss_kappa(votes) == pytest.approx((2 / 3 - 1 / 2) / (1 / 2))
+    assert fleiss_kappa([[True, False]] * 5) == pytest.approx(-1)
+    assert np.isnan(fleiss_kappa([[True, True]] * 5))
 
 
 def test_a_source_that_stands_nowhere_and_a_lost_topic_drop_the_question(kb: KnowledgeBase, tmp_path: Path) -> None:
