@@ -331,6 +331,28 @@ def test_notes_of_a_build_are_on_its_card(in_tmp):
         assert note in card
 
 
+def test_flags_of_rows_are_counted_on_the_card_in_one_order(in_tmp):
+    Path("o.ttl").write_text(HARBOR)
+    texts = [("A guards B.", "train"), ("A guards B.", "train"), ("So A guards B.", "test"), ("So A guards B.", "test")]
+    shared = json.dumps([["A", "guards", "B"]])
+    rows = [(f"s{n}", text, shared, split) for n, (text, split) in enumerate(texts)]
+    rows.append(("s4", "CafÃ© guards D.", json.dumps([["CafÃ©", "guards", "D"]]), "test"))
+    _write(Path("s.csv"), ["id", "sentence", "triples", "split"], rows)
+    build_own_extraction("own", Path("o.ttl"), None, Path("s.csv"), None, Path("out"))
+    card, folder = Path("out/README.md").read_text(), DatasetFolder(Path("out"))
+    flags = ["`fact_in_train`: 2 rows of test.", "`mojibake`: 1 rows of test.", "`repeated_sentence`: 1 rows of test."]
+    assert "\n".join(f"- {each}" for each in [*flags, "`repeated_sentence`: 1 rows of train."]) in card
+    found = {
+        row["id"]: [(each["kind"], each["detail"]) for each in row["repairs"]]
+        for row in folder.rows("sentences", "test")
+    }
+    assert found == {
+        "s2": [("fact_in_train", "")],
+        "s3": [("repeated_sentence", "s2"), ("fact_in_train", "")],
+        "s4": [("mojibake", "Café guards D.")],
+    }
+
+
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
