@@ -43,7 +43,7 @@ class GraphTables(NamedTuple):
     """A graph as tables: what `kbbench build` makes a dataset of."""
 
     nodes: pa.Table
-    """Columns `id type name text`, and `details` (JSON) where some node has further properties."""
+    """Columns `id type name text` and any further ones, such as `details` (JSON) with the other properties."""
     edges: pa.Table
     """Columns `head relation tail` and any further ones; ends may lead to no node."""
     queries: tuple[pa.Table, str] | None = None

@@ -1,7 +1,7 @@
 """Files of a graph: their kind (table, JSON, XML, text), and the columns of tables or keys of documents.
 
-`probe` reads the beginning of a file; the detectors of graph formats decide by what it returns, their readers open the
-file again.
+`probe` reads the beginning of a file, of a JSON document all; the detectors of graph formats decide by what it returns,
+and their readers open the file again.
 """
 
 import csv
