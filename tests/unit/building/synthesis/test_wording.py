@@ -206,6 +206,43 @@ def test_a_relation_and_its_inverse_are_one():
     assert not all("directed]" in path for path in paths) and any("direct" in path for path in paths)
 
 
+def test_a_schema_has_the_steps_that_can_be_asked_about_and_what_they_lead_to():
+    kinds = {"film": 0, "person": 10, "A & B": 20, "code": 30, "studio": 40}
+    names = {"code": lambda n: str(n), "studio": lambda n: f"Studio {n}" if n < 3 else "unknown"}
+    nodes = [
+        (first + n, kind, names.get(kind, lambda n: f"Node {n}")(n), "")
+        for kind, first in kinds.items()
+        for n in range(6)
+    ]
+    edges = [(n, "by", 10 + n) for n in range(6)] + [(10 + n, "made", n) for n in range(6)]
+    edges += [(n, "cast", 10 + (n + k) % 6) for n in range(6) for k in (0, 1)]
+    edges += [(10 + a, "knows", 10 + b) for n in range(6) for a, b in ((n, (n + 1) % 6), ((n + 1) % 6, n))]
+    edges += [(10 + n, "likes", 10 + n) for n in range(6)] + [(10, "likes", 11)]  # one without the loops
+    edges += [(n, "odd", 20 + n) for n in range(6)] + [(n, "seldom", 40 + n) for n in range(4)]
+    edges += [(n, "id", first + n) for n in range(6) for first in (30, 40)]
+    schema = read_schema(made_of(nodes, edges))
+
+    def shown(steps):
+        return [f"{step.start} -[{step.arrow}]-> {step.end}" for step in steps]
+
+    pairs = {
+        "film -[by]-> person": "person -[^by]-> film",
+        "film -[cast]-> person": "person -[^cast]-> film",
+        "film -[id]-> code": "code -[^id]-> film",
+        "film -[id]-> studio": "studio -[^id]-> film",
+        "person -[knows]-> person": "person -[knows]-> person",
+    }
+    assert dict(zip(shown(schema.steps), shown(schema.back.values()), strict=True)) == (
+        pairs | {back: step for step, back in pairs.items()}
+    )
+    assert schema.inverses == ("made",) and schema.unwritable == ("film odd A & B",)
+    assert schema.nameable == {"film", "person", "A & B", "studio"}  # half of the studios have names, no code has
+    assert {*shown(schema.open_ended)} == {"film -[id]-> code", "film -[id]-> studio"}
+    assert shown(schema.mutual) == ["person -[knows]-> person"]
+    several = {"film -[cast]-> person", "person -[^cast]-> film", "person -[knows]-> person"}
+    assert {*shown(schema.single)} == {*shown(schema.steps)} - several
+
+
 def test_a_topic_that_meets_its_question_is_named_as_no_answer():
     kb = cinema(inverse=False)
     built = make_questions(kb, SynthesisSpec(max_hops=2), 80, "2")
