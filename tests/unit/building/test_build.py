@@ -7,8 +7,9 @@ import pytest
 
 import kbbench_hf
 from kbbench_hf.benchmarks import shipped_dataset
-from kbbench_hf.building.synthesis.synthesize import synthesis_costs
+from kbbench_hf.building.synthesis.synthesize import open_responses, synthesis_costs
 from kbbench_hf.cli.build import command
+from kbbench_hf.files.shards import Shard
 
 NODES = "id,type,name,text\n1,dish,Leek pie,Baked leeks.\n2,cook,Ann,\n"
 
@@ -100,3 +101,17 @@ def test_what_models_would_cost_is_known_by_model_and_nothing_is_sent(in_tmp: Pa
     assert found["c"].n_prompts % 2 == 0 and found["c"].n_prompts >= 2 * n_planned
     with pytest.raises(kbbench_hf.UsageError, match="--dry-run is for a spec with models"):
         synthesis_costs("mini-stark", 6, "0", None, None, 4, None)
+
+
+def test_shards_share_the_responses_of_one_spec_whatever_their_servers(in_tmp: Path) -> None:
+    def opened(count: int = 5, seed: str = "0", **changed: object) -> Path:
+        server = {"model": "a", "base_url": "http://127.0.0.1:1", "api_key_env": "KEY"} | changed
+        models = dict.fromkeys(("extract", "fuse", "rewrite"), server) | {"judges": [server, {"model": "b"}]}
+        (in_tmp / "spec.yaml").write_text(json.dumps({"models": models}), encoding="utf-8")
+        return open_responses("mini-stark", count, seed, "spec.yaml", "made", Shard(1, 2))
+
+    folder = opened()
+    assert folder == opened(base_url="http://127.0.0.1:2", api_key_env="OTHER") == Path("kbbench-runs/synthesize/made")
+    for changed in ({"count": 6}, {"seed": "1"}, {"model": "c"}):
+        with pytest.raises(kbbench_hf.UsageError, match=str(folder)):
+            opened(**changed)  # type: ignore[arg-type]
