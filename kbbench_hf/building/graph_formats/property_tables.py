@@ -298,7 +298,12 @@ def is_beir(file: GraphFile) -> bool:
 
 def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
     """Add a BEIR folder: documents become nodes, judged queries the questions of the split that names the judgments."""
-    judged = {_split_of(file): _read_judgments(file) for file in files if file.has("corpus-id")}
+    judged: dict[str, Judgments] = {}
+    for file in files:
+        if file.has("corpus-id"):
+            of_split = judged.setdefault(_split_of(file), {})
+            for query, grades in _read_judgments(file).items():  # a split may be in several files
+                of_split.setdefault(query, {}).update(grades)
     judged_queries = {query for each in judged.values() for query in each}
     texts, query_files = dict[str, str](), _find_query_files(files, judged_queries)
     for file in files:
@@ -323,8 +328,13 @@ def read_beir(files: Sequence[GraphFile], graph: GraphCollector) -> None:
 
 
 def _split_of(file: GraphFile) -> str:
-    """Return the split that the name of a file of judgments begins with: `test.tsv`, `test-00000-of-00001.parquet`."""
-    return re.sub(r"\W.*", "", file.path.name).removeprefix("qrels_").replace("qrels", "") or "test"
+    """Return the split that the name of a file of judgments begins with: `test.tsv`, `test-00000-of-00001.parquet`.
+
+    After "qrels" it may follow: `qrels_dev.tsv`, `qrels.dev.tsv`. The judgments of other names are of `test`.
+    """
+    first, *others = re.split(r"\W+", file.path.name)
+    usual = (each for each in others if each in ("train", "dev", "val", "validation"))
+    return first.removeprefix("qrels_").replace("qrels", "") or next(usual, "test")
 
 
 def _read_judgments(file: GraphFile) -> Judgments:

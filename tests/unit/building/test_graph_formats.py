@@ -738,6 +738,32 @@ def test_the_judgments_of_a_beir_folder_may_be_parquet_or_json_lines(in_tmp):
     assert left_out == ["Judged queries without a text: 1 (q9)."]
 
 
+def test_a_split_of_a_beir_folder_may_be_in_several_files_and_be_named_after_qrels(in_tmp):
+    names = {"qrels/test-00000-of-00002.parquet": ("q1", 1), "qrels/test-00001-of-00002.parquet": ("q2", 2)}
+    names |= {"qrels/qrels.dev.tsv": ("q3", 1)}
+    write(
+        in_tmp / "beir",
+        {
+            "corpus.jsonl": "".join(f'{{"_id": "d{n}", "title": "", "text": "x"}}\n' for n in range(3)),
+            "queries.jsonl": "".join(f'{{"_id": "q{n}", "text": "y"}}\n' for n in (1, 2, 3)),
+            **{
+                name: [{"query-id": query, "corpus-id": f"d{n}", "score": grade} for n in range(2)]
+                if name.endswith("parquet")
+                else f"query-id\tcorpus-id\tscore\n{query}\td2\t{grade}\n"
+                for name, (query, grade) in names.items()
+            },
+        },
+    )
+    folder, left_out = build(in_tmp, in_tmp / "beir")
+    rows = [
+        (split, row["id"], row["answer_ids"])
+        for split in ("validation", "test")
+        for row in folder.rows("queries", split)
+    ]
+    assert rows == [("validation", "q3", ["d2"]), ("test", "q1", ["d0", "d1"]), ("test", "q2", ["d0", "d1"])]
+    assert left_out == []
+
+
 def test_the_queries_of_a_beir_folder_may_have_the_ids_of_documents(in_tmp):
     write(
         in_tmp,
