@@ -5,12 +5,13 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbbench_hf.building.own_extraction.alignment import align, relation_cue
-from kbbench_hf.building.own_extraction.dataset import build_own_extraction
+from kbbench_hf.building.own_extraction.dataset import TokenOverlap, add_similar_ids, build_own_extraction
 from kbbench_hf.building.own_extraction.inputs import (
     Relations,
     read_own_ontology,
@@ -232,6 +233,34 @@ def test_sentences_without_triples_are_refused_with_a_remedy_that_helps(in_tmp, 
     files = Path("o.ttl"), Path("t.csv"), Path("s.txt"), None, Path("out")
     with pytest.raises(DataError, match=f"at grade {grade}. Give the triples of each sentence with --pairs, {remedy}"):
         build_own_extraction("own", *files, min_grade=grade)
+
+
+def test_similar_sentences_are_the_nearest_that_show_no_gold():
+    class Angles:
+        """Vectors at the angle that the last word of a sentence has in degrees."""
+
+        name = "angles"
+
+        def encode(self, texts):
+            angles = np.radians([float(text.split()[-1]) for text in texts])
+            return np.stack([np.cos(angles), np.sin(angles)], axis=1) * 7
+
+    near = [("a", 50), ("b", 10), ("c", 30), ("d", 30), ("e", 80), ("f", 20), ("g", 90)]
+    train = [row(name, f"{name} at {angle}", triple(name)) for name, angle in near]
+    train += [
+        row("gold", "gold at 0", triple("x")),
+        row("same", "x at 0", triple("y")),
+        row("x", "me at 0", triple("z")),
+    ]
+    (test,) = rows = [row("x", "X at 0", triple("X"))]
+    add_similar_ids(rows, train, Angles())
+    assert test["similar_ids"] == ["b", "f", "c", "d", "a"]
+    add_similar_ids(rows, [], Angles())
+    assert test["similar_ids"] == ["b", "f", "c", "d", "a"]
+    words = TokenOverlap(["the light", "the port"]).encode(["The light!", "the", ""])
+    assert words.shape == (3, 4096) and np.count_nonzero(words, axis=1).tolist() == [2, 1, 0]
+    rare, common = sorted(words[0][words[0] > 0], reverse=True)
+    assert rare == pytest.approx(np.log(4 / 2)) and common == pytest.approx(np.log(4 / 3)) == words[1].max()
 
 
 HARBOR = (
