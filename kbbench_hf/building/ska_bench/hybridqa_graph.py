@@ -315,8 +315,7 @@ class _EvidenceSearch:
         if answer_page:
             goal = {"read": [about(answer_page), *hybridqa.split_answers(self._question.answer)]}
         known = frozenset[str]().union(*(stems(" ".join(pattern)) for pattern in where))
-        linked = [link for link in (*bridges, answer_page) if link in self._table.passages]
-        held = known.union(*(stems(self._text(link)) for link in linked if link))
+        held = known.union(*(stems(self._text(link)) for link in (*bridges, answer_page) if link))
         # needed where the question has words that only the title holds
         listing = [[subject, LISTED, graph.title]] if (self._words & stems(graph.title)) - held else []
         says = [[about(link), SAYS, self._distinct_words(link, known, answer_page)] for link in bridges]

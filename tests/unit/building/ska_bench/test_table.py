@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
-from kbbench_hf.building.ska_bench import table, tatqa, wikitablequestions
+from kbbench_hf.building.ska_bench import programs, table, tatqa, wikitablequestions
 from kbbench_hf.building.ska_bench.emptied_rows import add_emptied_rows
 from kbbench_hf.building.ska_bench.name_matching import is_found_by_cells
 from kbbench_hf.building.ska_bench.noise import (
@@ -266,6 +266,12 @@ def test_a_question_is_left_out_if_part_of_another_rows_cell_meets_it_too() -> N
     assert induce_program("how many trips went to oslo?", HEADER, [*SAMPLE, other], ["3"]) is None
 
 
+def test_the_longest_cell_that_a_question_names_is_meant() -> None:
+    others = [[str(n), "May 1, 1996", "Fay Moe", "Oslo Fjord", "Salt", str(n)] for n in (6, 8)]
+    found = induce_program("how many trips went to oslo fjord?", HEADER, [*SAMPLE, *others], ["2"])
+    assert found and (found.program["where"], found.positive_sk) == ([[3, "oslo fjord"]], (5, 6))
+
+
 def test_people_s_logical_forms_prove_programs_wrong() -> None:
     ships = SourceTable(tuple(HEADER), [tuple(row) for row in SAMPLE])
     form = "(count (and (r.harbour c.oslo) (r.barrels (@p.num (> 10)))))"
@@ -335,6 +341,40 @@ def test_of_two_rows_that_state_one_number_either_would_do(tmp_path: Path) -> No
 
 FILMS = ("Film", "Votes", "Score", "Length (min)")
 REELS = [("Ada", "30", "9", "95"), ("Eve", "10", "4", "80"), ("Ivy", "20", "6", "120"), ("Una", "40", "8", "60")]
+
+
+@pytest.mark.parametrize(
+    ("question", "where"),
+    [
+        ("how many ships were built between 1610 and 1630?", [[1, ">=", "1610"], [1, "<=", "1630"]]),
+        ("how many ships were built from 1610 to 1630?", [[1, ">=", "1610"], [1, "<=", "1630"]]),
+        ("how many ships were built in the 1640s?", [[1, ">=", "1640"], [1, "<=", "1649"]]),
+        ("how many ships were built before 1630?", [[1, "<", "1630"]]),
+        ("how many ships were built since the year 1630?", [[1, ">=", "1630"]]),
+        ("how many ships have between 1600 and 3,000 guns?", [[2, ">=", "1600"], [2, "<=", "3000"]]),
+        ("how many ships have at least 3,450 guns?", [[2, ">=", "3450"]]),
+        ("how many ships have 3450 or more guns?", [[2, ">=", "3450"]]),
+        ("how many ships have no more than 3450 guns?", [[2, "<=", "3450"]]),
+        ("how many ships have more than 3450 guns?", [[2, ">", "3450"]]),
+        ("how many ships have under 3450 guns?", [[2, "<", "3450"]]),
+    ],
+)
+def test_a_bound_is_a_condition_on_years_or_on_the_numbers_that_the_question_speaks_of(
+    question: str, where: list
+) -> None:
+    header = ("Ship", "Built", "Guns")
+    ships = [(f"Ship {n}", str(1600 + 4 * n), str(200 + 650 * ((5 * n) % 12))) for n in range(12)]
+    counted = sum(all(programs.meets([condition], row) for condition in where) for row in ships)
+    found = induce_program(question, header, ships, [str(counted)])
+    assert counted > 1 and found and found.program == {"type": "count", "where": where}
+
+
+def test_of_the_columns_that_hold_a_name_the_first_one_is_the_condition() -> None:
+    names = ("Ann", "Bo", "Cy", "Di")
+    header = ("No", *(f"Column {letter}" for letter in "abcdefgh"))
+    rows = [(str(n), *(f"{names[n % 2]} {letter}{n}" for letter in "stuvwxyz")) for n in range(6)]
+    found = induce_program("how many had ann?", header, rows, ["3"])
+    assert found and found.program == {"type": "count", "where": [[1, "contains", "ann"]]}
 
 
 def test_rows_are_counted_as_what_the_question_calls_them() -> None:

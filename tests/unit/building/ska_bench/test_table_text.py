@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,7 @@ LEFT_OUT = [
         "named", "What did the captain of Castor from Odense learn ?", "baker", 2, answer_passages=[link(PEOPLE[2])]
     ),
     question("alone", "What trade did Cy Falk learn ?", "baker", 2, answer_passages=[link(PEOPLE[2])]),
+    question("absent", "What trade did the captain of Castor learn ?", "baker", 2, answer_passages=["/wiki/Nobody"]),
     question("vague", "What is the trade of a captain ?", "smith", 1, answer_passages=[link(PEOPLE[1])]),
 ]
 
@@ -112,6 +114,12 @@ def test_an_answer_in_a_row_needs_the_passage_that_holds_the_question_s_words(tm
 def test_two_passages_that_only_their_row_joins_are_three_units(tmp_path: Path) -> None:
     each = found(tmp_path, BRIDGED)
     assert each and each.links == (link("Di Holm"), link("Rostock")) and each.is_joined and len(each.rows) == 1
+
+
+def test_words_that_too_many_passages_hold_point_to_no_second_one(tmp_path: Path) -> None:
+    most = hybridqa_evidence.MOST_BRIDGE_HITS
+    assert found(tmp_path, {**BRIDGED, "bridge_hits_in_table": most})
+    assert not found(tmp_path, {**BRIDGED, "bridge_hits_in_table": most + 1})
 
 
 def test_where_a_passage_names_the_other_page_the_row_may_not_be_needed(tmp_path: Path) -> None:
@@ -365,6 +373,40 @@ def test_the_subset_is_the_same_from_a_shuffled_source(tmp_path: Path) -> None:
         assert len(emptied) == len(pool.sk[each.group]) and not any(
             mentions_name(" ".join(row), each.answers[0]) for row in emptied
         )
+
+
+def test_questions_whose_row_may_not_be_needed_wait_for_review_and_no_other_does(tmp_path: Path) -> None:
+    points = "What trade did the captain from the harbour with a fortress , who has 61 points , learn ?"
+    folder = source(tmp_path, [BRIDGED, {**BRIDGED, "id": "p", "question": points}], tables=12)
+    stored = [table(f"t{n}") for n in range(12)]
+    for each in stored[3::4]:
+        each["passages"][link("Di Holm")] += " Di Holm is of Rostock ."
+    with gzip.open(folder / TABLES, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(each) + "\n" for each in stored)
+    made = table_text.make_instances(folder).instances
+    split_of = {each.id: each.split for each in made}
+    assert len(split_of) == len(made) and {*split_of.values()} == {"test", "unreviewed"}
+    assert all((split == "unreviewed") == (int(name[10:]) % 4 == 3) for name, split in split_of.items())
+
+
+@pytest.mark.parametrize("revision", [1, 2])
+def test_as_many_questions_are_composed_and_found_by_words_as_their_shares_allow(
+    revision: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evidence(name: str, method: str = "trace", by_cells: bool = False) -> hybridqa_evidence.QuestionEvidence:
+        return hybridqa_evidence.QuestionEvidence(name, "?", "a", (), name, (0,), (), (), method, by_cells)
+
+    def composed(method: object, tables: list[LinkedTable], *_: object) -> list[hybridqa_evidence.QuestionEvidence]:
+        return [evidence(f"{method.__name__} {n}", "composed") for n in range(99)]  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(table_text, "compose", composed)
+    people = [evidence(f"{by_cells} {n}", by_cells=by_cells) for n in range(40) for by_cells in (True, False)]
+    made = list(table_text._add_composed(people, [], WORDS if revision > 1 else None, {}))
+    kinds = Counter(each.id.split()[0] for each in made)
+    assert kinds["False"] == 40 and len({each.id for each in made}) == len(made)
+    shares = {"True": 0.3, "comparisons": 0.17, "chains": 0.1 if revision > 1 else 0.05}
+    for kind, share in shares.items():
+        assert kinds[kind] == pytest.approx(share * len(made), abs=1.5), kind
 
 
 def test_people_that_an_answer_lists_are_answers_each(tmp_path: Path) -> None:

@@ -82,6 +82,14 @@ def test_of_two_directors_neither_is_a_condition_and_a_higher_peak_is_no_parent(
         assert any("Big Top" in question for question in questions) is is_asked
 
 
+def test_no_two_questions_share_a_topic_and_the_one_that_needs_more_is_asked(tmp_path: Path) -> None:
+    more = [("Una", "director", "Ann Ash", "Una is known."), ("Una", "cast member", "Bo Birch", "Una has Bo Birch.")]
+    more += [("Una", "filming location", "Oslo", "Una was filmed in Oslo."), ("Ove", "cast member", "Di", "Di, Ove.")]
+    asked = make_instances(write(tmp_path, [*STATED, *more])).instances
+    topics = [topic for each in asked for topic in each.topics]
+    assert len(asked) > 1 and len(topics) == len(set(topics))
+
+
 def test_people_are_who_and_games_no_programs(tmp_path: Path) -> None:
     flown = [
         ("Ann", "astronaut mission", "STS-9", "Ann flew on STS-9."),
