@@ -267,7 +267,7 @@ def test_a_question_is_left_out_if_part_of_another_rows_cell_meets_it_too() -> N
 
 
 def test_the_longest_cell_that_a_question_names_is_meant() -> None:
-    others = [[str(n), "May 1, 1996", "Fay Moe", "Oslo Fjord", "Salt", str(n)] for n in (6, 8)]
+    others = [[str(n), f"May {n}, 1996", "Fay Moe", "Oslo Fjord", "Salt", str(n)] for n in (6, 8)]
     found = induce_program("how many trips went to oslo fjord?", HEADER, [*SAMPLE, *others], ["2"])
     assert found and (found.program["where"], found.positive_sk) == ([[3, "oslo fjord"]], (5, 6))
 
