@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -202,6 +203,24 @@ def test_a_chain_goes_from_what_one_page_states_to_what_another_does(
         and worded.answers[0] not in worded.question
     )
     assert "what is the founding year of the" in worded.question and "Town" not in worded.question
+
+
+def test_every_table_has_one_composed_question_before_any_has_another_and_none_more_than_four(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = {name: SimpleNamespace(table=SimpleNamespace(name=name), key=0) for name in ("a", "b")}
+    graphs: Any = SimpleNamespace(graphs=tables, evidence=SimpleNamespace(problems=lambda made: []))
+    known = [SimpleNamespace(row=n // 2, column=n % 2) for n in range(18)]  # nine rows, two numbers each
+    pairs = [(None, each, None, SimpleNamespace(column=2)) for each in known]
+    monkeypatch.setattr(hybridqa, "number_pairs", lambda table: pairs)
+    monkeypatch.setattr(hybridqa_graph, "_chain", lambda graph, graphs, pair, common: (graph.table.name, pair[1]))
+    first, second, *others = hybridqa_graph.compose_chains(graphs, {"club"})
+    assert {first[0], second[0]} == {"a", "b"} and len(others) == 6
+    assert [(name, each.row) for name, each in others] == [
+        (name, n) for name in (first[0], second[0]) for n in (1, 2, 3)
+    ]
+    assert all(each.column == 0 for _, each in (first, second, *others))  # one of the two names the row
+    assert len(list(hybridqa_graph.compose_chains(graphs))) == 2
 
 
 def test_another_club_of_the_same_town_makes_two_answers(tmp_path: Path, numbers: list[int]) -> None:

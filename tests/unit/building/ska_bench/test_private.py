@@ -124,6 +124,25 @@ def test_years_move_by_one_constant_and_amounts_stay(release: InstanceSet) -> No
     assert 3 <= years <= 9
 
 
+def test_years_and_names_of_small_words_alone_are_renamed_in_questions() -> None:
+    films = [*FILMS, ("To the", "directed by", "Ulla Brandt")]
+    asked = [
+        film("which films are of 1999", [["?1", "release year", "1999"]], ("Amélie",), "1999"),
+        film("who directed To the", [["To the", "directed by", "?1"]], ("Ulla Brandt",), "To the"),
+    ]
+    made, _ = rename_instances(InstanceSet(asked, {"kg": UnitPool({"g": films})}), SEED)
+    of_year, of_film = (instance.question for instance in made.instances)
+    assert of_year == f"which films are of {1999 + years_later(SEED)}"
+    assert re.fullmatch(r"who directed (?!To )\w+ (?!the)\w+", of_film)
+
+
+def test_of_words_that_no_list_knows_those_with_a_capital_are_names(release: InstanceSet) -> None:
+    program = {"type": "lookup", "where": [[1, "crystal palace"]], "select": 0}
+    asked = [club("Did Haemerlinck quozzle at Crystal Palace?", program, "1999")]
+    made, _ = rename_instances(InstanceSet(asked, {"table": release.pools["table"]}), SEED)
+    assert re.fullmatch(r"Did (?!Haem)[A-Z]\w+ quozzle at (?!Crystal)\w+ (?!Palace)\w+\?", made.instances[0].question)
+
+
 def test_a_name_of_ordinary_words_among_names_is_renamed_as_a_whole(release: InstanceSet) -> None:
     made, _ = rename_instances(release, SEED)
     by_id = {instance.id: instance for instance in made.instances}

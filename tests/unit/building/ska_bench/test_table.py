@@ -4,7 +4,9 @@ import gzip
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
@@ -203,6 +205,26 @@ def test_what_breaks_no_quota_in_the_end_is_chosen_again(tmp_path: Path, monkeyp
     before, now = (table.select_candidates(candidates, revision) for revision in (1, 2))
     assert len(now) > len(before) > 0 and len({each.question.id for each in now}) == len(now)
     assert all(sum(map(quota.counts, now)) <= quota.share * len(now) for quota in quotas.values())
+
+
+@pytest.mark.parametrize(("revision", "most"), [(1, 0.585), (2, 0.59)])
+def test_the_lengths_of_rows_tell_positives_from_noise_no_better_than_is_allowed(
+    revision: int, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def candidate(n: int) -> SimpleNamespace:
+        lengths = np.zeros((2, 160))
+        lengths[0, 60 if n < 24 else 12], lengths[1, 5:45] = 3, 1
+        question = Instance(f"q{n}", "table", f"question {n}", (str(n),), f"t{n}")
+        return SimpleNamespace(question=question, key=bytes([n]), fill=1.0, found_by_cells=False, lengths=lengths)
+
+    monkeypatch.setattr(table, "QUOTAS", {})
+    monkeypatch.setattr(table, "NEWER_QUOTAS", {})
+    given = [candidate(n) for n in range(40)]
+    chosen = table.select_candidates(given, revision)  # type: ignore[arg-type]
+    cues = [table.length_cue(np.sum([each.lengths for each in some], axis=0)) for some in (given, chosen)]
+    assert cues[1] <= most < 0.67 < cues[0]
+    left_out = [each.question.id for each in given if each not in chosen]
+    assert 5 < len(left_out) < 12 and all(int(name[1:]) < 24 for name in left_out)  # those with long rows
 
 
 def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
@@ -554,6 +576,7 @@ def test_what_is_meant_by_a_title_that_is_not_shown_is_not_asked(question: str) 
         ("how many films have over 25 votes?", True),
         ("how many films of hanako had over 25 votes?", False),
         ("how many films had over 25 votes in 2004?", False),
+        ("how many films of uk had over 25 votes?", True),  # two letters are no name
     ],
 )
 def test_names_and_years_that_only_a_title_could_say_are_not_asked(question: str, is_found: bool) -> None:
