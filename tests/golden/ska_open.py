@@ -1,7 +1,7 @@
 """What slices of the real sources become in each revision of ska-open: `python -m tests.golden.ska_open --write`.
 
 It writes `ska_open.csv` from the sources at `$KBBENCH_SHARED/data`: a line for each instance, with digests of the
-instance and of its contexts. A line that changes means that ska-open is no longer built byte for byte; only a new
+instance, its needed units and its noise rows, and of its contexts. A line that changes means that ska-open is no longer built byte for byte; only a new
 revision may bring other lines. `tests/endurance/ska_rebuild.py` builds all of it.
 """
 
@@ -69,7 +69,11 @@ def lines(source: Path) -> Iterator[dict[str, str]]:
             release = add_emptied_rows(sort_units(made))
             contexts = dict(_contexts(release, subset, revision))
             for each in release.instances:
-                instance = _digest([each.to_row()])
+                pool = release.pools[subset]
+                needed = [pool.structured(each)[n] for n in each.positive_sk] + [
+                    pool.text[n] for n in each.positive_text
+                ]
+                instance = _digest([each.to_row(), needed, [pool.sk[group] for group in each.noise_groups]])
                 row = (str(revision), subset, each.id, each.split, instance, contexts.get(each.id, ""))
                 yield dict(zip(COLUMNS, row, strict=True))
 
