@@ -1,8 +1,8 @@
 """What slices of the real sources become in each revision of ska-open: `python -m tests.golden.ska_open --write`.
 
 It writes `ska_open.csv` from the sources at `$KBBENCH_SHARED/data`: a line for each instance, with digests of the
-instance, its needed units and its noise rows, and of its contexts. A line that changes means that ska-open is no longer built byte for byte; only a new
-revision may bring other lines. `tests/endurance/ska_rebuild.py` builds all of it.
+instance, its needed units and its noise rows, and of its contexts. A line that changes means that ska-open is no longer
+built byte for byte; only a new revision may bring other lines. `tests/endurance/ska_rebuild.py` builds all of it.
 """
 
 import csv

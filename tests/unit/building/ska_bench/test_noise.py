@@ -108,6 +108,8 @@ def test_near_rows_and_real_ones_stand_in_turn_and_none_twice() -> None:
 
 def test_words_are_mentioned_whole() -> None:
     assert mentions("in oslo, norway", "oslo") and not mentions("oslofjord", "oslo")
+    assert not mentions("the oslos won", "oslo") and not mentions("a voslo", "oslo")
+    assert mentions("voslo, or oslo", "oslo") and mentions("oslos of oslo", "oslo")
     assert mentions("a+b", "+") and mentions("21 1", "1") and not mentions("x", "y")
     assert mentions("", "") and not mentions("x", "")
 
