@@ -1,10 +1,13 @@
 """The private split on a small graph and a small table: no name remains, programs keep their form and their gold."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
+from kbbench_hf.building.ska_bench import dataset
 from kbbench_hf.building.ska_bench.dataset import build_private
 from kbbench_hf.building.ska_bench.private import (
     WORD,
@@ -16,6 +19,7 @@ from kbbench_hf.building.ska_bench.private import (
 )
 from kbbench_hf.building.ska_bench.programs import execute
 from kbbench_hf.errors import UsageError
+from kbbench_hf.files.datasets import DatasetFolder
 
 SEED = "nobody knows"
 FILMS = [
@@ -184,6 +188,19 @@ def test_invented_words_are_a_bijection_without_the_old_initials() -> None:
 )  # fmt: skip
 def test_what_is_a_year_moves(text: str, moved: str) -> None:
     assert move_years(text, 4) == moved
+
+
+def test_the_card_of_a_private_split_counts_what_was_left_out_and_no_file_has_the_seed(
+    release: InstanceSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proven = release._replace(instances=[replace(each, positive_sk=(0,)) for each in release.instances])
+    monkeypatch.setattr(dataset, "make_instances", lambda folder, subsets, revision: proven)
+    build_private(tmp_path, tmp_path / "out", ["noise_table_1k"], SEED)
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "- 1 instances: its question names a decade, a century or a cut-off year\n" in card
+    assert "- 1 instances: its question names a condition in another form than the cells\n" in card
+    assert len(DatasetFolder(tmp_path / "out").rows("instances_table", "test")) == 3
+    assert not any(SEED.encode() in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
 
 
 def test_hybrid_configs_and_an_empty_seed_are_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
