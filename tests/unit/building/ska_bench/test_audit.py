@@ -111,6 +111,20 @@ def test_length_is_looked_at_within_contexts_too() -> None:
     assert {each.name: each.value for each in _lengths("kg", [context(9, 5, 5)])}["length_sk_within"] == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "in_first_1k", "in_first_4k"), [(1000, 1, 1), (1020, 0, 1), (4080, 0, 1), (4090, 0, 0)]
+)
+def test_positives_are_at_the_beginning_if_the_last_one_ends_there(
+    before: int, in_first_1k: int, in_first_4k: int
+) -> None:
+    units = [ContextUnit(("a", "b", "c"), False, is_positive, n) for is_positive, n in ((True, 8), (False, before - 8))]
+    units += [ContextUnit(("a", "b", "d"), False, is_positive, n) for is_positive, n in ((True, 8), (False, 9000))]
+    context = AuditContext(Instance("q", "kg", "?", ("a",), "g"), (), units)
+    found = {each.name: each for each in guesses._places("kg", [context], [context])}
+    assert (found["in_first_1k"].value, found["in_first_4k"].value) == (in_first_1k, in_first_4k)
+    assert found["places"].value == pytest.approx(0.375) and found["places"].n == 2  # at 1/8 and 5/8
+
+
 def test_a_made_row_that_keeps_the_key_of_a_needed_row_is_found() -> None:
     pool = UnitPool({"t": ROWS}, headers={"t": HEADER})
     for made, is_found in ((("1998", "Viking", "Una"), False), (("2001", "Viking", "Dag"), True)):

@@ -91,6 +91,14 @@ def test_a_cell_without_such_a_calculation_does_not_follow(rows: list, place: in
     assert not cell_follows(rows, place, column)
 
 
+@pytest.mark.parametrize(("miles", "follows"), [("2233.0", True), ("2253.1", True), ("2257.5", False)])
+def test_another_unit_gives_a_cell_within_one_percent(miles: str, follows: bool) -> None:
+    km = (6498.4, 8022.5, 904.3, 3593.6, 1763.9, 6017.2, 7310.8)
+    ways = [["abcdefg"[n], str(each), f"{each * 0.621371:.1f}"] for n, each in enumerate(km)]
+    ways[3][2] = miles  # 3593.6 km are 2233.0 miles
+    assert cell_follows(ways, 3, 2) is cell_follows(ways, 3, 1) is follows
+
+
 def test_a_ranking_or_another_column_tells_which_number_is_larger() -> None:
     assert order_follows([row[:2] for row in PEAKS], 1)
     assert order_follows([("b", "3", "30"), ("a", "9", "80"), ("c", "1", "12"), ("d", "4", "44")], 2)

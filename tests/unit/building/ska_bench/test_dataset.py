@@ -6,12 +6,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kbbench_hf.benchmarks import shipped_dataset
 from kbbench_hf.benchmarks.ska_bench.benchmark import MINI
 from kbbench_hf.benchmarks.ska_bench.units import Instance, InstanceSet, UnitPool
-from kbbench_hf.building.ska_bench.dataset import build, build_official, build_open
+from kbbench_hf.building.ska_bench import testbeds
+from kbbench_hf.building.ska_bench.dataset import build, build_official, build_open, write_report
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import DatasetFolder
 from tests.unit.benchmarks.ska_bench import archipelago
@@ -113,6 +115,15 @@ def test_manifest_and_card_say_which_revision_of_the_construction_made_a_dataset
     build("ska-open", archipelago.release(), tmp_path / "out", ["noise_kg_1k"], revision=revision)
     assert DatasetFolder(tmp_path / "out").manifest["version"] == version
     assert f"Version {version}" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_card_has_the_positions_of_needed_units_in_tenths_of_their_section() -> None:
+    instance = Instance("q", "kg", "?", ("x",), "g", positive_sk=(0, 7))
+    rows = [{"instance_id": "q", "sk_units": [5, 0, 1, 2, 3, 4, 6, 8, 9, 7], "text_units": []}]
+    built = testbeds.Testbeds({"noise_kg_4k": {"test": pa.Table.from_pylist(rows)}}, {}, {})
+    report = write_report(InstanceSet([instance], {"kg": UnitPool({"g": [("a", "b", "c")] * 10})}), built)
+    shares = " | ".join(["0%", "50%", *["0%"] * 7, "50%"])
+    assert f"| kg | sk_units | {shares} | 0.450 |" in report and "text_units" not in report
 
 
 def test_a_table_without_rows_of_some_kind_is_read_as_it_was_written() -> None:

@@ -16,6 +16,7 @@ from kbbench_hf.building.ska_bench.hybridqa import (
     read_questions,
 )
 from kbbench_hf.building.ska_bench.name_matching import WordWeights, is_found_by_cells, mentions_name
+from kbbench_hf.building.ska_bench.source_files import join_tokens
 from kbbench_hf.building.ska_bench.table_text import chains, comparisons, compose
 from kbbench_hf.errors import DataError
 
@@ -424,6 +425,8 @@ def test_people_that_an_answer_lists_are_answers_each(tmp_path: Path) -> None:
 def test_an_answer_in_many_words_nobody_writes_in_just_that_way(tmp_path: Path) -> None:
     asked = {**IN_PASSAGE, "answer": "( born May 3 , 1956 ) was trained as a baker"}
     assert found(tmp_path / "a", {**asked, "answer": "trained as a baker"}) and not found(tmp_path / "b", asked)
+    assert found(tmp_path / "c", {**asked, "answer": "1956 ) was trained as a baker"})  # six words
+    assert not found(tmp_path / "d", {**asked, "answer": "3 , 1956 ) was trained as a baker"})
 
 
 def test_an_absent_source_is_named(tmp_path: Path) -> None:
@@ -435,6 +438,26 @@ def test_the_weight_of_words_does_not_depend_on_their_order() -> None:
     weights = WordWeights([" ".join(f"word{n}x" for n in range(start, 7)) for start in range(7)])
     words = [f"word{n}x" for n in range(7)]
     assert len({weights.sum(words[n:] + words[:n]) for n in range(7)}) == 1
+
+
+def numbers_of_two(change: dict[str, str], cell: str = "9") -> list[tuple[str, str]]:
+    """Return the pairs of numbers of a row, whose page of a person names a birth, and that of a town its population."""
+    passages = {"/wiki/Ann": "Ann ( born 2 May 1950 ) sails .", "/wiki/Lund": "Lund has a population of 3,000 ."}
+    passages |= {"/wiki/Bo": "Bo sails ."} | change
+    links = ((("/wiki/Ann",), ("/wiki/Lund",), ()), (("/wiki/Bo",), (), ()))
+    rows = (("Ann", "Lund", cell), ("Bo", "Oslo", "8"))
+    told = {page: join_tokens(text) for page, text in passages.items()}
+    named = LinkedTable("t", "Crews", "Of 1990", ("Captain", "Port", "Points"), rows, links, told)
+    return [(known.stated, asked.stated) for _, known, _, asked in hybridqa.number_pairs(named)]
+
+
+def test_a_number_identifies_a_row_or_is_asked_for_where_nothing_else_states_it() -> None:
+    assert numbers_of_two({}) == [("1950", "3,000"), ("3,000", "1950")]
+    assert numbers_of_two({"/wiki/Bo": "Bo sails since 1950 ."}) == [("3,000", "1950")]  # it identifies no row then
+    assert numbers_of_two({}, cell="1950") == []  # identifies nothing, and need not be asked for
+    assert numbers_of_two({}, cell="3,000") == []
+    assert numbers_of_two({"/wiki/Ann": "Ann ( born 2 May 1950 ) sails near Lund ."}) == []
+    assert numbers_of_two({"/wiki/Lund": "Lund has a population of 3,000 , and a population of 4,000 ."}) == []
 
 
 def test_only_people_have_a_club_of_their_own() -> None:
