@@ -171,6 +171,23 @@ def test_a_row_called_by_a_description_is_asked_for_nothing(
     assert make_instances(tmp_path / "changed").instances == []
 
 
+def test_evidence_of_texts_alone_is_none_and_that_with_most_triples_comes_first(
+    tmp_path: Path, numbers: list[int]
+) -> None:
+    n = numbers[0]
+    _, tables = read_questions(write(tmp_path / "one", [table(n)], [asked(n)]))
+    graph = TableGraph.from_table(tables[f"League_{n}"])
+    assert graph
+    graphs = hybridqa_graph.TableGraphs({"League": graph})
+    told, town = ["?town", "says", "leather"], ["?club", "Town", "?town"]
+    for where, n_triples in (([told], []), ([told, town], [1]), ([told, town, ["?club", "Founded", "?y"]], [2])):
+        program = {"type": "match", "find": "?town", "where": where}
+        instance = Instance("q", "kg_text", "?", (f"Bergbyton {n}x",), "hybridqa", program=program)
+        found = list(graphs.add_units(instance))
+        assert [len(each.positive_sk) for each in found] == n_triples
+        assert all(graphs.pool.text[i][0] == f"Bergbyton {n}x" for each in found for i in each.positive_text)
+
+
 def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int]) -> None:
     twice = table(numbers[0])
     for row, club in zip(twice["rows"], ("Ardal", "Ardal", "Bergby", "Bergby"), strict=True):
