@@ -5,8 +5,8 @@ ratios and unit conversions along its row, its neighbors in a sequence, totals a
 a cell of its row that names it, and from rows that share a cell with its row wherever such rows agree. A calculation
 that could hold by chance does not count: the more of them are tried, the more cells must confirm one.
 
-Only `rejection_twins` asks, from revision 2 on: a question whose emptied cell follows has no twins. The thresholds and
-the order of the checks therefore decide which instances the built testbeds have.
+Only `rejection_twins` uses it, from revision 2 on: a question whose emptied cell follows has no twins. The thresholds
+therefore decide which instances the built testbeds have.
 """
 
 import re

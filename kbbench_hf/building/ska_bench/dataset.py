@@ -1,7 +1,7 @@
 """Builders of `ska-open`, `ska-bench` and the private split: instances, pools and testbeds as one dataset with card.
 
-`kbbench build`, `dataset_scripts/` and the mini benchmark's script call them. The columns are stored formats, and the
-rows of a revision stay byte for byte; the text of a card may change.
+`kbbench build` and `dataset_scripts/` call them. The columns are stored formats, and the rows of a revision stay the
+same byte for byte; the text of a card may change.
 """
 
 import hashlib

@@ -5,8 +5,8 @@ the gold answers exactly, over every triple read in both directions and names co
 their positive triples is needed. Paths through tags, votes and ratings are left out, and paths through a title that
 several films share (it has several release years), since their facts would be mixed up.
 
-`sources` makes the subset with `make_instances`; `public_files` shares the file names and `RELATIONS`. Both revisions
-build the same instances, so that a change of a rule or quota needs a new one.
+`sources` makes the subset with `make_instances`; `public_files` shares the file names and `RELATIONS`. The instances
+are the same in both revisions, so that a change of a rule or quota needs a new one.
 """
 
 import re
