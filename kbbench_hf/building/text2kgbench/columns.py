@@ -69,32 +69,50 @@ PROMPTS = pa.schema(_strings("id", "ontology_id", "template", "demonstration_id"
 """Columns of `prompts`: what, beside its row of `sentences`, the published prompt of a test sentence was made of."""
 
 
+MentionRow = dict[str, bool | str]
+"""An entry of the column `mentions`."""
+FoundMentions = dict[tuple[str, str, str], MentionRow]
+"""(sentence, subject, object) -> its entry of `mentions`."""
+
+
 def sentence_tables(
-    splits: Mapping[str, Sequence[Row]], schema: pa.Schema = SENTENCES, version: int = 2
+    splits: Mapping[str, Sequence[Row]],
+    schema: pa.Schema = SENTENCES,
+    version: int = 2,
+    found: FoundMentions | None = None,
 ) -> dict[str, pa.Table]:
-    """Return the table of each split of `sentences`, with `mentions` filled in; `version` as in `with_mentions`."""
-    return {split: pa.Table.from_pylist(with_mentions(rows, version), schema) for split, rows in splits.items()}
+    """Return the table of each split of `sentences`, with `mentions` filled in; options as in `with_mentions`."""
+    return {split: pa.Table.from_pylist(with_mentions(rows, version, found), schema) for split, rows in splits.items()}
 
 
-def with_mentions(rows: Sequence[Row], version: int = 2) -> list[Row]:
+def with_mentions(rows: Sequence[Row], version: int = 2, found: FoundMentions | None = None) -> list[Row]:
     """Return rows of `sentences` with `mentions`: one entry for each of `triples_repaired`, in order.
 
     The forms are those of `metrics.mention_forms`, by the rules of mode `repaired-2` or `repaired-3` (`version`). The
-    modes find them anew.
+    modes find them anew. `found` holds the entries that earlier calls of the same version found, and gets those of
+    this one: to find them takes most of the time of a build.
 
     >>> triples = [{"sub": "Heat", "rel": "director", "obj": "Michael Mann"}]
     >>> with_mentions([{"sentence": "Heat is by Mann.", "triples_repaired": triples}])[0]["mentions"]
     ... # doctest: +NORMALIZE_WHITESPACE
     [{'subject_mentioned': True, 'subject_form': 'verbatim', 'object_mentioned': True, 'object_form': 'short'}]
     """
-    names, mentioned = [name for name, _ in _MENTION], []
+    known = {} if found is None else found
+    mentioned = []
     for row in rows:
-        triples = row["triples_repaired"]
-        gold = [(separate_units(each["sub"]), each["rel"], separate_units(each["obj"])) for each in triples]
-        found = find_gold_mentions(separate_units(row["sentence"]), gold, version=version)
-        forms = [(sub.found, sub.form, obj.found, obj.form) for _, sub, obj in found]
-        mentioned.append(row | {"mentions": [dict(zip(names, each, strict=True)) for each in forms]})
+        keys = [(row["sentence"], each["sub"], each["obj"]) for each in row["triples_repaired"]]
+        for key in keys:
+            if key not in known:
+                known[key] = _find_mention_row(*key, version)
+        mentioned.append(row | {"mentions": [known[key] for key in keys]})
     return mentioned
+
+
+def _find_mention_row(sentence: str, subject: str, obj: str, version: int) -> MentionRow:
+    gold = (separate_units(subject), "", separate_units(obj))
+    ((_, *ends),) = find_gold_mentions(separate_units(sentence), [gold], version=version)
+    values = [value for end in ends for value in (end.found, end.form)]
+    return dict(zip((name for name, _ in _MENTION), values, strict=True))
 
 
 def prompt_row(row: Row, template: str) -> Row:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from kbbench_hf.building.text2kgbench.columns import (
     ONTOLOGIES,
     PROMPTS,
+    FoundMentions,
     Triple,
     distinct,
     flag_across_rows,
@@ -94,14 +95,15 @@ def build(
     splits, prompts = _read_sentences(release, folder, ontologies)
     if revision > 1:
         flag_unstated(splits)
+    answers = _read_answers(release, folder, splits) if configs is None or "sentences" in configs else {}
+    found: FoundMentions = {}
     tables = {
-        "sentences": sentence_tables(splits, version=revision + 1),
-        "sentences_folded": sentence_tables(fold(splits), version=revision + 1),
+        "sentences": sentence_tables(splits, version=revision + 1, found=found),
+        "sentences_folded": sentence_tables(fold(splits), version=revision + 1, found=found),
         "ontologies": {"full": pa.Table.from_pylist(ontologies, ONTOLOGIES)},
         "prompts": {name: pa.Table.from_pylist(rows, PROMPTS) for name, rows in prompts.items()},
     }
     chosen = {config: tables[config] for config in CONFIGS if configs is None or config in configs}
-    answers = _read_answers(release, folder, splits) if "sentences" in chosen else {}
     write_dataset(out, chosen, (_CARDS / f"{release.dataset}.md").read_text(encoding="utf-8"), answers)
 
 
