@@ -23,19 +23,21 @@ def arrow_numbers(values: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
 
 
-def arrow_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def arrow_array(values: Sequence[Any], kind: pa.DataType, errors: str = "strict") -> pa.Array:
     """Return texts or integers as an Arrow array of a type; None becomes null. With a list type, lists of them.
+
+    `errors` is that of `str.encode`: what becomes of lone surrogates.
 
     >>> arrow_array([["a", "ü"], []], pa.list_(pa.string())).to_pylist(), arrow_array([1, None], pa.int64()).to_pylist()
     ([['a', 'ü'], []], [1, None])
     """
     if pa.types.is_list(kind):
-        items = arrow_array([*chain.from_iterable(values)], kind.value_type)
+        items = arrow_array([*chain.from_iterable(values)], kind.value_type, errors)
         return pa.ListArray.from_arrays(arrow_numbers(_offsets(values)), items)
     known = np.array([value is not None for value in values], bool)
     buffers = [None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))]
     if pa.types.is_string(kind):
-        texts = [(text or "").encode() for text in values]
+        texts = [(text or "").encode("utf-8", errors) for text in values]
         buffers += [pa.py_buffer(_offsets(texts)), pa.py_buffer(b"".join(texts))]
     else:
         buffers += [pa.py_buffer(np.array([number or 0 for number in values], kind.to_pandas_dtype()))]

@@ -29,6 +29,7 @@ from kbbench_hf.building.stark.unpickle import (
     limit,
     read_tensor,
 )
+from kbbench_hf.files.arrow import arrow_array, arrow_numbers
 
 NODES_PER_BATCH = 8_192
 """Nodes that are in memory together."""
@@ -81,11 +82,13 @@ def write_nodes(
                 if type(record) is not dict:
                     raise RefusedArchive(f"has a {type(record).__name__} for node {node}; expected a dictionary")
                 n_bytes -= count_items(record, n_bytes)
-                names.append(_bytes(name_of(record, names_in)))
-                details.append(_bytes(json.dumps(record, ensure_ascii=False)))
+                names.append(name_of(record, names_in))
+                details.append(json.dumps(record, ensure_ascii=False))
                 numbers.append(node)
-            columns = [pa.array(each, pa.binary()).cast(pa.string()) for each in (names, details)]
-            writer.write_batch(pa.record_batch([pa.array(numbers[-len(batch) :]), *columns], schema))
+            columns = [arrow_numbers(np.array(numbers[-len(batch) :], np.int64))]
+            # a lone surrogate, which a pickle can hold and Arrow cannot, becomes "?"
+            columns += [arrow_array(texts, pa.string(), errors="replace") for texts in (names, details)]
+            writer.write_batch(pa.record_batch(columns, schema))
     if not numbers or not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
         raise RefusedArchive(f"has {len(numbers):,} nodes that are not numbered from 0")
 
@@ -116,11 +119,6 @@ def name_of(record: Mapping[object, object], names: Mapping[str, list[str]]) -> 
             value = record[key]
             return value if isinstance(value, str) and value not in nothing else ""
     return ""
-
-
-def _bytes(text: str) -> bytes:
-    """Return a text as UTF-8; a lone surrogate, which a pickle can hold and Arrow cannot, becomes "?"."""
-    return text.encode("utf-8", "replace")
 
 
 def types(names: Mapping[object, object]) -> list[str]:
