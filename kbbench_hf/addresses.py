@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kbbench_hf.errors import UsageError, unknown_name
@@ -56,9 +57,10 @@ def on_request(address: str) -> Callable[..., Any]:
     return function
 
 
-def plug_ins(group: str) -> dict[str, str]:
+@cache  # a search goes through the entry points of all groups
+def plug_ins(group: str) -> Mapping[str, str]:
     """Return name -> address of the entry points that other packages register in a group."""
-    return {each.name: each.value for each in _entry_points().select(group=group)}
+    return MappingProxyType({each.name: each.value for each in _entry_points().select(group=group)})
 
 
 @cache

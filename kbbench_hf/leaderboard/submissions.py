@@ -171,8 +171,9 @@ def store_preview(
     """
     if not submitter:
         raise DataError("You are not logged in; a submission needs a user name. Log in and submit again.")
+    field_name = read.benchmark.scoring.answer.field
     rows = (
-        {"id": example_id, read.benchmark.scoring.answer.field: answer}
+        {"id": example_id, field_name: answer}
         for example_id, answer in zip(read.result.ids, read.predictions.answers, strict=True)
         if answer is not None
     )
