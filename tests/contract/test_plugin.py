@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,18 +41,46 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from kbbench_hf.cli import main
+for line in sys.stdin:
+    sys.argv = ["kbbench", *json.loads(line)]
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+    out, err = (each.buffer.getvalue().decode() for each in streams)
+    print(json.dumps({"returncode": code, "stdout": out, "stderr": err}), flush=True)
+"""
+"""A process that runs one command after the other: imports take most of the time of each."""
+
+
 @pytest.fixture
-def kbbench(site: Path, tmp_path: Path) -> Kbbench:
-    """Run the command where the packages of `site` are installed."""
+def kbbench(site: Path, tmp_path: Path) -> Iterator[Kbbench]:
+    """Run commands in a process of its own, where the packages of `site` are installed."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "COLUMNS": "120"}
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMANDS],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout
+        commands, results = process.stdin, process.stdout
 
-    def run(*arguments: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "kbbench_hf.cli", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == expect, done.stderr + done.stdout
-        return done
+        def run(*arguments: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
+            commands.write(json.dumps(arguments) + "\n")
+            commands.flush()
+            done = subprocess.CompletedProcess(arguments, **json.loads(results.readline()))
+            assert done.returncode == expect, done.stderr + done.stdout
+            return done
 
-    return run
+        yield run
 
 
 def test_it_is_listed_with_what_it_is_and_a_broken_one_is_named_and_breaks_nothing(kbbench: Kbbench) -> None:
