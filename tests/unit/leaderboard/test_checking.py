@@ -101,7 +101,8 @@ def test_a_check_that_never_started_says_nothing_about_the_file(upload: Path) ->
 
 
 def test_a_check_has_no_more_memory_than_its_limit() -> None:
-    code = "from kbbench_hf.leaderboard.checking import SMALL, _limit_process as limit; limit(SMALL); print(len(bytearray({})))"
+    code = "from kbbench_hf.leaderboard.checking import SMALL, _limit_process as limit; limit(SMALL)"
+    code += "; print(len(bytearray({})))"
     sizes = (SMALL.memory_bytes // 2, SMALL.memory_bytes * 2)
     ends = [subprocess.run([sys.executable, "-c", code.format(n)], capture_output=True, text=True) for n in sizes]
     assert ends[0].stdout and "MemoryError" in ends[1].stderr
