@@ -14,7 +14,6 @@ from uuid import uuid4
 from tests.servers.serving import await_answer, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = "from kbbench_hf.cli.verbs import kbbench; kbbench.main({!r}, standalone_mode=False)"
 
 
 class Site:
@@ -71,7 +70,7 @@ class Server(Site):
         port = port or free_port()
         arguments = ["serve", "--store", str(store), "--port", str(port)]
         store.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-W", "ignore", "-c", SERVE.format(arguments)]
+        command = [sys.executable, "-W", "ignore", "-m", "kbbench_hf.cli", *arguments]
         environment = {"PYTHONPATH": str(ROOT), **(environment or {})}
         super().__init__(command, store.parent, environment, port, store.parent)
 

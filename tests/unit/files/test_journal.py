@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import BusyError, KBBenchError
@@ -86,7 +86,6 @@ def test_a_file_cut_at_any_byte_loses_only_the_record_that_was_cut(tmp_path: Pat
         assert keys_of(tmp_path) == {*"ab"[:kept], "d"}
 
 
-@settings(max_examples=100)
 @given(place=st.integers(0, 299), bit=st.integers(0, 7))
 def test_no_flipped_bit_is_ever_served(tmp_path_factory: pytest.TempPathFactory, place: int, bit: int) -> None:
     folder = tmp_path_factory.mktemp("journal")

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.knowledge_base import KnowledgeBase
@@ -78,7 +78,6 @@ def bases(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[int, str, i
 
 
 @given(bases())
-@settings(max_examples=100)
 def test_no_text_is_ever_dropped(base: tuple[list[dict[str, Any]], list[tuple[int, str, int]]]) -> None:
     nodes, edges = base
     kb = KnowledgeBase.from_arrow(

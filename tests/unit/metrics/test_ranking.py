@@ -241,7 +241,6 @@ def test_every_measure_is_its_definition(drawn, mode):
 
 
 @given(queries, st.integers(31, 40))
-@settings(max_examples=100)
 def test_a_determined_value_is_that_of_any_order_of_the_tail(drawn, n_candidates):
     drawn = [(order or [0], gold) for order, gold in drawn]
     gold = IdLists.of([sorted(gold) for _, gold in drawn])
@@ -258,7 +257,6 @@ def test_a_determined_value_is_that_of_any_order_of_the_tail(drawn, n_candidates
 
 
 @given(queries, st.sampled_from(MODES))
-@settings(max_examples=100)
 def test_the_tail_by_id_is_the_ranking_with_all_other_candidates_appended(drawn, mode):
     candidates = np.arange(31)
     drawn = [(order or [0], gold) for order, gold in drawn]
@@ -289,7 +287,6 @@ def all_values(runs, golds, candidates=None):
 
 
 @given(scored)
-@settings(max_examples=100)
 def test_shift_scale_and_a_negation_that_keeps_the_order_change_nothing(drawn):
     runs, golds = [run for run, _ in drawn], [gold for _, gold in drawn]
     before = str(all_values(runs, golds))
@@ -298,7 +295,6 @@ def test_shift_scale_and_a_negation_that_keeps_the_order_change_nothing(drawn):
 
 
 @given(scored, st.randoms(use_true_random=False))
-@settings(max_examples=100)
 def test_renaming_ids_and_shuffling_changes_nothing_without_ties(drawn, random):
     runs = [dict(zip(run, random.sample(range(100), len(run)), strict=True)) for run, _ in drawn]
     golds = [gold for _, gold in drawn]

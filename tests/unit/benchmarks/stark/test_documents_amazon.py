@@ -1,6 +1,6 @@
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.benchmarks.stark.documents.amazon import RENDERING
@@ -117,7 +117,6 @@ def bases(draw: st.DrawFn) -> SlowSTaRK:
 
 
 @given(bases())
-@settings(max_examples=100)
 def test_every_document_is_that_of_the_slow_reference(slow: SlowSTaRK) -> None:
     kb = slow.knowledge_base(names(slow))
     for relations in (True, False):

@@ -107,7 +107,6 @@ def bases(draw: st.DrawFn) -> SlowSTaRK:
 
 
 @given(bases())
-@settings(max_examples=100)
 def test_every_document_is_that_of_the_slow_reference(slow: SlowSTaRK) -> None:
     kb = slow.knowledge_base(names(slow))
     for relations in (True, False):
