@@ -47,6 +47,11 @@ def damage(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+def test_every_build_has_the_same_content(wikidata: DatasetFolder, webnlg: DatasetFolder) -> None:
+    assert wikidata.revision == "477a6e737fb868c8524bd14caf5b4a41b2ad501c"
+    assert webnlg.revision == "87b06472c55ba50aa525cdd6a24a03877e27a207"
+
+
 def test_the_released_sizes_are_all_there(wikidata: DatasetFolder, webnlg: DatasetFolder) -> None:
     # Text2KGBench at 50a3d25: 5,335 + 3,993 + 4,062 = 13,390 sentences and 174 unseen; 2,846 + 2,014 = 4,860.
     sizes = {name: wikidata.table("sentences", name).num_rows for name in ("train", "validation", "test", "unseen")}
