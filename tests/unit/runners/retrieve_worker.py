@@ -67,12 +67,17 @@ def kill_after(records: int) -> None:
 
 
 if __name__ == "__main__":
+    sys.modules.setdefault("numba", None)  # type: ignore[arg-type]  # as in the command
     if after := int(os.environ.get(KILLED_AFTER, "0")):
         kill_after(after)
     out, embeddings, size = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     if size == 1:
         run(out, embeddings, None)
     else:
+        import bm25s  # noqa: F401  # before the processes part, so that none imports it for itself
         from accelerate import debug_launcher
 
+        from kbbench_hf.retrieval.graph_ranker import ranker  # noqa: F401
+
+        knowledge_base()
         debug_launcher(run, (out, embeddings, size), num_processes=size)

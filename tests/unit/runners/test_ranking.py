@@ -16,12 +16,14 @@ from kbbench_hf.errors import BusyError, UsageError
 from kbbench_hf.files.journal import Journal
 from kbbench_hf.files.shards import COLLECT, Shard, ShardEnd
 from kbbench_hf.protocols import Ranking
+from kbbench_hf.retrieval import dense
 from kbbench_hf.retrieval.top_k import pad
 from kbbench_hf.runners import ranking as runner
 from kbbench_hf.runners import retrieval_run as retrieval
 from kbbench_hf.runners.process_group import group
 from kbbench_hf.runners.ranking import Latency
 from kbbench_hf.runners.retrieval_run import rank_nodes
+from tests.unit.runners import retrieve_worker
 from tests.unit.runners.retrieve_worker import KILLED_AFTER, examples, knowledge_base
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,7 +44,9 @@ def _finished(process: "subprocess.Popen[bytes]") -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The predictions of one process that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole")
-    _finished(_worker(folder / "run", folder / "cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense, "from_spec", dense.from_spec)  # which the worker replaces
+        retrieve_worker.run(folder / "run", folder / "cache", None)
     return (folder / "run/predictions.jsonl").read_bytes()
 
 
