@@ -28,13 +28,13 @@ class Outcome(NamedTuple):
     kinds: int
 
 
-def ask(n: int, rate: float, latency_s: float, concurrency: int) -> Outcome:
+def ask(n: int, rate: float, latency_s: float, concurrency: int, timeout_s: float = 2.0) -> Outcome:
     prompts = {f"q{i}": Prompt([{"role": "user", "content": f"prompt {i}"}], max_tokens=16) for i in range(n)}
     with ScriptedServer(latency_s=latency_s, fault_rate=rate) as server, tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         run = generate(
             prompts,
-            Endpoint(server.url, MODEL, timeout_s=max(2.0, 2 * latency_s)),
+            Endpoint(server.url, MODEL, timeout_s=max(timeout_s, 2 * latency_s)),
             Path(folder),
             concurrency=concurrency,
             canary=False,

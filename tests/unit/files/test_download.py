@@ -151,7 +151,7 @@ def test_a_killed_download_leaves_no_file_of_the_name_and_is_continued(server: _
 
 
 def test_an_interrupt_ends_a_download_at_once_and_keeps_what_arrived(server: _Server, tmp_path: Path) -> None:
-    server.block_seconds = 2  # 32 blocks: 64 s
+    server.block_seconds = 0.5  # 32 blocks: 16 s
     part = tmp_path / "folder/a.bin.part"
     running = under_way(server, tmp_path)
     running.send_signal(signal.SIGINT)

@@ -155,7 +155,7 @@ def test_a_slow_server_a_reset_and_no_server_have_their_own_reasons() -> None:
 
 def test_a_server_without_tls_asked_with_tls_is_no_connection() -> None:
     async def one(url: str) -> None:
-        async with Endpoint(url, MODEL, timeout_s=2) as endpoint:
+        async with Endpoint(url, MODEL, timeout_s=0.5) as endpoint:
             await endpoint.complete(MESSAGES, None)
 
     with ScriptedServer() as server, pytest.raises(Failure) as caught:

@@ -198,7 +198,7 @@ def test_transient_faults_end_as_right_answers(tmp_path: Path) -> None:
 
 
 def test_thirty_percent_faults_leave_every_prompt_with_its_own_answer() -> None:
-    outcome = ask_with_faults(300, 0.3, 0.01, 64)
+    outcome = ask_with_faults(300, 0.3, 0.01, 64, timeout_s=1.0)
     assert outcome.kinds == 10
     assert (outcome.answered, outcome.failed, outcome.mispaired) == (300, 0, 0)
 
