@@ -200,7 +200,7 @@ def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFi
     """Return one row per sample; `error` is that of a failed one."""
     parsed = ParsedFile(
         "an inspect_ai log",
-        numbered(map(_row, samples)),
+        numbered(map(_sample_row, samples)),
         fields={"id": "id", "response": "response", "error": lambda row: row.get("error", row.get("failure"))},
         one_of="epoch",
         empty="the log has no samples",
@@ -215,7 +215,7 @@ def _parse_samples(log: Log, samples: Iterable[object], status: str) -> ParsedFi
     return parsed
 
 
-def _row(sample: object) -> object:
+def _sample_row(sample: object) -> object:
     """Return the fields of a sample that importers of predictions and of scores read; a value of another type as it is.
 
     It has an `error`, or a `response` with the `failure` that makes it no answer, or neither.
@@ -367,10 +367,10 @@ def detect_tool(first: object) -> ToolOutput | None:
     """Return the tool that wrote a row, by its keys; None for none of them."""
     if not isinstance(first, dict) or isinstance(first.get("response"), str):
         return None
-    return next((each for each in ROWS if all(_has(first, key) for key in each.keys)), None)
+    return next((each for each in ROWS if all(_has_key(first, key) for key in each.keys)), None)
 
 
-def _has(row: Row, key: str) -> bool:
+def _has_key(row: Row, key: str) -> bool:
     """Return whether a row has a value at one of the paths in a key of `ToolOutput`."""
     return any(path in row if "." not in path else value_or_none(row, path) is not None for path in key.split("|"))
 

@@ -240,12 +240,12 @@ def take_lock(file: Path) -> "BaseFileLock":
     """
     from filelock import FileLock, Timeout  # imports asyncio
 
-    before = _holder(file)  # some versions of filelock empty the file of another's lock
+    before = _lock_holder(file)  # some versions of filelock empty the file of another's lock
     lock = FileLock(file, thread_local=False)  # a journal may be closed by another thread than opened it
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        holder = _holder(file) or before or "unknown"
+        holder = _lock_holder(file) or before or "unknown"
         raise BusyError(
             f"{file.parent} is in use by process {holder}; one run writes it at a time. "
             f"Wait for that process, or stop it (kill {holder}) and start this again."
@@ -255,7 +255,7 @@ def take_lock(file: Path) -> "BaseFileLock":
     return lock
 
 
-def _holder(file: Path) -> str:
+def _lock_holder(file: Path) -> str:
     """Return the process id in a lock's file; empty if there is none, or if it cannot be read while it is locked."""
     try:
         return file.read_text("ascii", "replace").partition("\n")[0].strip()

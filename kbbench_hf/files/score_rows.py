@@ -128,7 +128,7 @@ def scored_rows(
     if judged is not None:
         if "ids" not in rows[0] and not keyed:
             raise Unreadable("its rows are not rankings", "Leave out --qrels, or name runs.")
-        return _judge(rows, judged)
+        return _score_rankings(rows, judged)
     for name, keys, read in _LOGS:
         if keys <= rows[0].keys():
             parsed.format = name
@@ -143,7 +143,7 @@ def scored_rows(
         value = value or [key for key in shared if number_of(rows[0][key]) is not None]
     if "ids" in rows[0] or (keyed and not value):
         raise _RANKINGS
-    return _table(rows, value or [_score_column(rows, no_scores)])
+    return _table_rows(rows, value or [_score_column(rows, no_scores)])
 
 
 def _refuse_other_types(log_format: str, scored: Iterator[ScoredRow]) -> Iterator[ScoredRow]:
@@ -278,7 +278,7 @@ def _mteb_queries(rows: Sequence[Row]) -> Sequence[Row]:
     return found
 
 
-def _table(rows: Iterable[Row], value: Sequence[str]) -> Iterator[ScoredRow]:
+def _table_rows(rows: Iterable[Row], value: Sequence[str]) -> Iterator[ScoredRow]:
     """Yield the rows of a table with the columns of scores.
 
     Raises:
@@ -315,7 +315,7 @@ def _score_column(rows: Sequence[Row], no_scores: Collection[str | None]) -> str
     return (found or plain)[0]
 
 
-def _judge(rows: Iterable[Row], judged: Judgments) -> Iterator[ScoredRow]:
+def _score_rankings(rows: Iterable[Row], judged: Judgments) -> Iterator[ScoredRow]:
     """Yield trec_eval's measures of each query of the qrels that has relevant candidates."""
     rankings = dict(_rankings(rows))
     for query, grades in judged.items():

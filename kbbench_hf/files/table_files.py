@@ -189,10 +189,10 @@ def table_of_rows(rows: Iterable[Row]) -> pa.Table:
     """
     every = [*rows]
     names = dict.fromkeys(name for row in every for name in row)
-    return pa.table({name: _column([row.get(name) for row in every]) for name in names})
+    return pa.table({name: _infer_column([row.get(name) for row in every]) for name in names})
 
 
-def _column(values: list[Any]) -> pa.ChunkedArray:
+def _infer_column(values: list[Any]) -> pa.ChunkedArray:
     """Return values as a column of the type that Arrow infers; else as text."""
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         column = pa.chunked_array([values])

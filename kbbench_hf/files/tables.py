@@ -44,7 +44,7 @@ def parse_delimited(opened: OpenedFile, settings: ReadSettings) -> ParsedFile:
         head = [first, *(line for _, line in zip(range(_LOOKED_AT), lines, strict=False))]
         if separators := _separators_of_two_kinds(head):
             head[0] = "\t".join(head[0].split(separators[0]))
-            head[1:], lines = _with_tabs(head[1:], separators[1]), _with_tabs(lines, separators[1])
+            head[1:], lines = _replace_separators(head[1:], separators[1]), _replace_separators(lines, separators[1])
         delimiter = "\t" if separators else delimiter_of(head, settings.id_field)
     texts = chain(head, lines)
     reader = csv.reader(texts, delimiter=delimiter, strict=True)
@@ -90,7 +90,7 @@ def _separators_of_two_kinds(head: list[str]) -> tuple[str | None, str | None] |
     return None
 
 
-def _with_tabs(lines: Iterable[str], separator: str | None) -> Iterator[str]:
+def _replace_separators(lines: Iterable[str], separator: str | None) -> Iterator[str]:
     """Yield lines with tabs in place of their separators."""
     for line in lines:
         yield "\t".join(line.strip("\r\n").split(separator)) + "\n"

@@ -222,40 +222,40 @@ def draw_plan(query: PlannedQuery, done: Execution) -> PlanGraph:
     below = max((len(walk) for walk in done.walks), default=0) * step
     for column, walk in enumerate(done.plan.walks):
         x = (width - columns) // 2 + column * (BOX + GAP)
-        boxes += [box._replace(x=x, y=place * step) for place, box in enumerate(_path(query, done, column))]
+        boxes += [box._replace(x=x, y=place * step) for place, box in enumerate(_path_boxes(query, done, column))]
         for place, hop in enumerate(walk.hops, start=1):
             relation = f"{'not ' * hop.negated}{hop.relation} {'↑' if hop.direction == 'in' else '↓'}"
             arrows.append((x + BOX // 2, place * step - ARROW, place * step, relation))
         arrows.append((x + BOX // 2, boxes[-1].y + HEIGHT, below, ""))
-    for place, box in enumerate(_answers(query, done)):
+    for place, box in enumerate(_answer_boxes(query, done)):
         boxes.append(box._replace(y=below + place * step, width=width))
         arrows += [(width // 2, boxes[-1].y - ARROW, boxes[-1].y, "")] * (place > 0)
     return PlanGraph(boxes, arrows, width, boxes[-1].y + HEIGHT)
 
 
-def _path(query: PlannedQuery, done: Execution, column: int) -> Iterator[PlanBox]:
+def _path_boxes(query: PlannedQuery, done: Execution, column: int) -> Iterator[PlanBox]:
     """Yield the boxes of a path: where it starts, and the nodes after each hop."""
     walk, (start, *reached) = done.plan.walks[column], done.walks[column]
-    of_type = walk.start_type if len(start) == 1 else f"{walk.start_type}, {_nodes(len(start))}"
+    of_type = walk.start_type if len(start) == 1 else f"{walk.start_type}, {_count_nodes(len(start))}"
     yield PlanBox("any" if walk.topic is None else f"“{walk.topic}”", of_type, "" if len(start) else "wrong")
     for hop, rows in zip(walk.hops[:-1], reached[:-1], strict=True):
-        yield PlanBox(hop.node_type, _nodes(len(rows)))
+        yield PlanBox(hop.node_type, _count_nodes(len(rows)))
     has_gold, last = query.has_gold(reached[-1]), walk.hops[-1]
     if last.negated:
         words = f"{len(reached[-1]):,} ruled out{', gold too' * has_gold}"
         yield PlanBox(last.node_type, words, "wrong" if has_gold else "open")
     else:
-        yield PlanBox(last.node_type, _found(query, reached[-1]), "right" if has_gold else "wrong")
+        yield PlanBox(last.node_type, _count_with_gold(query, reached[-1]), "right" if has_gold else "wrong")
 
 
-def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
+def _answer_boxes(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
     """Yield the boxes below the paths: nodes that all paths reach, those left by each attribute test, the ranking."""
     plan, starts = done.plan, [rows[0] for rows in done.walks]
     for n_tests in range(len(plan.attributes) + 1):
         rows = execute(replace(plan, attributes=plan.attributes[:n_tests]), query.kb, starts).rows
         n_gold = int(np.isin(query.gold, rows).sum())
         name = str(plan.attributes[n_tests - 1]) if n_tests else f"answers: {plan.answer_type}"
-        words = f"{_nodes(len(rows))}{' left' * (n_tests > 0)}, {n_gold} of {len(query.gold)} gold"
+        words = f"{_count_nodes(len(rows))}{' left' * (n_tests > 0)}, {n_gold} of {len(query.gold)} gold"
         yield PlanBox(name, words, "right" if n_gold else "wrong")
     if plan.text:
         yield PlanBox(f"text “{plan.text}”", "not executed: orders the answers", "open")
@@ -266,12 +266,12 @@ def _answers(query: PlannedQuery, done: Execution) -> Iterator[PlanBox]:
     yield PlanBox(f"first: {name}", words, "right" if rank == 1 else "wrong")
 
 
-def _found(query: PlannedQuery, rows: Rows) -> str:
+def _count_with_gold(query: PlannedQuery, rows: Rows) -> str:
     """Return the number of nodes, and whether gold is among them, in words."""
-    return f"{_nodes(len(rows))}, {'gold' if query.has_gold(rows) else 'no gold'}"
+    return f"{_count_nodes(len(rows))}, {'gold' if query.has_gold(rows) else 'no gold'}"
 
 
-def _nodes(n: int) -> str:
+def _count_nodes(n: int) -> str:
     return f"{n:,} node{'s' * (n != 1)}"
 
 
@@ -285,8 +285,8 @@ def plan_section(query: PlannedQuery) -> Markup:
             picture=draw_plan(query, done) if done else None,
             height=HEIGHT,
             remarks=done.remarks if done else (),
-            plans=[(each, _found(query, query.execute(each).rows)) for each in query.plans[:MOST_PLANS]],
-            gold_plan=(best.plan, _nodes(len(best.rows))) if best else None,
+            plans=[(each, _count_with_gold(query, query.execute(each).rows)) for each in query.plans[:MOST_PLANS]],
+            gold_plan=(best.plan, _count_nodes(len(best.rows))) if best else None,
         )
     )
 

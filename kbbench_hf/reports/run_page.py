@@ -149,8 +149,8 @@ def _without_zeros(facts: Mapping[str, object]) -> dict[str, list[list[str]]]:
     """Return facts as rows: `shown` ones, and `hidden` ones, which are zero; facts without a value are left out."""
     there = {name: value for name, value in facts.items() if value not in (None, {}, [])}
     return {
-        "shown": [[name, _fact(value)] for name, value in there.items() if value],
-        "hidden": [[name, _fact(value)] for name, value in there.items() if not value],
+        "shown": [[name, _fact_text(value)] for name, value in there.items() if value],
+        "hidden": [[name, _fact_text(value)] for name, value in there.items() if not value],
     }
 
 
@@ -276,14 +276,14 @@ def _provenance(run: Row, result: PlainResult) -> str:
     return json.dumps(facts, indent=2, ensure_ascii=False)
 
 
-def _fact(value: object) -> str:
+def _fact_text(value: object) -> str:
     """Return a value of a run as text: floats with four digits, integers with commas, lists in one line."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_fact(each)}" for name, each in value.items())
+        return ", ".join(f"{name} {_fact_text(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return "; ".join(map(_fact, value))
+        return "; ".join(map(_fact_text, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

@@ -265,11 +265,11 @@ def _section_context(section: Section, systems: Sequence[str]) -> dict[str, obje
         "title": section.title,
         "notes": section.notes,
         "pictures": [_picture(name, drawn, systems) for name, drawn in _pictures(section) if systems],
-        "tables": [part for table in section.tables if table.rows for part in _parts(table)],
+        "tables": [part for table in section.tables if table.rows for part in _split_wide_table(table)],
     }
 
 
-def _parts(table: ScoreTable) -> list[dict[str, object]]:
+def _split_wide_table(table: ScoreTable) -> list[dict[str, object]]:
     """Return a table as the page shows it: a wide one in parts, one for each heading over its columns."""
     over, rows, whole = heads_of(table), cells(table), len(table.columns)
     split = whole > MOST_COLUMNS and len(over) > 1

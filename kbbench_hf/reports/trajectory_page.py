@@ -88,9 +88,9 @@ def draw_trajectory(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -
     def place(spot: _Spot, depth: int, row: int) -> int:
         """Place a spot and those below it; return the next free row."""
         x, y, end = depth * (BOX + GAP), row * LINE, row
-        boxes.append(Box(x, y, _cut(spot.text, IN_BOX), spot.text, spot.kind))
+        boxes.append(Box(x, y, _truncate(spot.text, IN_BOX), spot.text, spot.kind))
         for below in spot.below:
-            arrows.append(Arrow(x + BOX, y, end * LINE, _cut(below.label, ON_ARROW), below.label))
+            arrows.append(Arrow(x + BOX, y, end * LINE, _truncate(below.label, ON_ARROW), below.label))
             end = place(below, depth + 1, end)
         return max(end, row + 1)
 
@@ -162,7 +162,7 @@ def _relation(kb: "KnowledgeBase", start: Id, node: Id) -> str:
     return ", ".join(ways)
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     """Return a text of at most so many letters, the last one an ellipsis if it is shortened."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

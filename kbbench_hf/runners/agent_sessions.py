@@ -136,7 +136,7 @@ class AgentSessions:
         to start, the session is None, and the result an error. An open question starts again: its selection is empty.
         """
         with self._lock:
-            place = self._place(example_id)
+            place = self._find_place(example_id)
             if isinstance(place, Outcome):
                 return None, place
             row, before = self.rows[place], self._attempts.get(place)
@@ -202,7 +202,7 @@ class AgentSessions:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _place(self, example_id: object) -> int | Outcome:
+    def _find_place(self, example_id: object) -> int | Outcome:
         """Return the place of a question among the examples, or the result that says why there is none."""
         if example_id is None:
             while self._next in self._attempts:

@@ -332,8 +332,8 @@ def annotate_topics(
                 {
                     "id": examples.ids,
                     "triples_sha256": [triples_digest(each) for each in predicted],
-                    "source": _lists(np.concatenate(source, axis=1)),
-                    "triples": _lists(np.concatenate(triples, axis=1)),
+                    "source": _list_column(np.concatenate(source, axis=1)),
+                    "triples": _list_column(np.concatenate(triples, axis=1)),
                 }
             )
             write_annotation(folder, f"topics-{mode}", _identity(identities, corpus), table)
@@ -370,7 +370,7 @@ def _source_shares(place: Path, model: TopicModel, examples: Examples) -> Any:
     if kept is not None:
         return np.array(kept.table["source"].to_pylist())
     shares = model.shares([content_words(row["text"], model.settings.mode) for row in examples.rows])
-    write_annotation(place, "sources", identity, pa.table({"source": _lists(shares)}))
+    write_annotation(place, "sources", identity, pa.table({"source": _list_column(shares)}))
     return shares
 
 
@@ -383,6 +383,6 @@ def _elements(rules: AnnotationRules, examples: Examples, answers: Sequence[Answ
                     yield from (element for element in triple if isinstance(element, str))
 
 
-def _lists(matrix: Any) -> pa.Array:
+def _list_column(matrix: Any) -> pa.Array:
     """Return the rows of a matrix as a column of lists of equal length."""
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(matrix).ravel()), matrix.shape[1])

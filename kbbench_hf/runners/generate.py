@@ -253,7 +253,7 @@ class _GenerationState:
             self.name = self.identity.meet(sender.model)
             sender.check, sender.arbiter.said_otherwise = self.identity.check, self.identity.said_otherwise
             sender.follow = self._follow
-            jobs = self._missing(sender.arbiter)
+            jobs = self._open_jobs(sender.arbiter)
             if (first := next(jobs, None)) is None:
                 return
             try:
@@ -269,7 +269,7 @@ class _GenerationState:
                 with suppress(KBBenchError):  # all is answered: a spent budget or a closed server ends nothing now
                     await sender.canary(extra)
 
-    def _missing(self, arbiter: Arbiter) -> Iterator[Job]:
+    def _open_jobs(self, arbiter: Arbiter) -> Iterator[Job]:
         """Yield the jobs without a record, the next one of each conversation.
 
         The arbiter is told an answered prompt of an earlier start, which it may send again as a probe.

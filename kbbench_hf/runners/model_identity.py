@@ -47,7 +47,7 @@ class Identity:
     ) -> None:
         self.allow_other, self.one, self._shared = allow_other, one, shared
         self._file, self._writes = folder / SERVERS, writes
-        self.servers: list[dict[str, Any]] = self._stored()
+        self.servers: list[dict[str, Any]] = self._read_servers()
         """The servers of the run, in order, as `servers.json` has them."""
         self.answered_by: Counter[Who] = Counter()
         self._known: set[str] = set()
@@ -78,7 +78,7 @@ class Identity:
         if self._shared and self._writes:
             # of the shards that start at once, one writes the file, and the others compare
             write_new(self._file, _to_text([now]).encode())
-            self.servers = self._stored()
+            self.servers = self._read_servers()
         elif not self.answered_by:
             self.servers.clear()  # a server that answered nothing has no responses to protect
         before = dict(self.servers[-1]) if self.servers else None
@@ -163,12 +163,12 @@ class Identity:
             message = f"The server takes no {', '.join(left_out)}: these were left out, and it sampled in its own way."
             yield ScoreWarning("parameters_left_out", message, "Compare it with runs that lack them too.")
 
-    def _stored(self) -> list[dict[str, Any]]:
+    def _read_servers(self) -> list[dict[str, Any]]:
         return list(read_json(self._file)["servers"]) if self._file.is_file() else []
 
     def _write(self, server: dict[str, Any]) -> None:
         if self._shared:
-            self.servers = self._stored()
+            self.servers = self._read_servers()
         if server not in self.servers[-1:]:
             self.servers.append(server)
         if self._writes:

@@ -74,7 +74,7 @@ def check_shared(share: ProcessGroup, folder: Path) -> None:
 
 def check_same(share: ProcessGroup, settings: Mapping[str, Any]) -> None:
     """Raise UsageError where processes have different settings, another dataset's revision say; all must call it."""
-    named = share.gather((_name(share), dict(settings)))
+    named = share.gather((_process_name(share), dict(settings)))
     for name, other in named[1:]:
         for key in {**named[0][1], **other}:
             mine, theirs = named[0][1].get(key), other.get(key)
@@ -105,11 +105,11 @@ def _blind_processes(share: ProcessGroup, folder: Path) -> list[str]:
     until = time.monotonic() + PATIENCE_S
     while not (seen := mark.exists()) and time.monotonic() < until:
         time.sleep(0.05)
-    blind = [each for each in share.gather(None if seen else _name(share)) if each]
+    blind = [each for each in share.gather(None if seen else _process_name(share)) if each]
     if share.rank == 0:
         mark.unlink()
     return blind
 
 
-def _name(share: ProcessGroup) -> str:
+def _process_name(share: ProcessGroup) -> str:
     return f"process {share.rank} on {socket.gethostname()}"

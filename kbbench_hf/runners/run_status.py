@@ -134,15 +134,15 @@ class StatusReader:
         result = self.folder / ("result.json" if not is_annotation else f"../../{self.folder.name}.parquet")
         status = WorkStatus(str(self.folder), "stopped", annotations=[each.read() for each in self._annotations])
         prices = list[Mapping[str, Any]]()
-        for name, file, has_end in self._files():
+        for name, file, has_end in self._report_files():
             holder = {} if file is None else read_report(file)
-            status.processes.append(self._process(name, file, holder, has_end=has_end))
+            status.processes.append(self._process_status(name, file, holder, has_end=has_end))
             prices += filter(None, [(holder.get("report") or {}).get("price")])
         # an end of a process alone leaves no report; a claim remains
         killed = [each for each in status.processes if each.state == "killed" and each.name.startswith("process")]
         finished = (result.is_file() or has_ended(self.folder / "collect", Shard(1, 1))) and not killed
         status.n_total = _n_examples(settings) or sum(each.n_total or 0 for each in status.processes) or None
-        self._count(status, settings, finished=finished)
+        self._count_examples(status, settings, finished=finished)
         alive = [each for each in status.processes if each.state in ALIVE]
         status.cost, status.currency = summary.get("cost"), summary.get("currency")
         if prices:
@@ -169,7 +169,7 @@ class StatusReader:
         status.note = "; ".join(filter(None, reasons))
         return status
 
-    def _count(self, status: WorkStatus, settings: Mapping[str, Any], *, finished: bool) -> None:
+    def _count_examples(self, status: WorkStatus, settings: Mapping[str, Any], *, finished: bool) -> None:
         """Count the examples in the journals, and set `n_done`, `failed` and `note` of the status."""
         for file in self.folder.glob("journal*.jsonl"):
             if file not in self._journals or self._journals[file].n_damaged:  # which a network disk may mend
@@ -195,7 +195,7 @@ class StatusReader:
         elif not counts and not status.processes:  # predictions that were copied
             status.n_done, status.note = None, "the folder has no journal"
 
-    def _files(self) -> Iterator[tuple[str, Path | None, bool]]:
+    def _report_files(self) -> Iterator[tuple[str, Path | None, bool]]:
         """Yield name, file of the report (None: not started) and end marker of each shard, then of each process."""
         claims = newest_claims(self.folder)
         files = {shard: claim_file(self.folder, shard, number) for shard, number in claims.items()}
@@ -207,7 +207,7 @@ class StatusReader:
         for file in sorted(self.folder.glob("progress*.json")):
             yield f"process {file.name[9:-5] or 0}", file, False
 
-    def _process(self, name: str, file: Path | None, holder: Mapping[str, Any], *, has_end: bool) -> WorkStatus:
+    def _process_status(self, name: str, file: Path | None, holder: Mapping[str, Any], *, has_end: bool) -> WorkStatus:
         if file is None:
             return WorkStatus(name, "not started")
         alive, report = is_alive(holder), holder.get("report") or {}

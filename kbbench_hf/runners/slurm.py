@@ -67,7 +67,7 @@ class SlurmRun:
                 f"--array {self.array} is not a number of shards; expected N from 1, or N%M to run M at once. "
                 "Write --array 8."
             )
-        for each in self._chosen():
+        for each in self._user_options():
             name = next((own for own in _OWN if _is_option(each, own)), None)
             if name is not None:
                 remedy = "Write --array N" if name == "array" else "Leave it out"
@@ -149,7 +149,7 @@ class SlurmRun:
             raise
         return jobs
 
-    def _chosen(self) -> list[str]:
+    def _user_options(self) -> list[str]:
         """Return the user's options of sbatch."""
         try:
             return shlex.split(self.options)
@@ -165,7 +165,7 @@ class SlurmRun:
         output = f"--output={str(self.logs).replace('%', '%%')}/{log}.log"
         # the user's options on one line, as a value may follow its option; of two equal options, the last holds
         lines = [[each] for each in (f"--job-name={self.name}", f"--chdir={Path.cwd()}", output, *first)]
-        lines += [self._chosen(), [*last]]
+        lines += [self._user_options(), [*last]]
         header = [f"#SBATCH {shlex.join(line)}" for line in lines if line]
         if "\n" in "".join(header):
             raise UsageError(f"{output} or {self.options!r} has a line break; expected none. Name another folder.")

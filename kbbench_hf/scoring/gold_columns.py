@@ -84,19 +84,19 @@ def likeness(path: str) -> Likeness:
     parts = [part for part in path.split(".") if not part.isdecimal()]
     words = [[word.lower() for word in _WORD.findall(part)] for part in parts]
     every, leaf = [word for part in words for word in part], words[-1] if words else []
-    predicted, produced = _any(_PREDICTED, every), _any(_PRODUCED, every)
+    predicted, produced = _matches_any(_PREDICTED, every), _matches_any(_PRODUCED, every)
     gold = [word for word in every if _GOLD.fullmatch(word)]
     if "actual" in every and not (predicted or produced):
         gold.append("actual")
     if gold and not (predicted and all(map(_WEAK_GOLD.fullmatch, gold))):
-        return Likeness("gold", not _any(_OTHER, leaf))
-    if _any(_OTHER, leaf):
+        return Likeness("gold", not _matches_any(_OTHER, leaf))
+    if _matches_any(_OTHER, leaf):
         return Likeness("other")
-    named = _any(_PREDICTED, leaf) or _any(_PRODUCED, leaf) or _any(_ANSWER, leaf)
-    if not named and not (_any(_CONTENT, leaf) and (predicted or produced or _any(_ANSWER, every))):
+    named = _matches_any(_PREDICTED, leaf) or _matches_any(_PRODUCED, leaf) or _matches_any(_ANSWER, leaf)
+    if not named and not (_matches_any(_CONTENT, leaf) and (predicted or produced or _matches_any(_ANSWER, every))):
         return Likeness("")
-    strength = 4 if predicted else 3 if produced else 2 if _any(_MAKER, every) else 1
-    return Likeness("prediction", strength + 0.5 * _any(_CLEANED, every))
+    strength = 4 if predicted else 3 if produced else 2 if _matches_any(_MAKER, every) else 1
+    return Likeness("prediction", strength + 0.5 * _matches_any(_CLEANED, every))
 
 
 def is_gold_name(path: str) -> bool:
@@ -105,7 +105,7 @@ def is_gold_name(path: str) -> bool:
     return alike.role == "gold" and alike.strength > 0
 
 
-def _any(pattern: re.Pattern[str], words: list[str]) -> bool:
+def _matches_any(pattern: re.Pattern[str], words: list[str]) -> bool:
     return any(map(pattern.fullmatch, words))
 
 

@@ -138,7 +138,7 @@ def plan_power(
     if not any(each.normal > 0 for each in spreads):
         assumed = CORRELATION if correlation is None else correlation
         alone = [title for title in runs or systems if title in systems]
-        spreads = [_alike(title, systems[title], chosen, assumed, difference) for title in alone]
+        spreads = [_assumed_spread(title, systems[title], chosen, assumed, difference) for title in alone]
     spreads = sorted((each for each in spreads if each.normal > 0), key=lambda each: each.deviation)
     if not spreads:
         raise UsageError(
@@ -168,10 +168,10 @@ def _pair_spread(systems: Mapping[str, Result], pair: tuple[str, str], metric: s
     scored = ~(np.isnan(first) | np.isnan(second))
     varied = scored.sum() > 1 and first[scored].std() > 0 and second[scored].std() > 0
     correlation = float(np.corrcoef(first[scored], second[scored])[0, 1]) if varied else math.nan
-    return Spread(pair, int(scored.sum()), correlation, *_parts(a, first - second, rows))
+    return Spread(pair, int(scored.sum()), correlation, *_effect_parts(a, first - second, rows))
 
 
-def _alike(title: str, result: Result, metric: str, correlation: float, difference: float) -> Spread:
+def _assumed_spread(title: str, result: Result, metric: str, correlation: float, difference: float) -> Spread:
     """Return the spread of a system and another one that was not scored: see `plan_power`."""
     values = _values(result, metric)
     scored = values[~np.isnan(values)]
@@ -180,7 +180,7 @@ def _alike(title: str, result: Result, metric: str, correlation: float, differen
         mean = min(1.0, float(scored.mean()) + difference)
         other = mean * (1 - mean)
     factor = (own + other - 2 * correlation * math.sqrt(own * other)) / own if own else 0.0
-    normal, step = _parts(result, values, range(len(values)))
+    normal, step = _effect_parts(result, values, range(len(values)))
     return Spread((title,), len(scored), correlation, math.sqrt(factor) * normal, step)
 
 
@@ -190,7 +190,7 @@ def _values(result: Result, metric: str) -> Any:
     return values if values.ndim == 1 else values.mean(axis=0)
 
 
-def _parts(result: Result, differences: Any, rows: Sequence[int]) -> tuple[float, float]:
+def _effect_parts(result: Result, differences: Any, rows: Sequence[int]) -> tuple[float, float]:
     """Return the parts of the minimum detectable effect, with the groups or clusters of the result's examples."""
 
     def chosen(keys: Sequence[str] | None) -> list[str] | None:

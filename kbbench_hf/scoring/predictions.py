@@ -120,7 +120,7 @@ def pair(
         if isinstance(row, Problem):
             problems.append(row)
             continue
-        read = _answer(row, benchmark, options, parse, known)
+        read = _read_answer(row, benchmark, options, parse, known)
         if isinstance(read, Unreadable):
             if isinstance(row, dict) and isinstance(row["id"], str | int) and row["id"] not in known:
                 unknown.append(row["id"])
@@ -209,7 +209,7 @@ def example_line(benchmark: Benchmark, examples: Examples) -> str:
     return json.dumps({**line, "id": examples.ids[0]}, ensure_ascii=False)
 
 
-def _answer(
+def _read_answer(
     row: object,
     benchmark: Benchmark,
     options: ReadOptions,

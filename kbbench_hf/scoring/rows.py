@@ -81,7 +81,7 @@ class RowReader:
             try:
                 fields = self._row_fields(value, reading, chosen)
                 if isinstance(fields, dict):
-                    fields = self._checked(fields, value, reading, rankings, pairs)
+                    fields = self._convert_row(fields, value, reading, rankings, pairs)
             except Unreadable as error:
                 as_it_is = error.shown or shown(value)
                 yield Placed(name, line.number, Problem(name, line.number, error.message, error.remedy, as_it_is))
@@ -114,7 +114,7 @@ class RowReader:
         Raises:
             Unreadable: a field is missing, or a second value of `one_of`.
         """
-        row = self._of_key(value) if isinstance(value, KeyedAnswer) else value
+        row = self._keyed_row(value) if isinstance(value, KeyedAnswer) else value
         if row is None:
             raise Unreadable("expected an object with 'id', found null", "Take the line out.")
         if not isinstance(row, dict):
@@ -125,9 +125,9 @@ class RowReader:
                 each = f"examples have an answer for each {reading.one_of} ({', '.join(chosen)}, ...)"
                 remedy = f"Score one at a time: --where {reading.one_of}={next(iter(chosen))}"
                 raise Unreadable(f"{each}, and one of them must be chosen", remedy)
-        return self._mapped(row, reading)
+        return self._map_fields(row, reading)
 
-    def _checked(
+    def _convert_row(
         self, row: Fields, whole: object, reading: ParsedFile, rankings: lists.Rankings, pairs: lists.AnswerPairs
     ) -> Fields | None:
         """Return the fields of a row in the benchmark's types; None if all cells are empty.
@@ -137,7 +137,7 @@ class RowReader:
         """
         if self._joiner:
             row = {**row, "id": self._joiner.next_id(whole)}
-        typed = self._in_type(row, rankings, reading.columns is not None, isinstance(whole, KeyedAnswer))
+        typed = self._convert_types(row, rankings, reading.columns is not None, isinstance(whole, KeyedAnswer))
         if typed is not None:
             if "response" not in typed:  # what a model wrote is scored, never refused
                 pairs.add(typed.get(self._kind.field))
@@ -145,7 +145,7 @@ class RowReader:
             self._refuse_other_id(typed, whole)
         return typed
 
-    def _of_key(self, keyed: KeyedAnswer) -> Fields:
+    def _keyed_row(self, keyed: KeyedAnswer) -> Fields:
         """Return an answer under its id as a row."""
         answer = keyed.answer
         if isinstance(answer, dict):
@@ -160,7 +160,7 @@ class RowReader:
                 raise Unreadable(f"{answer[:60]!r} under an id: the answer, or a model's response?", remedy)
         return {"id": keyed.id, self._kind.field: answer}
 
-    def _mapped(self, row: Fields, reading: ParsedFile) -> Fields:
+    def _map_fields(self, row: Fields, reading: ParsedFile) -> Fields:
         """Return the fields at the paths of the format, or of the user (`--map`), which come first.
 
         Raises:
@@ -217,7 +217,7 @@ class RowReader:
             wanted = ["id"] if self._has_answer(row) else ["id", self._kind.field]
             raise Unreadable(f"id {example_id!r} matches no example", self._suggestion(whole, wanted))
 
-    def _in_type(self, row: Fields, rankings: lists.Rankings, table: bool, keyed: bool) -> Fields | None:
+    def _convert_types(self, row: Fields, rankings: lists.Rankings, table: bool, keyed: bool) -> Fields | None:
         """Return the fields with ids, lists and rankings as the benchmark has them; None if all cells are empty.
 
         `table` says that the row is of a table, `keyed` that it is of an object id -> answer.
@@ -260,7 +260,7 @@ class RowReader:
         """Yield the lines of a file that `--where` chooses; those of a table of one item a row gathered by example."""
         columns, told = reading.columns, self._options.fields or {}
         if self._options.where:
-            reading.lines = self._chosen(reading.lines, self._options.where)
+            reading.lines = self._filter_lines(reading.lines, self._options.where)
         field, id_path = self._kind.field, told.get("id")
         if reading.cells and self._is_headless(columns or ()):
             reading.format = "WikiTableQuestions' predictions (tabs between an id and its answers)"
@@ -268,7 +268,7 @@ class RowReader:
                 yield ParsedRow(number, {"id": cells[0], field: [_unescaped(each) for each in cells[1:]]})
             return
         if columns is not None:
-            columns = self._renamed(reading, columns)
+            columns = self._rename_columns(reading, columns)
         keys, single = columns, None
         if not reading.fields and (first := next(reading.lines, None)):
             row = first.value if isinstance(first.value, dict) else {}
@@ -288,9 +288,9 @@ class RowReader:
             return
         wanted = f"'{field}'{' or ' + repr('response') if self._has_parser else ''}" if has_ids else "'id'"
         what = f"no column {wanted}; the columns are {', '.join(columns)}"
-        yield ParsedRow(1, self._misnamed(name, reading, columns, what))
+        yield ParsedRow(1, self._column_problem(name, reading, columns, what))
 
-    def _renamed(self, reading: ParsedFile, columns: Sequence[str]) -> Sequence[str]:
+    def _rename_columns(self, reading: ParsedFile, columns: Sequence[str]) -> Sequence[str]:
         """Rename columns of a table that differ from our fields in blanks and capitals only; return all columns."""
         fields = ("id", self._kind.field, "response", "error", "scores")
         told = {path.partition(".")[0] for path in (self._options.fields or {}).values()}
@@ -311,14 +311,14 @@ class RowReader:
         is_list = self._kind.separable and not self._kind.ranked
         return is_list and bool(columns) and columns[0] in {str(each) for each in self._known}
 
-    def _chosen(self, lines: Iterator[ParsedRow], where: Mapping[str, str]) -> Iterator[ParsedRow]:
+    def _filter_lines(self, lines: Iterator[ParsedRow], where: Mapping[str, str]) -> Iterator[ParsedRow]:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
             row = line.value.answer if isinstance(line.value, KeyedAnswer) else line.value
             if not isinstance(row, dict) or all(str(value_or_none(row, path)) == of for path, of in where.items()):
                 yield line
 
-    def _misnamed(self, name: str, reading: ParsedFile, columns: Sequence[str], message: str) -> Problem:
+    def _column_problem(self, name: str, reading: ParsedFile, columns: Sequence[str], message: str) -> Problem:
         """Return the problem of a table whose columns are not the benchmark's, with the header or `--map` that fits."""
         known, line = {str(each) for each in self._known}, reading.separator.join(columns)[:160]
         values = (line.value for line in islice(reading.lines, lists.LOOKED_AT))

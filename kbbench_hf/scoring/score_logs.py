@@ -95,7 +95,7 @@ def results_of_logs(
     if a_system_each := len(systems) == 1 and len(options.value) > 1 and options.system is None:
         columns = [(column, systems[0][1], replace(options, value=[column])) for column in options.value]
         options = replace(options, value=())
-    logs = [log for column in columns for log in _read(*column, read, judged)]
+    logs = [log for column in columns for log in _read_logs(*column, read, judged)]
     for log in logs if a_system_each else ():
         log.scores = {example: {"score": next(iter(of.values()))} for example, of in log.scores.items()}
     if len(logs) < 2:
@@ -122,7 +122,7 @@ def results_of_logs(
     return results
 
 
-def _read(
+def _read_logs(
     name: str, given: object, options: LogOptions, read: ReadOptions | None, judged: Judgments | None
 ) -> list[_Log]:
     """Return the log of each system in a file, a folder of logs, or a table in memory."""
@@ -139,7 +139,7 @@ def _read(
                 task = scored.task or parsed.title
                 log.tasks[task] = None
                 scored = scored._replace(task=task if len(files) > 1 else scored.task)
-                _add(log, scored, options, last=bool(read and read.duplicates == "last"))
+                _add_row(log, scored, options, last=bool(read and read.duplicates == "last"))
         except KeyError as error:
             message = f"{label} has a row without {error.args[0]!r}; expected it in each row."
             raise DataError(f"{message} Name another column.") from None
@@ -158,7 +158,7 @@ def _read(
     return list(logs.values())
 
 
-def _add(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> None:
+def _add_row(log: _Log, scored: ScoredRow, options: LogOptions, *, last: bool) -> None:
     """Add a row to its log.
 
     Raises:
@@ -337,11 +337,11 @@ def _refuse(*_: object) -> Any:
 def _result(log: _Log, ids: Sequence[str], values: Values, bench: Benchmark, options: LogOptions) -> Result:
     """Return the result of a log on the chosen examples."""
     rows = [log.rows[key] for key in ids]
-    clusters = _fields(log, rows, options.cluster) if options.cluster else None
-    slices = {name: _fields(log, rows, name) for name in options.slices if name not in ("all", "task")}
+    clusters = _field_texts(log, rows, options.cluster) if options.cluster else None
+    slices = {name: _field_texts(log, rows, name) for name in options.slices if name not in ("all", "task")}
     if len(log.tasks) > 1:
         slices = {"task": [row.task for row in rows], **slices}
-    _warn(log, rows, values[bench.headline], bench, clusters is not None)
+    _add_warnings(log, rows, values[bench.headline], bench, clusters is not None)
     small = small_warning(len(ids)) if clusters is None else small_warning(len(set(clusters)), " clusters")
     outputs = [None if row.output is None else str(row.output) for row in rows]
     text = json.dumps([*ids, {metric: column.tolist() for metric, column in values.items()}])
@@ -379,7 +379,7 @@ def _scores(
     return found
 
 
-def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
+def _field_texts(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
     """Return the value at a path of each row, as text.
 
     Raises:
@@ -394,7 +394,7 @@ def _fields(log: _Log, rows: Sequence[ScoredRow], path: str) -> list[str]:
         ) from None
 
 
-def _warn(
+def _add_warnings(
     log: _Log, rows: Sequence[ScoredRow], headline: NDArray[np.float64], bench: Benchmark, clustered: bool
 ) -> None:
     """Add warnings and notes on one log: missing scores, other averages, repeats, dependent examples."""

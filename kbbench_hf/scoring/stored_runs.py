@@ -110,7 +110,7 @@ def read_runs(folder: Path, split: str | None = None, mode: str | None = None) -
         raise UsageError(f"{message} Name a folder below it.")
     found_benchmark = benchmark(names[0])
     wanted = split or found_benchmark.data.default_split
-    chosen, left_out = _of_one_kind(found_benchmark, runs, wanted, mode)
+    chosen, left_out = _select_comparable(found_benchmark, runs, wanted, mode)
     if unfinished:
         left_out.append(f"Without a result, start them again to finish them: {', '.join(unfinished)}.")
     systems: dict[str, dict[str, ScoredConfig]] = {}
@@ -180,7 +180,9 @@ def results_across_revisions(systems: Sequence[tuple[str, object]], options: Log
     ]
 
 
-def _of_one_kind(of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None) -> tuple[list[_Run], list[str]]:
+def _select_comparable(
+    of: Benchmark, runs: Sequence[_Run], split: str, mode: str | None
+) -> tuple[list[_Run], list[str]]:
     """Return the runs of a split in one mode on the same data, and sentences on the others.
 
     Without a `mode`, it is the benchmark's first one if a run has it, else the most frequent. The data are the
@@ -211,7 +213,7 @@ def _of_one_kind(of: Benchmark, runs: Sequence[_Run], split: str, mode: str | No
 
 def _labels(runs: Sequence[_Run]) -> list[str]:
     """Return each run's system: its model, with the settings in which the runs of that model differ."""
-    settings = [dict(_flat({k: v for k, v in run.settings.items() if k not in OF_A_CONFIG})) for run in runs]
+    settings = [dict(_flatten({k: v for k, v in run.settings.items() if k not in OF_A_CONFIG})) for run in runs]
     models = [system_name(run.settings) or run.folder.name for run in runs]
     labels = []
     for model, own in zip(models, settings, strict=True):
@@ -222,11 +224,11 @@ def _labels(runs: Sequence[_Run]) -> list[str]:
     return labels
 
 
-def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flatten(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the settings with those of nested objects, by their last key."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            yield from _flat(value)
+            yield from _flatten(value)
         else:
             yield key, value
 
