@@ -28,7 +28,9 @@ def shown_name(path: Path) -> str:
 
     Standard input (`-`) is named in words.
     """
-    return "standard input" if str(path) == STDIN else path.name if path.is_file() or path.is_dir() else str(path)
+    if str(path) == STDIN:
+        return "standard input"
+    return path.name if path.is_file() or path.is_dir() else str(path)
 
 
 def annotations_folder(predictions: Path) -> Path:

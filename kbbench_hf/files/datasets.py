@@ -293,7 +293,8 @@ def complete_card(card: str, tables: Tables, folder: Path, revision: str) -> str
     configs.sort(key=itemgetter("config_name"))
     front = re.match(r"---[ \t]*\n(.*?)^---[ \t]*\n", card, re.DOTALL | re.MULTILINE)
     data = (yaml.safe_load(front[1]) if front else None) or {}
-    data["size_categories"] = [size_category(sum(len(each) for splits in tables.values() for each in splits.values()))]
+    n_rows = sum(len(table) for splits in tables.values() for table in splits.values())
+    data["size_categories"] = [size_category(n_rows)]
     data["dataset_info"] = infos if len(infos) > 1 else infos[0]
     data["configs"] = configs
     text = (card[front.end() :] if front else card).rstrip() + "\n" + _facts_section(tables, data)

@@ -204,8 +204,9 @@ def _promptfoo(rows: Iterable[Row]) -> Iterator[ScoredRow]:
     """Yield results of promptfoo, whose examples are told apart by `id`, `testIdx` or all variables."""
     for row in rows:
         output, variables, provider = value_or_none(row, "response.output"), row["vars"], row.get("provider")
-        failed = output is None and row.get("error")
-        scores = {} if failed else {key: row.get(key) for key in ("score", "success")} | (row.get("namedScores") or {})
+        scores: dict[str, object] = {}
+        if output is not None or not row.get("error"):
+            scores = {key: row.get(key) for key in ("score", "success")} | (row.get("namedScores") or {})
         example = variables.get("id", row.get("testIdx", json.dumps(variables, sort_keys=True)))
         model = provider.get("label") or provider.get("id") if isinstance(provider, dict) else provider
         system = f"{model or ''}{', prompt {}'.format(row['promptIdx']) if row.get('promptIdx') else ''}"
@@ -269,8 +270,9 @@ def _mteb_queries(rows: Sequence[Row]) -> Sequence[Row]:
     Raises:
         Unreadable: it has averages only.
     """
-    splits = [split for row in rows if row["id"] == "scores" for split in row.values() if isinstance(split, list)]
-    tables = [table for split in splits for entry in split for table in entry.values() if isinstance(table, dict)]
+    splits = (split for row in rows if row["id"] == "scores" for split in row.values() if isinstance(split, list))
+    entries = (entry for split in splits for entry in split if isinstance(entry, dict))
+    tables = [table for entry in entries for table in entry.values() if isinstance(table, dict)]
     found = [{"id": query, **of} for table in tables for query, of in table.items() if isinstance(of, dict)]
     if not found:
         remedy = "Save the rankings (prediction_folder), and compare them with --qrels FILE."

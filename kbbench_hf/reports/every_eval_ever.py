@@ -260,7 +260,9 @@ def _content(texts: Texts, kind: AnswerKind, example: Id, answer: Row, messages:
         raw, reference, metadata, answer = "", [], {}, {}
         messages = [{"role": message["role"]} for message in messages]
     parsed = answer.get(kind.field)
-    shown = None if parsed is None else json.dumps(parsed[:MOST_RANKED] if kind.ranked else parsed, ensure_ascii=False)
+    if parsed is not None and kind.ranked:
+        parsed = parsed[:MOST_RANKED]
+    shown = None if parsed is None else json.dumps(parsed, ensure_ascii=False)
     output = answer.get("response") or shown
     attributed: Record = {"turn_idx": max(0, len(messages) - 1), "source": "messages" if messages else "output.raw"}
     attributed |= {"extracted_value": shown, "extraction_method": "custom", "is_terminal": True}

@@ -102,7 +102,8 @@ def difference_bars(differences: Sequence[Drawable]) -> tuple[list[ScoreBar | No
 
 def _round_end(shown: Sequence[Drawable]) -> float:
     """Return the smallest 1, 2 or 5 times a power of ten that no value or end of an interval exceeds; 1 for only 0."""
-    most = max((abs(end) for each in shown for end in each if end is not None and math.isfinite(end)), default=0) or 1.0
+    ends = (end for each in shown for end in each if end is not None and math.isfinite(end))
+    most = max(map(abs, ends), default=0) or 1.0
     magnitude = 10.0 ** math.floor(math.log10(max(most, 1e-9)))
     return next(each * magnitude for each in (1, 2, 5, 10) if most <= each * magnitude * (1 + 1e-9))
 
@@ -131,7 +132,8 @@ def sort_slice_keys(keys: Iterable[str]) -> list[str]:
         return float(found[0]) if found else math.inf
 
     listed = list(keys)
-    return sorted(listed, key=number) if sum(number(key) < math.inf for key in listed) > len(listed) / 2 else listed
+    are_bins = sum(number(key) < math.inf for key in listed) > len(listed) / 2
+    return sorted(listed, key=number) if are_bins else listed
 
 
 def sample_positions(order: Sequence[int], n: int) -> list[int]:

@@ -235,8 +235,9 @@ def _examples(folder: Path, result: PlainResult, benchmark: Benchmark, answered:
     figures: list[Any] = [each.get(headline) for each in scores]
 
     def goodness(position: int) -> list[float]:
-        found: dict[str, Any] = {metric: scores[position].get(metric) for metric in metrics}
-        return [math.inf if each is None else -each if metric in lower else each for metric, each in found.items()]
+        signs = (-1 if metric in lower else 1 for metric in metrics)
+        values = [scores[position].get(metric) for metric in metrics]
+        return [math.inf if value is None else sign * value for sign, value in zip(signs, values, strict=True)]
 
     order = sorted(range(len(scores)), key=goodness)
     shown, sample = [], {*page.sample_positions(order, N_EXAMPLES)}
@@ -305,7 +306,7 @@ def _record_context(record: Mapping[str, Any]) -> dict[str, Any]:
         "signals": signals,
         "nodes": [
             {
-                "role": "first" + (", and gold" if each["id"] in right else "") if each is winner else "gold",
+                "role": ("first, and gold" if each["id"] in right else "first") if each is winner else "gold",
                 "name": f"{each['name']} ({each['id']})",
                 "type": each["type"],
                 "gave": [f"{each['signals'][name]:+.2f}" if each["signals"][name] else "" for name in signals],

@@ -118,11 +118,12 @@ def _tree(walk: Trajectory, gold: Sequence[Id], kb: "KnowledgeBase") -> list[_Sp
     shown: set[Id] = {node for call in walk.calls for node in call.shown}
     starts = {start_of(call, shown) for call in walk.calls if call.tool == "neighbors" and not call.error}
     matters = starts | order.keys() | right
+    kinds = {(True, True): "hit", (True, False): "selected", (False, True): "right", (False, False): "node"}
     roots: list[_Spot] = []
     spots: dict[Id, _Spot] = {}
 
     def spot(node: Id, label: str) -> _Spot:
-        kind = ("hit" if node in right else "selected") if node in order else "right" if node in right else "node"
+        kind = kinds[node in order, node in right]
         rank = f"{order[node]}. " if node in order else ""
         made = spots[node] = _Spot(f"{rank}{node_name(kb, node)}", label, kind)
         return made

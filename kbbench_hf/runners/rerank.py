@@ -60,7 +60,8 @@ def rerank(
     """
     prompted, method = method is None, method or RERANK_METHODS[wording]
     usual = {"wording": "clean", "weight": method.weight}
-    own: Row = {**({"wording": wording} if prompted else {}), "weight": method.weight if weight is None else weight}
+    own: Row = {"wording": wording} if prompted else {}
+    own["weight"] = method.weight if weight is None else weight
     changes = "".join(f"-{key}-{value}" for key, value in own.items() if value != usual[key])
     folder = folder or folder_after(first, name, f"{depth}{changes}")
     started = read_json(folder / RUN)["settings"] if (folder / RUN).is_file() else {"prompt_sha256": ""}

@@ -467,8 +467,9 @@ def cut_prompts(counted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     shortest = sorted(below)[: max(3, len(below) // 2)]
     ratio = median(characters / tokens for characters, tokens in shortest) if len(below) >= 3 else None
     plateau = len(at_most) >= _SAME and max(at_most) > 1.1 * min(at_most) and max(at_most) > _LEAST_CHARACTERS
-    if ratio is None:
-        return [each for each in counted if each[1] == most] if plateau and most >= 1024 and most % 256 == 0 else []
+    if ratio is None:  # too few prompts to tell the usual ratio: only a size that contexts have counts
+        is_context = plateau and most >= 1024 and most % 256 == 0
+        return [each for each in counted if each[1] == most] if is_context else []
     plateau = plateau and max(at_most) > 1.1 * ratio * most
     return [
         (characters, tokens)

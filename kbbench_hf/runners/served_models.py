@@ -302,7 +302,8 @@ class CrossEncoderClient(_TextClient):
                 "TEI. Is the model a cross-encoder, and the address right?"
             )
         turned = (await self._score(QUESTION, SENTENCES[::-1]))[0][::-1]
-        if max(abs(one - other) for one, other in zip(scores, turned, strict=True)) > (max(scores) - min(scores)) / 2:
+        moved = max(abs(one - other) for one, other in zip(scores, turned, strict=True))
+        if moved > (max(scores) - min(scores)) / 2:
             actual = f"the scores {scores} for texts, and {turned} for the same texts in another order"
             raise _unusable(self.base_url, actual, "scores that follow the texts by their index")
         other, _ = await self._score(OTHER_QUESTION, SENTENCES[:2])

@@ -206,10 +206,11 @@ def logged_results(
     from kbbench_hf.scoring.score_logs import results_of_logs
 
     names = [name for name, _ in named]
-    given = [
-        (name if names.count(name) == 1 else str(each) if isinstance(each, Path) else f"{name} {number}", each)
-        for number, (name, each) in enumerate(named, start=1)
-    ]
+    given = []
+    for number, (name, each) in enumerate(named, start=1):
+        if names.count(name) > 1:
+            name = str(each) if isinstance(each, Path) else f"{name} {number}"
+        given.append((name, each))
     if logs and across:
         from kbbench_hf.scoring.stored_runs import results_across_revisions
 

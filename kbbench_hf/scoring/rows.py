@@ -315,6 +315,7 @@ class RowReader:
         """Yield the lines whose rows have the wanted values."""
         for line in lines:
             row = line.value.answer if isinstance(line.value, KeyedAnswer) else line.value
+            # what is no object is a problem, which is reported later
             if not isinstance(row, dict) or all(str(value_or_none(row, path)) == of for path, of in where.items()):
                 yield line
 

@@ -416,8 +416,12 @@ def _add_warnings(
     if n_repeats > 1:
         message = f"Scores are the mean of up to {n_repeats} repeats of each example."
         log.note("repeats", message, "To compare one: --where epoch=1.", severity="note")
-    for name in () if clustered else (each for stem in _CLUSTERS for each in (stem, f"{stem}_id") if each != "doc_id"):
+    if clustered:
+        return
+    names = (name for stem in _CLUSTERS for name in (stem, f"{stem}_id"))
+    for name in names:
         with suppress(KeyError):
-            if 1 < (n := len({str(field_of(row.row, name)) for row in rows})) <= 0.8 * len(rows):
+            n = len({str(field_of(row.row, name)) for row in rows})
+            if name != "doc_id" and 1 < n <= 0.8 * len(rows):  # `doc_id` is lm-evaluation-harness's id of an example
                 message = f"The {len(rows):,} examples have {n:,} values of {name!r}: do they depend on each other?"
                 log.note("clusters", message, f"If so, add --cluster {name}.", severity="note")
