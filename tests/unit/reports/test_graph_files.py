@@ -63,6 +63,21 @@ def test_attributes_and_records_are_whole_and_nan_is_null(tmp_path: Path, monkey
     assert json_lines(tmp_path / "0000.jsonl")[0]["year"] is None
 
 
+@pytest.mark.parametrize(("n", "first", "last"), [(100, "00", "99"), (101, "000", "100")])
+def test_files_of_relations_have_numbers_of_one_width(
+    n: int, first: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    edges = [("a", f"r{number:03}", "b") for number in range(n)]
+    build_world(tmp_path, "own", [("a", "x", "Ada"), ("b", "y", "Bo")], edges, [("who", ["a"], "test")])
+    graph_files.write_graph_files("own", tmp_path / "out")
+    names = sorted(file.name for file in (tmp_path / "out/corpus/own/edges").iterdir())
+    assert (len(names), names[0], names[-1]) == (n, f"{first}.tsv", f"{last}.tsv")
+    relations = json.loads((tmp_path / "out/corpus/own/schema.json").read_text())["relations"]
+    assert [each["file"] for each in relations] == [f"edges/{name}" for name in names]
+    assert [each["relation"] for each in relations] == [relation for _, relation, _ in edges]
+
+
 def test_a_failed_export_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     nodes = [("a\tb", "x", "Ada"), ("c", "y", "Bo")]
