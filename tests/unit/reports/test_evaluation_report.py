@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -96,6 +97,18 @@ def test_what_weakens_a_figure_and_what_is_not_finished_is_said(written: Path) -
     assert "start them again to finish them: noise_kg_4k-in part" in page
     assert "1.000*" in page
     assert "Budgets that this dataset does not have" in page
+
+
+def test_a_page_counts_the_configs_of_each_testbed_that_sends_prompts(written: Path) -> None:
+    page = (written / "report.html").read_text(encoding="utf-8")
+    table = page.rpartition("Configs that were run")[2].partition("</table>")[0]
+    heads, *rows = (re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in table.split("<tr>")[1:])
+    assert heads == ["system", "noise", "order", "rejection", "rejection control", "hardness"]
+    assert rows == [
+        ["errs", "2 of 6", "0 of 14", "0 of 4", "0 of 4", "0 of 2"],
+        ["in part", "1 of 6", "0 of 14", "0 of 4", "0 of 4", "0 of 2"],
+        ["thinks", "3 of 6", "3 of 14", "1 of 4", "1 of 4", "0 of 2"],
+    ]
 
 
 def test_a_page_opens_offline_in_the_colours_of_the_reader(written: Path) -> None:

@@ -24,6 +24,7 @@ import pytest
 
 from kbbench_hf.errors import DataError, UsageError
 from kbbench_hf.files.harness import read_inspect_settings
+from kbbench_hf.files.list_text import ListTextError, parse_list
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.lists import QRELS, headed
 from kbbench_hf.scoring.predictions import Predictions, PredictionsError, ReadOptions, read_predictions
@@ -1035,6 +1036,18 @@ def test_each_of_these_is_refused_with_what_mends_it(tmp_path: Path, name: str) 
         read(case, tmp_path)
     if isinstance(caught.value, PredictionsError):
         assert len(caught.value.problems) <= 1200  # never one for each line of a file of another format
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("(", ",)"), ("{'k': ", "}"), ("array([", "])")])
+def test_a_printed_list_has_at_most_eight_levels(opening: str, closing: str) -> None:
+    levels = opening.count("[") + opening.count("(") + opening.count("{")
+    for n in (8 // levels, 8 // levels + 1):
+        text = opening * n + "'x'" + closing * n
+        if n * levels <= 8:
+            assert "x" in str(parse_list(text))
+        else:
+            with pytest.raises(ListTextError, match="nested more than 8 levels deep"):
+                parse_list(text)
 
 
 @pytest.mark.parametrize("changes", [{}, {"benchmark": None}, {"config": 1}, {"n_examples": "9"}], ids=str)
