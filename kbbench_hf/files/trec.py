@@ -170,7 +170,7 @@ class TrecRun:
         """Compare the orders by score and by rank in the queries that have both; add a note if some differ.
 
         Raises:
-            Unreadable: scores rise with the rank in all of them, or are all equal.
+            Unreadable: scores rise with the rank in some of them and fall in none, or are equal in all of them.
         """
         orders: Counter[tuple[bool, bool]] = Counter()
         for candidates in self._queries.values():

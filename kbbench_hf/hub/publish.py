@@ -1,7 +1,7 @@
 """Publisher of datasets, metric Spaces and the leaderboard: difference from the Hub, then one commit.
 
-`kbbench publish` and `export` use it, and trained retrievers. Nothing is sent before the user has seen the difference;
-a public repository never gets a private dataset.
+`kbbench publish` and `export` use it, and trained retrievers. A private dataset is never sent to a public repository,
+and a commit is refused if the repository has changed since it was compared.
 """
 
 import hashlib

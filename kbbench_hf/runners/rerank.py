@@ -1,7 +1,7 @@
 """Re-ranking of a finished retrieval run with a language model or a cross-encoder.
 
-`kbbench run --rerank` uses it. Keys of the journal are `QUERY/ROW`: the place of the query, and the row of the first
-candidate of the prompt. A started run keeps its prompt, see `rerank`: a new wording needs a new name.
+`kbbench run --rerank` uses it. Ids of prompts in the journal are `QUERY/ROW`: the place of the query, and the row of
+the first candidate of the prompt. A started run keeps its prompt, see `rerank`: a new wording needs a new name.
 """
 
 import json
