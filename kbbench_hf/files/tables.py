@@ -184,7 +184,25 @@ def parse_saved_dataset(folder: Path) -> ParsedFile:
     """Return the rows of a folder that `datasets` wrote with `save_to_disk`.
 
     Raises:
-        Unreadable: it has several splits, or a file is missing.
+        Unreadable: it has several splits, a file is missing or damaged, or another program wrote the folder.
+    """
+    try:
+        readers = [pa.ipc.open_stream(pa.memory_map(str(file))) for file in _saved_files(folder)]
+    except Unreadable:
+        raise
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        message = f"a saved dataset that cannot be read ({type(error).__name__}: {error})"
+        raise Unreadable(message, "Save it again, or name a file of the folder.") from None
+    columns = readers[0].schema.names if readers else []
+    batches = (batch for reader in readers for batch in reader)
+    return ParsedFile("a dataset saved to disk", _batch_rows(batches), columns=columns, empty="its table has no rows")
+
+
+def _saved_files(folder: Path) -> list[Path]:
+    """Return the files with the rows of a saved dataset, in order.
+
+    Raises:
+        Unreadable: it has several splits, an index of its rows, or lacks a file.
     """
     import json
 
@@ -199,10 +217,7 @@ def parse_saved_dataset(folder: Path) -> ParsedFile:
     files = [folder / each["filename"] for each in state["_data_files"]]
     if absent := next((file for file in files if not file.is_file()), None):
         raise Unreadable(f"a saved dataset without its file {absent.name}", "Copy the whole folder.")
-    readers = [pa.ipc.open_stream(pa.memory_map(str(file))) for file in files]
-    columns = readers[0].schema.names if readers else []
-    batches = (batch for reader in readers for batch in reader)
-    return ParsedFile("a dataset saved to disk", _batch_rows(batches), columns=columns, empty="its table has no rows")
+    return files
 
 
 def _batch_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ParsedRow]:

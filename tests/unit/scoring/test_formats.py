@@ -1111,6 +1111,32 @@ def test_a_folder_that_datasets_saved_is_read_and_one_of_several_splits_is_refus
         read_predictions([tmp_path / "two"], of_case.benchmark, of_case.examples)
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"state.json": b'{"epoch": 1}'},
+        {"state.json": b"["},
+        {"state.json": b"[1]"},
+        {"state.json": b'{"_data_files": [{"filename": 5}]}'},
+        {"state.json": b'{"_data_files": [{"filename": "a.arrow"}]}', "a.arrow": b"abc"},
+        {"dataset_dict.json": b'{"splits": 5}'},
+        {"dataset_dict.json": b'{"splits": ["test"]}'},
+        {"dataset_dict.json": b'{"splits": []}'},
+    ],
+    ids=str,
+)
+def test_a_folder_that_looks_like_a_saved_dataset_and_is_none_is_refused(
+    files: dict[str, bytes], tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    of_case = asked(T2K)
+    with pytest.raises(
+        PredictionsError, match=r"a saved dataset that cannot be read \(\w+: (?s:.*)name a file of the fol"
+    ):
+        read_predictions([tmp_path], of_case.benchmark, of_case.examples)
+
+
 def test_a_stranger_may_send_json_lines_and_nothing_else_and_is_told_of_no_options(tmp_path: Path) -> None:
     stranger = {"options": {"max_bytes": 10**6, "partial": False}}
     assert read(Case(SKA, lambda: gzip.compress(lines(rows(SKA))), **stranger), tmp_path).n_missing == 0
