@@ -153,7 +153,9 @@ def _refuse_other_types(log_format: str, scored: Iterator[ScoredRow]) -> Iterato
         Unreadable: a field has another type than in this format, so that the importer failed.
     """
     try:
-        yield from scored
+        for each in scored:
+            hash((each.system, each.repeat))  # they become keys, which lists and objects cannot be
+            yield each
     except (AttributeError, TypeError, ValueError, SyntaxError) as error:  # the last two of printed Python
         message = f"a field has another type than in {log_format} ({type(error).__name__}: {error})"
         raise Unreadable(message, "Write the log again, or name the column of scores: --value COLUMN.") from None

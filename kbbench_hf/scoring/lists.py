@@ -442,10 +442,11 @@ class ItemTable:
         """Yield each example with all of its items; a row without any part says that there are none."""
         gathered: dict[object, tuple[int | None, list[object]]] = {}
         for number, row in reading.lines:
-            if not isinstance(row, dict) or not row.keys() & {*self.parts}:
+            example_id = value_or_none(row, self.id) if isinstance(row, dict) else None
+            if not isinstance(row, dict) or not row.keys() & {*self.parts} or isinstance(example_id, dict | list):
                 yield ParsedRow(number, row)
                 continue
-            _, items = gathered.setdefault(value_or_none(row, self.id), (number, []))
+            _, items = gathered.setdefault(example_id, (number, []))
             item = [row.get(part) for part in self.parts]
             if any(each is not None for each in item):
                 items.append(item)

@@ -931,6 +931,9 @@ REFUSED = {
         lambda: eval_archive(inspect(), **{"samples/a_epoch_1.json": b"[" * 100_000}),
         "a_epoch_1.json. is not JSON",
     ),
+    "lines, a triple each, an id that is none": Case(
+        T2K, lambda: lines([{**each, "id": [1]} for each in flat() if each["subject"]]), "id .1. is neither a string"
+    ),
     "inspect .eval, attachments that are none": Case(
         SKA,
         lambda: eval_archive(

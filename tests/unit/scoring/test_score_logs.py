@@ -260,6 +260,7 @@ def many(n: int = 20, **columns: Callable[[int], Any]) -> list[dict[str, Any]]:
 
 
 SAMPLE = {"doc_id": 1, "doc": {}, "resps": [], "filtered_resps": [], "acc": 1}
+EEE = {"evaluation_id": 1, "sample_id": "a", "evaluation": {"score": 1}, "evaluation_name": "x", "model_id": "m"}
 OTHER_TYPES: Mapping[str, dict[str, Any]] = {
     "lighteval details": {"example": 1, "full_prompt": "x", "metrics": "em: 1"},
     "lighteval details (list)": {"doc": {}, "metric": [1], "model_response": {}},
@@ -268,6 +269,8 @@ OTHER_TYPES: Mapping[str, dict[str, Any]] = {
     "lm-evaluation-harness samples": {**SAMPLE, "doc_id": [1]},
     "lm-evaluation-harness samples (metrics)": {**SAMPLE, "metrics": 3},
     "Every Eval Ever samples": {"evaluation_id": 1, "sample_id": {}, "evaluation": 3, "evaluation_name": "x"},
+    "Every Eval Ever samples (model)": {**EEE, "model_id": ["m"]},
+    "Every Eval Ever samples (epoch)": {**EEE, "metadata": {"epoch": {}}},
     "an inspect_ai log": {"id": 1, "input": "x", "target": "y", "metadata": {}, "scores": [1]},
 }
 
