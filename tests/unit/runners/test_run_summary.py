@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -251,3 +252,17 @@ def unreadable(text: str) -> list[str]:
 
 def test_calls_of_tools_are_no_equal_replies() -> None:
     assert codes([record(n, response="", tool_calls=[{"function": {"name": "f"}}]) for n in range(9)]) == {}
+
+
+def test_a_bar_ends_with_its_count_and_its_note_and_nothing_is_shown_without_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for total, note, options in ((2, "3 errors", {}), (2, "", {}), (0, "none", {}), (2, "hidden", {"show": False})):
+        with progress.progress(f"Ranking {note}".strip(), total, done=1, **options) as advance:  # type: ignore[arg-type]
+            advance(note=note)
+    lines = [line.rstrip() for line in capsys.readouterr().err.splitlines()]
+    assert [re.sub(r"\W+2/2 .*", " 2/2", line) for line in lines] == [
+        "Ranking 3 errors 2/2",
+        "  3 errors",
+        "Ranking 2/2",
+    ]
