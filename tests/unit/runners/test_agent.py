@@ -12,6 +12,7 @@ from kbbench_hf.agents.tool_schemas import FIRST_TOOLS
 from kbbench_hf.agents.tools import AgentTools
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import read_json
+from kbbench_hf.runners.agent import replay
 from kbbench_hf.scoring.trajectories import read_trajectories
 from tests.servers.scripted import MODEL, Reply, ScriptedServer
 
@@ -123,6 +124,18 @@ def test_a_run_says_how_it_was_asked_and_keeps_messages_only_where_it_is_told(tm
     messages = read_trajectories(kept.folder)[0].messages
     assert messages is not None
     assert [message["role"] for message in messages] == ["system", "user", *["assistant", "tool"] * 3]
+
+
+def test_calls_beyond_the_limit_of_a_step_are_replayed_as_they_were(tmp_path: Path) -> None:
+    def in_excess(payload: dict[str, Any]) -> Reply:
+        body = json.loads(in_field(payload).body)
+        body["choices"][0]["message"]["tool_calls"] *= 9  # the last of these is refused, and equals the others
+        return Reply(200, json.dumps(body).encode())
+
+    with ScriptedServer(reply=in_excess) as server:
+        made, kept = (served(tmp_path / name, server, keep_texts=name == "texts").folder for name in ("made", "texts"))
+    assert read_trajectories(made)[0].tool_errors["too_many_calls"] > 0
+    assert [list(each.messages) for each in replay(made)] == [list(each.messages) for each in replay(kept)]
 
 
 def test_the_same_run_again_asks_nothing_and_another_contract_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
