@@ -87,6 +87,7 @@ def benchmark(name: str) -> Benchmark:
 
 
 def _named_benchmark(name: str) -> Benchmark:
+    """Return the benchmark of a name: ours, a plug-in, or a user's own dataset, in this order; UsageError for none."""
     if name in OURS:
         found: Benchmark = imported(OURS[name])
         return found
@@ -119,6 +120,7 @@ def has_questions(name: str) -> bool:
 
 
 def _plugged_in(name: str, address: str) -> Benchmark:
+    """Return the benchmark of a plug-in; UsageError where its entry point is none."""
     found = plugged("benchmark", name, address)
     if not isinstance(found, Benchmark):
         raise UsageError(
@@ -286,6 +288,7 @@ def places_with_ids(ids: Collection[Id]) -> list[tuple[str, str]]:
 
 
 def _splits_with_ids(name: str, wanted: AbstractSet[str]) -> list[str]:
+    """Return the splits of a dataset at hand whose examples have all of these ids; none where it cannot be read."""
     found = []
     with suppress(KBBenchError, OSError, ValueError):  # one that is damaged, or has no examples, has none of these ids
         if folder := at_hand(name):

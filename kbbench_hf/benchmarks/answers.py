@@ -63,6 +63,7 @@ def _parse_list(row: Mapping[str, object], field: str) -> list[object]:
 
 
 def _parse_ids(row: Mapping[str, object]) -> list[object]:
+    """Return the ids of a prediction; ShapeError where one is no integer or string, or the scores do not fit."""
     ids = _parse_list(row, "ids")
     if (scores := row.get("scores")) is not None:
         _check_scores(scores, len(ids))
@@ -84,6 +85,7 @@ def _check_scores(scores: object, n: int) -> None:
 
 
 def _parse_triples(strict: bool, row: Mapping[str, object]) -> list[object]:
+    """Return the triples of a prediction as lists; with `strict`, ShapeError where one is not three strings."""
     triples = [_triple_parts(each) if isinstance(each, dict) else each for each in _parse_list(row, "triples")]
     for position, triple in enumerate(triples):
         if isinstance(triple, list) and triple and all(isinstance(part, list) for part in triple):

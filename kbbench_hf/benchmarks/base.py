@@ -394,6 +394,7 @@ def with_plugged_metrics(found: Benchmark) -> Benchmark:
 
 
 def _imported_metric(key: str, address: str) -> Metric:
+    """Return the metric of an entry point; UsageError where it is none."""
     metric = plugged("metric", key, address)
     if not isinstance(metric, Metric):
         raise UsageError(
@@ -404,6 +405,7 @@ def _imported_metric(key: str, address: str) -> Metric:
 
 
 def _with_metric(found: Benchmark, key: str, metric: Metric) -> Benchmark:
+    """Return a benchmark that also scores a metric, averaged as a plain mean; UsageError where it has the key."""
     scoring = found.scoring
     if key in scoring.metrics:
         raise UsageError(

@@ -101,6 +101,7 @@ def _ratio_rows(made: Sequence[Row], composition: Sequence[tuple[int, int]]) -> 
 
 
 def _knowledge_base(folder: DatasetFolder) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the rows of the table of sizes, and those of the nodes of each type."""
     kb = KnowledgeBase.open(folder.path)
     graph = kb.graph
     counts = np.bincount(graph.type_ids, minlength=len(graph.node_types))

@@ -124,6 +124,7 @@ def with_gold_punctuation(answers: Answers, gold: Sequence[Sequence[Sequence[str
 
 
 def _with_gold_names(answer: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return an answer with the gold's spelling of names that differ from it in punctuation only."""
     spelled = {_punctuation_key(name): name for triple in gold for name in (triple[0], triple[2])}
     folded = {name_key(name) for name in spelled.values()}
 

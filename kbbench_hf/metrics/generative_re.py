@@ -86,6 +86,7 @@ def uniqueness(vectors: Iterable[NDArray[np.floating] | None], threshold: float,
 
 
 def _uniqueness(rows: NDArray[np.floating], threshold: float, empty: float) -> float:
+    """Return the share of pairs of different rows whose cosine is below the threshold; 1 for one row."""
     n = len(rows)
     if n < 2:
         return 1.0 if n else empty

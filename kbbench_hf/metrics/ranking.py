@@ -162,6 +162,7 @@ def _average_precision(gold: _RankLists, k: float = np.inf, of_found: bool = Fal
 
 
 def _ndcg(gold: _RankLists, k: float = np.inf, share_ties: bool = True) -> Values:
+    """Return nDCG with binary gain; members of a tie share the mean discount of its ranks with `share_ties`."""
     gains = np.where(gold.ranks <= k, gold.discounts, 0.0)
     if share_ties and gold.tie_first is not None and gold.tie_last is not None:
         tied = gold.tie_first < gold.tie_last
@@ -198,6 +199,7 @@ _STANDARD_WITHOUT_K: _WithoutK = {**_WITHOUT_K, "ndcg": _BY_ID}
 
 
 def _resolve(name: str, mode: Mode) -> Callable[[_RankLists], Values]:
+    """Return the function of a metric in a mode; UsageError for an unknown name or a cutoff below 1."""
     at_k, without_k = (_AT_K, _WITHOUT_K) if mode == "reference" else (_STANDARD_AT_K, _STANDARD_WITHOUT_K)
     if name in without_k:
         return without_k[name]

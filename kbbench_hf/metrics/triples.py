@@ -402,6 +402,7 @@ class _SentenceForms:
         return bool(re.fullmatch(NUMERAL, name)) and float(name.replace(",", "")) in self.numbers
 
     def has_date(self, name: str) -> bool:
+        """Return whether the sentence has the year of a date, and its month and day where they are known."""
         dates = parse_date(name) if _DATE.fullmatch(name) else ()
         if not dates or str(dates[0].year) not in self.words:
             return False
@@ -412,6 +413,7 @@ class _SentenceForms:
         return named and (not day or bool({str(day), f"{day:02}"} & set(self.words)))
 
     def has_acronym(self, name: str) -> bool:
+        """Return whether the sentence has the acronym of a name, or the words for which an acronym stands."""
         words = name.split()
         if len(words) > 1:
             initials = "".join(word[0] for word in _words(name) if word not in _SMALL)

@@ -141,6 +141,7 @@ class _Scanner:
         self.left = _STEPS_PER_CHARACTER * len(text) + 10_000
 
     def values(self) -> Iterator[JsonSpan]:
+        """Yield the outermost values, in order, until the budget of the text is spent."""
         position = 0
         while self.left > 0 and (match := _OPENING.search(self.text, position)):
             start = match.start()
@@ -152,6 +153,7 @@ class _Scanner:
             yield JsonSpan(value, start, position)
 
     def _parse_outermost(self, start: int) -> tuple[Value, int]:
+        """Return the value that starts here, by the strict parser where it can parse it."""
         if self.text[start] != "(":
             try:
                 value, end = _STRICT.raw_decode(self.text, start)
@@ -250,6 +252,7 @@ class _Scanner:
         return (key, self._skip_blanks(separator.end())) if separator else None
 
     def _parse_value(self, position: int, depth: int) -> tuple[Value, int]:
+        """Return the container, string or bare text that starts here."""
         if position >= len(self.text):
             raise _CutOffError
         character = self.text[position]

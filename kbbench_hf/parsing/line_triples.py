@@ -179,6 +179,7 @@ def predicate(term: str) -> str:
 
 
 def _parse_arrows(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of a line with arrows to the right, or with a relation on an edge (`A -[r]-> B`)."""
     if re.search(_LEFT, line):
         return None
     if (inner := _inside_brackets(line)) and _is_balanced(inner):
@@ -205,6 +206,7 @@ def _parse_pair(parts: list[str]) -> Triple | None:
 
 
 def _parse_separated(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of three parts between bars, tabs, double colons, semicolons or dashes, tried in this order."""
     inner = line.strip("|｜ ") if line.count("|") > 2 else line
     inner = _inside_brackets(inner) or inner
     for pattern, weak in _SEPARATORS:
@@ -253,6 +255,7 @@ def _split_top_level(text: str) -> Iterator[str]:
 
 
 def _parse_call(line: str, relations: Collection[str]) -> Triple | None:
+    """Return the triple of `relation(subject, object)`, or of named arguments; no sentence with brackets."""
     match = _CALL.fullmatch(line)
     if match is None:
         return None

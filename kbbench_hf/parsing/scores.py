@@ -81,6 +81,7 @@ def _parse_version(version: AnswerVersion) -> tuple[float, str] | None:
 
 
 def _find_score(version: AnswerVersion) -> tuple[float, str] | None:
+    """Return the score and its rule: JSON, a named score, a conclusion, the first, last or only number; else None."""
     pieces = [piece for piece in version.pieces if piece.stands] or version.pieces
     values = {score for piece in pieces if not piece.is_cut for score in _json_scores(piece.value, 0)}
     if values:

@@ -306,6 +306,7 @@ def _parse_cypher(text: str) -> Iterator[Triple]:
             names[variable[1]] = name
 
     def named(node: "re.Match[str]") -> str:
+        """Return the name of a node: that of its variable, its own, or `_:` and the variable without a name."""
         variable = _VARIABLE.match(node[1])
         if variable and variable[1] in names:
             return names[variable[1]]

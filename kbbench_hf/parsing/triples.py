@@ -335,6 +335,7 @@ class _TripleParser:
         return self._parse_list(value, depth) if isinstance(value, list) else None
 
     def _parse_list(self, value: list[Value], depth: int) -> list[Triple] | None:
+        """Return the triples of a list: of texts, of lists and objects, or one triple without its own brackets."""
         if not value:
             return None if isinstance(value, CutList) else []
         if all(isinstance(each, str) for each in value):
@@ -371,6 +372,7 @@ class _TripleParser:
         return None if triple is None else [triple]
 
     def _parse_object(self, value: Mapping[str, Value], depth: int) -> list[Triple] | None:
+        """Return the triple that an object is by the names of its members, or the triples that its members hold."""
         roles = assign_roles(list(value))
         if any(is_denied(key, each) for key, each in value.items() if key not in roles.values()):
             return [] if depth else None
@@ -433,6 +435,7 @@ class _TripleParser:
         return [triple for each in inner for triple in each] or None
 
     def _parse_member(self, value: Value, depth: int) -> list[Triple] | None:
+        """Return the triples of a member that may hold some, JSON in a text included; [] for "none" in words."""
         if isinstance(value, str):
             inner = extract_json(value) if value.lstrip()[:1] in {"[", "{"} else []
             if inner:

@@ -102,6 +102,8 @@ def parse_answerable(reply: str) -> ParsedReply[str]:
 
 
 def _parse_verdict(reply: str, task: VerdictTask) -> ParsedReply[bool]:
+    """Return the verdict of a reply, from its JSON or else its words; ParseError where it has none, or both."""
+
     def read(version: AnswerVersion) -> tuple[bool, str] | None:
         verdicts, rule = _json_verdicts(version, task), "json"
         if verdicts is None:

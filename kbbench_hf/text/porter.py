@@ -92,6 +92,7 @@ def _step_1a(word: str) -> str:
 
 
 def _step_1b(word: str) -> str:
+    """Remove -ed and -ing where a vowel is before them, and mend the end of what is left."""
     if word.endswith("ied"):
         return word[:-1] if len(word) == 4 else word[:-2]
     if word.endswith("eed"):

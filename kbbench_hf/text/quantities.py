@@ -86,6 +86,7 @@ class Quantity(NamedTuple):
         return any(self._equals(other, one, another, rounded) for one, another in sizes)
 
     def _equals(self, other: "Quantity", size: float, other_size: float, rounded: bool) -> bool:
+        """Return whether two values are equal in units of these sizes; with `rounded`, at the digits of one of them."""
         difference = abs(self.value * size - other.value * other_size)
         if difference <= 1e-9 * abs(self.value * size):
             return True

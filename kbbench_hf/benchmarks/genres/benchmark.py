@@ -148,6 +148,7 @@ def explain(examples: Examples, example: Example, answer: Sequence[generative_re
 
 
 def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], mode: str) -> dict[str, Column]:
+    """Return the five qualities of each document, TS without its annotation; NaN where an annotation is missing."""
     annotations, empty, n = examples.annotations, generative_re.EMPTY_SCORES[mode], len(predicted)
     values = {metric: np.full(n, math.nan) for metric in list(METRICS)[:5]}
     if annotations is None:
@@ -183,6 +184,10 @@ def _qualities(examples: Examples, predicted: Triples, gold: list[list[Gold]], m
 def _similarities(
     annotations: Annotations, gold: list[Gold], places: NDArray[np.int64] | None, mode: str
 ) -> NDArray[np.floating] | None:
+    """Return the cosines of distinct gold and predicted triples; None where some element has no vector.
+
+    Modes but `reference` set those of reversed triples to -1.
+    """
     wanted = annotations.places(list(dict.fromkeys(gold)))
     if wanted is None or places is None:
         return None
@@ -195,6 +200,7 @@ def _similarities(
 def _counters(
     examples: Examples, answers: Sequence[Answer], predicted: Triples, gold: list[list[Gold]]
 ) -> dict[str, int]:
+    """Return counts of empty predictions and gold, malformed and repeated triples, and verdicts that failed."""
     annotations = examples.annotations
     listed = [answer for answer in answers if answer]
     sound = [generative_re.keep_well_formed(answer) for answer in listed]

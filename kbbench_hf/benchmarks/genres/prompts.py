@@ -76,6 +76,7 @@ def strangers(rows: Sequence[Example]) -> dict[str, str]:
 def _prompt(
     strategy: str, example: Example, examples: Examples, options: PromptOptions, *, repeated: bool = False
 ) -> Prompt:
+    """Return the chat prompt of a strategy; with `repeated` a pair of closed extraction may occur twice."""
     closed, named = strategy == "closed", strategy == "open_named"
     mode, lists, context = options.mode, TOPIC_MODES[options.mode], examples.context
     dataset = _DATASETS[context.config]

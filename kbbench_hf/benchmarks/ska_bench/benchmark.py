@@ -87,6 +87,7 @@ def _objects(text: str) -> Iterator[dict[str, object]]:
 
 
 def _flattened(value: object) -> Iterator[str]:
+    """Yield the values of an answer as stripped text, those of nested lists one by one; ParseError for an object."""
     match value:
         case None:
             return

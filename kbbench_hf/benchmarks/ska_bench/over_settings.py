@@ -149,6 +149,7 @@ def _correlations(
 def _correlation(
     a: NDArray[np.float64], b: NDArray[np.float64], draws: tuple[NDArray[np.float64], NDArray[np.float64]] | None
 ) -> ShownScore | None:
+    """Return the rank correlation of two columns, with the interval of that of their resamples; None without spread."""
     value = float(robustness.rank_correlation(a, b))
     if not math.isfinite(value):
         return None

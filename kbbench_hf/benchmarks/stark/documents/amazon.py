@@ -21,6 +21,7 @@ _MAX_ENTRIES = 27
 
 
 def _body(node: Node) -> str:
+    """Return a document without relations: a product's record, or the name of a brand, category or color."""
     if node.type != "product":
         return f"{node.type} name: {node.record[f'{node.type}_name']}"
     record = node.record
@@ -47,6 +48,7 @@ def _features(features: list[str]) -> str:
 
 
 def _reviews(reviews: list[dict[str, object]]) -> str:
+    """Return the reviews with the most votes, each with its number in the record, most votes first."""
     if not reviews:
         return ""
     votes = [int(one["vote"].replace(",", "")) if isinstance(one["vote"], str) else 0 for one in reviews]

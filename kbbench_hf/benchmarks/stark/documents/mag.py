@@ -47,6 +47,7 @@ def _body(node: Node) -> str:
 
 
 def _paper(record: dict[str, object]) -> str:
+    """Return the document of a paper: title, abstract, date, and the first of its venues that is known."""
     abstract = record["abstract"]
     prose = abstract.replace("\r", "").rstrip("\n") if isinstance(abstract, str) else ""
     document = f" - paper title: {record['title']}\n - abstract: {prose}\n"
@@ -103,6 +104,7 @@ def _heads(graph: Graph) -> list[str]:
 def _with_fewer_citations(
     edges: NeighborLists, rows: NDArray[np.int64], n_relations: int, citation: int, sample: Sample
 ) -> NeighborLists:
+    """Return edges with a sample of each paper's citations, all others unchanged and in order."""
     segments = edges.segments()
     citing = np.flatnonzero(segments % n_relations == citation)
     kept = sample_edges(
