@@ -36,6 +36,7 @@ def test_the_published_curves_are_drawn_one_panel_per_subset_with_a_band_each() 
     assert [len(axes.lines) for axes in figure.axes] == [8] * 4
     assert [len(axes.collections) for axes in figure.axes] == [8] * 4
     assert figure.axes[0].lines[0].get_xdata().tolist() == [1024, 4096, 12288, 24576]
+    assert {axes.get_ylim() for axes in figure.axes} == {(-0.02, 1.02)}  # the whole scale of F1
     figure.savefig(io.BytesIO(), format="png")
 
 
