@@ -185,6 +185,10 @@ def test_the_data_of_a_built_dataset_are_counted() -> None:
     needed, n = about["table-1"].rows["KG"][2], about["table-1"].rows["KG"][-1]
     assert needed and needed.value == pytest.approx(np.mean([len(row["positive_sk"]) for row in instances]))
     assert n and n.value == len(instances)
+    # 517 triples, two needed; 536, one needed and one withheld, with 128 passages, one needed
+    others = {name: [cell and cell.value for cell in row[3:8]] for name, row in about["table-1"].rows.items()}
+    assert (others["KG"][0], others["KG"][3:]) == (None, [515.0, None])
+    assert (others["KG + Text"][0], others["KG + Text"][3:]) == (1.0, [534.0, 127.0])
     assert sum(cell.value for cell in about["table-6"].rows["KG"] if cell) == pytest.approx(1.0)
     contexts = folder.rows("noise_kg_4k", "test")
     tokens = about["table-2"].rows["KG 4k"][2]
