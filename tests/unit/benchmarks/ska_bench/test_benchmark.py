@@ -94,6 +94,9 @@ def test_our_own_prompt_shows_the_title_of_a_table_from_version_2_on(version: st
         assert ("Crews of {sk}" in message["content"]) == shows
         plain = MINI.asking.prompts[name](found.rows[0], found, PromptOptions()).messages[-1]["content"]
         assert message["content"].replace(' "Crews of {sk}"', "") == plain
+        untitled = {key: replace(each, title="") for key, each in instances.items()}
+        untitled = Examples(found.rows, replace(found.context, folder=folder, instances=untitled))
+        assert MINI.asking.prompts[name](found.rows[0], untitled, PromptOptions()).messages[-1]["content"] == plain
 
 
 def test_what_the_evidence_calls_the_answer_in_full_is_right() -> None:
