@@ -262,8 +262,8 @@ def _parse_call(line: str, relations: Collection[str]) -> Triple | None:
     is_sentence = not is_relation(match[1], relations) and is_relation(match[1].split()[-1], relations)
     if match[2].count("(") != match[2].count(")") or not _is_balanced(match[2]) or is_sentence:
         return None
-    if named := _named_arguments(match[2]):
-        return named[0], named.get(1, match[1].strip()), named[2]
+    if (named := _named_arguments(match[2])) is not None:
+        return (named[0], named.get(1, match[1].strip()), named[2]) if named else None
     parts = [strip_marks(part) for part in _split_top_level(match[2])]
     return (parts[0], match[1].strip(), parts[1]) if len(parts) == 2 and all(parts) else None
 
@@ -284,14 +284,17 @@ def _is_triple(part: str) -> bool:
 
 
 def _named_arguments(body: str) -> dict[int, str] | None:
-    """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing."""
+    """Return the parts of `subject="A", object="B"` by role; other names of two arguments say nothing.
+
+    Empty where one of the named arguments is; None where not all arguments are named.
+    """
     pairs = [_ARGUMENT.fullmatch(part.strip()) for part in _split_top_level(body)]
     named = [(match[1], strip_marks(match[2])) for match in pairs if match]
     result = {role: value for name, value in named if (role := role_of(name)) is not None}
     if len(named) == len(pairs) and len(result) == len(pairs) and result.keys() in ({0, 2}, {0, 1, 2}):
-        return result if all(result.values()) else None
-    if len(named) == len(pairs) == 2 and not result and all(value for _, value in named):
-        return {0: named[0][1], 2: named[1][1]}
+        return result if all(result.values()) else {}
+    if len(named) == len(pairs) == 2 and not result:
+        return {0: named[0][1], 2: named[1][1]} if all(value for _, value in named) else {}
     return None
 
 

@@ -24,6 +24,7 @@ verbatim
     on USS-12 it | USS 12 | USS-12
 short
     Later, Conrad commanded it. | Pete Conrad | Conrad
+    The cook was Fay. | Ada Bea Cid Dov Eva Fay | Fay
     as van Koeverden was | Adam van Koeverden | van Koeverden
     Guivarc'h left France | Stéphane Guivarc'h | Guivarc'h
     General Good flew | Michael T. Good | Good
@@ -78,6 +79,7 @@ number_form
     3,544 square kilometers | 3544040000.0 |
     fifty-six men | 56 |
 absent
+    The mate was Gil. | Ada Bea Cid Dov Eva Fay Gil |
     The film was released by Summit. | Cold Pursuit |
     the vice president of the United States | President of the United States |
     in 2001. | 20 July 2001 |

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from kbbench_hf.parsing.lenient_json import Value, extract_json
+from kbbench_hf.parsing.line_triples import parse_line
 from kbbench_hf.parsing.parsed_reply import ParseError, Triple
 from kbbench_hf.parsing.triples import parse_triples
 
@@ -294,3 +296,35 @@ def test_a_statement_without_an_object_is_whole_in_open_extraction_alone() -> No
     assert parse_triples(reply).answer == [("Patterson", "was assassinated", "")]
     with pytest.raises(ParseError):
         parse_triples(reply, "", RELATIONS)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('["head": "Up", "tail": "Pete"]', [[{"head": "Up", "tail": "Pete"}]]),
+        ('{"a": [1, 2.50, -3], "b": true, "c": None}', [{"a": ["1", "2.50", "-3"], "b": True, "c": None}]),
+        ("{'it's': \"say \"hi\" now\", b: 'x'}", [{"it's": 'say "hi" now', "b": "x"}]),
+        ("[“a”, „b“, «c»] {a => 1, b = 2}", [["a", "b", "c"], {"a": "1", "b": "2"}]),
+        ("[1,000,000, x_,_y] [] {}", [["1,000,000", "x_,_y"], [], {}]),
+        ('// no\n{"a": 1, /* b */ "c": 2}', [{"a": "1", "c": "2"}]), ('{"a": {"b": 1}', [{"a": {"b": "1"}}]),
+        ('[{"a": 1}, {"a": 2', [[{"a": "1"}, {}]]), ('{"a": "cut', [{}]), ('["a", ...]', [["a"]]),
+        ('{"a", "b"}("a", "b") ["c"]', [["a", "b"], ["a", "b"], ["c"]]), ("no (value) here", []),
+    ],
+)  # fmt: skip
+def test_json_with_the_mistakes_of_models_has_the_values_that_a_person_reads(text: str, values: list[Value]) -> None:
+    assert [found.value for found in extract_json(text)] == values
+
+
+@pytest.mark.parametrize(
+    ("line", "triple"),
+    [
+        ("(captain's log; captain; captain Ines)", ("captain's log", "captain", "captain Ines")),
+        ("captain(subject='Petrel', object='Ines')", ("Petrel", "captain", "Ines")),
+        ("captain(ship='Petrel', person='Ines')", ("Petrel", "captain", "Ines")),
+        ("captain(subject='Petrel', object='')", None), ("captain(ship='', person='Ines')", None),
+    ],
+)  # fmt: skip
+def test_a_line_with_an_empty_part_is_no_triple_and_one_with_a_relation_in_each_part_may_be(
+    line: str, triple: Triple | None
+) -> None:
+    assert parse_line(line, {"captain"}) == triple
