@@ -1,6 +1,7 @@
-"""Addresses under `/api` of the board (JSON, CSV, LaTeX), and their help page.
+"""HTTP routes under `/api` of the board (JSON, CSV, LaTeX), and their help page.
 
-They are read only and need no login; what a browser may not see is not here either.
+They are read-only and need no login. They return nothing that the pages do not show: no gold, and no predictions on
+private data. Programs use the addresses and the JSON keys, which the help page documents.
 """
 
 import json
@@ -28,16 +29,18 @@ FORMATS = ("json", "csv", "tex")
 
 
 def routes(boards: Boards) -> list[Route]:
-    """Return the addresses of a store's boards, for the server that has the pages too."""
+    """Return the routes of a store's boards, for the server of the pages."""
 
-    def answered(make: Callable[[Request], Response]) -> Callable[[Request], Any]:
-        async def answer(request: Request) -> Response:
+    def in_thread(make: Callable[[Request], Response]) -> Callable[[Request], Any]:
+        """Return the endpoint that calls `make` in a thread; an error is JSON with status 404."""
+
+        async def endpoint(request: Request) -> Response:
             try:
                 return await run_in_threadpool(make, request)
             except KBBenchError as error:
                 return JSONResponse({"error": str(error)}, status_code=404)
 
-        return answer
+        return endpoint
 
     def page(request: Request) -> Response:
         task_key = next(iter(boards.families().values()))[0]
@@ -56,54 +59,58 @@ def routes(boards: Boards) -> list[Route]:
         if row is None or row.badge == "published":
             raise UsageError(f"{row_id!r} was published as scores only; there are no predictions here.")
         if why := why_no_answers(boards, task_key, [row]):
-            raise UsageError(f"{row_id!r} has predictions that are not handed on. {why}")
+            raise UsageError(f"{row_id!r} has predictions that are not public. {why}")
         data = boards.index.store.predictions_file(row_id).read_bytes()
         name = f"{row_id[:12]}.predictions.jsonl.gz"
         return Response(data, media_type="application/gzip", headers=_attachment(name))
 
-    def fixed(content: str | bytes, kind: str, seconds: int) -> Callable[[Request], Response]:
+    def static(content: str | bytes, kind: str, seconds: int) -> Callable[[Request], Response]:
+        """Return an endpoint with constant content, which browsers cache for this time."""
         return lambda _: Response(content, media_type=kind, headers={"Cache-Control": f"max-age={seconds}"})
 
     return [
-        Route(f"/{STYLES}", fixed(CSS, "text/css", 300)),
-        Route(f"/{PICTURE}", fixed(PNG, "image/png", 86400)),
-        Route("/api", answered(page)),
-        Route("/api/boards", answered(lambda _: _json([_place(boards, each) for each in boards.places()]))),
-        Route("/api/board", answered(board)),
-        Route("/api/rows/{row}", answered(lambda request: _json(row_values(boards, request.path_params["row"])))),
-        Route("/api/rows/{row}/predictions.jsonl.gz", answered(predictions)),
+        Route(f"/{STYLES}", static(CSS, "text/css", 300)),
+        Route(f"/{PICTURE}", static(PNG, "image/png", 86400)),
+        Route("/api", in_thread(page)),
+        Route("/api/boards", in_thread(lambda _: _json([_board_facts(boards, each) for each in boards.places()]))),
+        Route("/api/board", in_thread(board)),
+        Route("/api/rows/{row}", in_thread(lambda request: _json(row_values(boards, request.path_params["row"])))),
+        Route("/api/rows/{row}/predictions.jsonl.gz", in_thread(predictions)),
     ]
 
 
-def board_answer(boards: Boards, task_key: TaskKey, asked: Mapping[str, str]) -> Response:
-    """Return a board as a view of it asks, whole: `search`, `origin`, `sort` and `columns` as in the page's address.
+def board_answer(boards: Boards, task_key: TaskKey, query: Mapping[str, str]) -> Response:
+    """Return the response with a board, all pages of it.
+
+    `query` may have `search`, `origin`, `sort`, `columns` and others, as the address of the page, and a `format`. JSON
+    has all fields of a row; `columns` are for CSV and LaTeX.
 
     Raises:
-        UsageError: a format that there is not.
+        UsageError: there is no such format.
     """
-    board, form = boards.board(task_key), asked.get("format", "json")
+    board, form = boards.board(task_key), query.get("format", "json")
     if form not in FORMATS:
         raise UsageError(f"{form[:20]!r} is not a format; expected {', '.join(FORMATS)}. Name one of them.")
-    rows = board.differences(board.chosen(board.view(asked)))
-    headings = requested_columns(asked.get("columns", ""), board.columns, [each.heading for each in board.columns])
+    rows = board.differences(board.chosen(board.view(query)))
+    headings = requested_columns(query.get("columns", ""), board.columns, [each.heading for each in board.columns])
     name = f"{'-'.join(task_key[:3])}.{form}"
     if form == "csv":
         text = csv_text(rows, chosen_columns(board, headings))
         return PlainTextResponse(text, media_type="text/csv", headers=_attachment(name))
     if form == "tex":
         return PlainTextResponse(latex_text(rows, board.benchmark, headings), headers=_attachment(name))
-    return _json({**_place(boards, task_key), "rows": [_row(row) for row in rows]})
+    return _json({**_board_facts(boards, task_key), "rows": [_row_to_json(row) for row in rows]})
 
 
 def row_values(boards: Boards, row_id: str) -> PlainRow:
-    """Return everything that may be shown of a row; of a stored one its record and its result too.
+    """Return the public facts of a row, for JSON; those of a stored row include its `record` and its `result`.
 
     Raises:
-        UsageError: no board has a row of this id.
+        UsageError: no board has a row with this id.
     """
     task_key = _task_key_of_row(boards, row_id)
     row = boards.row(task_key, row_id)
-    values = {"place": str(task_key), **_row(row)} if row else {}
+    values = {"place": str(task_key), **_row_to_json(row)} if row else {}
     if row and row.badge != "published":
         store = boards.index.store
         values |= {"record": json.loads(store.record(row_id).to_bytes()), "result": store.result(row_id)}
@@ -117,7 +124,7 @@ def _task_key_of_row(boards: Boards, row_id: str) -> TaskKey:
     return task_key
 
 
-def _place(boards: Boards, task_key: TaskKey) -> PlainRow:
+def _board_facts(boards: Boards, task_key: TaskKey) -> PlainRow:
     board = boards.board(task_key)
     return {
         "place": str(task_key),
@@ -128,8 +135,8 @@ def _place(boards: Boards, task_key: TaskKey) -> PlainRow:
     }
 
 
-def _row(row: Row) -> PlainRow:
-    """Return a row as JSON has it: full precision, null where nothing is known."""
+def _row_to_json(row: Row) -> PlainRow:
+    """Return a row for JSON, in full precision, with None for unknown numbers."""
     left_out = ("scores", "slices", "warnings", "flags", "above", "gap_digits")
     values = {key: value for key, value in asdict(row).items() if key not in left_out}
     values["figures"] = {
@@ -151,4 +158,4 @@ def _attachment(name: str) -> dict[str, str]:
 
 
 _OPEN = {"Access-Control-Allow-Origin": "*"}
-"""Any page may read what is public."""
+"""Scripts of any site may read the responses, which are public."""

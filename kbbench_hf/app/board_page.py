@@ -1,4 +1,7 @@
-"""The Leaderboard tab: an overview and a tab per family of benchmarks, filters, the table and what is below it."""
+"""The Leaderboard tab: an overview, a tab per family of benchmarks, filters, the table, slices and a scatter plot.
+
+The functions that return HTML are also used for the first page and for tests, without Gradio, which is slow to import.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +39,7 @@ N_LEADERS = 3
 
 
 def overview_html(boards: Boards) -> str:
-    """Return a line for each benchmark, on the place with most submissions."""
+    """Return the overview as HTML: for each benchmark a line, on its board with most rows that were scored here."""
     families = {
         family: [line_of(boards, list(group)) for _, group in groupby(places, attrgetter("benchmark"))]
         for family, places in boards.families().items()
@@ -45,35 +48,35 @@ def overview_html(boards: Boards) -> str:
 
 
 def line_of(boards: Boards, places: list[TaskKey]) -> dict[str, Any]:
-    """Return the line of a benchmark's places for the template: of the one with most stored rows, else of the first."""
+    """Return the line of a benchmark for the template: the board with most stored rows, or the first of equal ones."""
     by_place = {task_key: boards.board(task_key) for task_key in places}
     task_key = max(places, key=lambda each: sum(row.badge != "published" for row in by_place[each].rows))
-    board = by_place[task_key]
-    gold = board.benchmark.showing.gold  # the gold itself is no system
-    here = replace(board, rows=[row for row in board.rows if row.badge != "published" or row.system != gold])
-    leaders = [(row, score) for row in here.rows[:N_LEADERS] if (score := row.scores.get(here.headline))]
+    whole = by_place[task_key]
+    gold = whole.benchmark.showing.gold  # a published row with the gold's own scores, which is no system
+    board = replace(whole, rows=[row for row in whole.rows if row.badge != "published" or row.system != gold])
+    leaders = [(row, score) for row in board.rows[:N_LEADERS] if (score := row.scores.get(board.headline))]
     axis = html.axis_of(score for _, score in leaders)
     others = len(places) - 1
     more = f" · {others} other {'split or subset' if others == 1 else 'splits or subsets'}" if others else ""
-    stored = sum(row.badge != "published" for row in here.rows)
-    scored = f", {stored:,} scored here" if 0 < stored < len(here.rows) else " scored here" if stored else ""
+    stored = sum(row.badge != "published" for row in board.rows)
+    scored = f", {stored:,} scored here" if 0 < stored < len(board.rows) else " scored here" if stored else ""
     return {
         "title": task_label(task_key),
         "href": f"?place={task_key}",
-        "facts": f"{n_systems(len(here.rows))}{scored}{more}",
-        "label": f"{here.label} {'↓' if here.lower_is_better else '↑'}" if here.rows else "",
+        "facts": f"{n_systems(len(board.rows))}{scored}{more}",
+        "label": f"{board.label} {'↓' if board.lower_is_better else '↑'}" if board.rows else "",
         "axis": axis.ends if axis else "",
         "leaders": [
             {"name": row.system, "href": row_address(task_key, row), "figure": score, "badge": row.badge}
             | {"bar": axis.bar(score) if axis else None}
             for row, score in leaders
         ],
-        "significant": significant(here),
+        "significant": significant(board),
     }
 
 
 def significant(board: Board) -> str:
-    """Return what the tests say of a board's best rows, in a sentence; empty where all scores are from papers."""
+    """Return sentences on the significance tests of a board's best rows; empty if all scores are from papers."""
     stored = [row for row in board.rows if row.group is not None]
     if not stored:
         return "" if board.rows else "No system yet: submit the first one."
@@ -86,7 +89,8 @@ def significant(board: Board) -> str:
         others = "the other one does" if len(stored) == 2 else f"all {len(stored) - 1} others that were tested do"
         return f"{first[0].system} ranks first; {others} not differ significantly from it.{above}"
     if len(first) == 1:
-        return f"{first[0].system} is better than every other system scored here{_by(board, first[0], stored)}.{above}"
+        test = _test_of_first_two(board, stored)
+        return f"{first[0].system} is better than every other system scored here{test}.{above}"
     n_alike = len(first) - 1
     return (
         f"{first[0].system} ranks first; {n_alike} other{' does' if n_alike == 1 else 's do'} not differ "
@@ -94,9 +98,9 @@ def significant(board: Board) -> str:
     )
 
 
-def _by(board: Board, first: Row, stored: list[Row]) -> str:
-    """Return the test of the first two, if it was made."""
-    test = board.differences([first, stored[1]])[1].above
+def _test_of_first_two(board: Board, stored: list[Row]) -> str:
+    """Return the p-value of the first two rows in parentheses; empty without a significant test."""
+    test = board.differences(stored[:2])[1].above
     return f" ({p_text(test.p_value)} against the next)" if test and test.p_value < ALPHA else ""
 
 
@@ -105,17 +109,19 @@ OVERVIEW = "Overview"
 
 @dataclass(frozen=True)
 class BoardTab:
-    """What other tabs need of this one: the place, the table whose rows open, and how it starts."""
+    """Parts of this tab that the others use."""
 
     place: "gr.Dropdown"
+    """The menu of subsets and splits, whose value is a task key."""
     table: "gr.HTML"
+    """The table; a click on one of its rows opens the System tab."""
     start: Callable[[Mapping[str, str]], list[object]]
-    """The query of an address -> the values of `outputs`."""
+    """Function from the query of an address to the values of `outputs`."""
     outputs: "list[gr.blocks.Block]"
 
 
 def board_tab(boards: Boards) -> BoardTab:
-    """Lay out the tab."""
+    """Add the components of the tab and their listeners, and return what other tabs use."""
     import gradio as gr
 
     families = boards.families()
@@ -142,7 +148,7 @@ def board_tab(boards: Boards) -> BoardTab:
         type: str = ALL,
     ) -> tuple[object, ...]:
         """Return a board as HTML; programs read /api/board?place=PLACE, and all places at /api/boards."""
-        if not place:  # the page was not filled yet
+        if not place:  # before the page is loaded
             return gr.skip(), gr.skip()
         try:
             where, page = as_task_key(place), int(page or 1)
@@ -152,7 +158,7 @@ def board_tab(boards: Boards) -> BoardTab:
             return html.render_html("words", text=error), 1
 
     def clicked(event: gr.SelectData, *view: Any) -> object:
-        """Sort by a heading or turn the page; return the table, the page and the sorting. A row is another tab's."""
+        """Sort by a heading or turn the page; return the table, the page and the sorting. Clicks on rows do nothing."""
         task_key, search, origin, sort, shown, page, *kinds = view
         wanted = _clicked_view(event.value, sort, page)
         if wanted is None:
@@ -174,7 +180,7 @@ def board_tab(boards: Boards) -> BoardTab:
                 plot: "",
             }
             return [problem.get(each, gr.skip()) for each in outputs]
-        return _board_values(boards, board, where, query)
+        return _output_values(boards, board, where, query)
 
     def show_overview() -> list[object]:
         shown = {one_board: gr.Column(visible=False), overview: overview_html(boards), place: None}
@@ -185,7 +191,7 @@ def board_tab(boards: Boards) -> BoardTab:
         return show(str(places[0]), {}) if places else show_overview()
 
     def pick_dataset(dataset: str, task_key: str) -> object:
-        """Go to another dataset, to the same subset and split of it if it has them."""
+        """Show another dataset, with the same subset and split if it has them."""
         chosen = _same_setting(boards, dataset, task_key)
         return [gr.skip()] * len(outputs) if chosen is None else show(str(chosen), {})
 
@@ -213,7 +219,7 @@ def board_tab(boards: Boards) -> BoardTab:
 
 
 def _table_and_plot() -> "tuple[gr.HTML, gr.CheckboxGroup, gr.HTML, gr.HTML]":
-    """Lay out the table, the choice of its columns, the part below it and the plot."""
+    """Add the table, the choice of its columns, the part below it and the plot."""
     import gradio as gr
 
     table = gr.HTML(label="table", elem_id="board", js_on_load=html.ON_CLICK, apply_default_css=False)
@@ -245,7 +251,7 @@ def _clicked_view(value: object, sort: str, page: float) -> tuple[str, float] | 
 
 
 def _choices(menu: list[str]) -> "tuple[gr.components.Component, ...]":
-    """Lay out the menus; that of places begins with `menu`, where programs read how places are written."""
+    """Add the menus; `menu` are the first choices of places, in which programs see the form of a place."""
     import gradio as gr
 
     with gr.Row(elem_id="choices"):
@@ -262,8 +268,8 @@ def _choices(menu: list[str]) -> "tuple[gr.components.Component, ...]":
         )  # fmt: skip
 
 
-def _board_values(boards: Boards, board: Board, where: TaskKey, query: Mapping[str, str]) -> list[object]:
-    """Return the values of the tab's outputs for one board, with the view that the query requests."""
+def _output_values(boards: Boards, board: Board, where: TaskKey, query: Mapping[str, str]) -> list[object]:
+    """Return the values of the tab's outputs for a board, in the view that a query requests."""
     import gradio as gr
 
     view, columns = board.view(query), board.headings(query)
@@ -289,7 +295,7 @@ def _board_values(boards: Boards, board: Board, where: TaskKey, query: Mapping[s
 
 
 def _same_setting(boards: Boards, dataset: str, task_key: str) -> TaskKey | None:
-    """Return the place of a dataset with the subset and split of `task_key`, else its first; None without any."""
+    """Return the task key of a dataset with the subset and split of another, else its first; None without any."""
     places = [each for group in boards.families().values() for each in group if dataset_label(each) == dataset]
     try:
         wanted = setting_label(as_task_key(task_key))
@@ -305,7 +311,7 @@ def _menu(label: str, choices: list[str], elem_id: str, **layout: int) -> "gr.Dr
 
 
 def _menus(places: list[TaskKey], value: TaskKey) -> tuple[object, object]:
-    """Return the menu of a family's datasets, and that of the subsets and splits of the chosen one."""
+    """Return the menu of the datasets of a family, and the menu of subsets and splits of the chosen dataset."""
     import gradio as gr
 
     datasets = list(dict.fromkeys(map(dataset_label, places)))
@@ -321,22 +327,27 @@ COSTS = {
     "p95, s": "latency p95, seconds",
     "size, B": "size, billions of parameters",
 }
-"""Heading of a column that a plot can have on its x axis, where lower is better -> its label there."""
+"""Heading of a column of costs, where lower is better -> its label on the x axis of a plot."""
 TEXT_COLUMNS = {"#", "type", "license", "warnings", "annotated with", "submitter", "origin", "date"}
+"""Headings of columns that are aligned left."""
 N_DOTS = 150
+"""Number of systems in a plot, in addition to those on the Pareto front."""
 N_SYSTEMS = 5
+"""Number of systems in the pictures of slices."""
 N_SUMMARY = 30
+"""Number of systems in the summary over datasets."""
 N_KEYS = 12
+"""Maximum number of keys of a slice with a picture."""
 
 
 def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]) -> str:
-    """Return the page of a board that a view leaves."""
+    """Return a page of a board's table as HTML, with the rows and the order of a view and the `shown` headings."""
     rows = board.chosen(view)
     visible, number, n_pages = page_of(rows, view.page)
     columns_shown = chosen_columns(board, shown)
     headings = [_heading(column, view.sort) for column in columns_shown]
     start = (number - 1) * PAGE
-    above = rows[max(0, start - 1) : start]  # the page's first row has one above it, too
+    above = rows[max(0, start - 1) : start]  # the last row of the page before, for the difference of the first row
     visible = board.differences([*above, *visible])[len(above) :]
     bars = {row.id: board.axis.bar(row.score(board.headline)) for row in visible} if board.axis else {}
     lines = [
@@ -346,7 +357,7 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
         ]
         for row in visible
     ]
-    begins = [not view.sort and _begins(*two) for two in pairwise([*visible[:1], *visible])]
+    begins = [not view.sort and _begins_group(*two) for two in pairwise([*visible[:1], *visible])]
     words = f"{len(rows):,} of {n_systems(len(board.rows))}" if len(rows) < len(board.rows) else n_systems(len(rows))
     words += (
         ". Systems with the same # do not differ significantly from the first of them (5 % level)."
@@ -372,7 +383,7 @@ def table_html(board: Board, task_key: TaskKey, view: View, shown: Sequence[str]
 
 
 def more_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
-    """Return what is below a board: the summary over datasets, and the best systems by slice of the examples."""
+    """Return the part below the table as HTML: the summary over datasets, and the best systems by slice."""
     names = [name for row in _best_stored(board)[:1] for name in boards.index.store.result(row.id)["slices"]]
     slices = _slices(boards, board, task_key, names)
     return html.render_html(
@@ -381,9 +392,9 @@ def more_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
 
 
 def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
-    """Return the headline scores of systems on the datasets of a benchmark, and their mean where all are known.
+    """Return a table of systems with their headline scores on related datasets, and the mean if all are known.
 
-    The datasets have the split and the metrics of this place; nothing where it is the only one.
+    The datasets have the same split and metrics. An empty string for a single dataset, and where no system is on two.
     """
     alike = [
         each
@@ -418,13 +429,13 @@ def summary_html(boards: Boards, board: Board, task_key: TaskKey) -> str:
 
 
 def chosen_columns(board: Board, shown: Sequence[str]) -> list[BoardColumn]:
-    """Return the columns with these headings, the systems' names among them; the default ones where none is named."""
+    """Return the columns with these headings and that of the systems, in the board's order; else the default ones."""
     wanted = {*shown, "system"} if isinstance(shown, Sequence) and shown else set(board.default_columns)
     return [column for column in board.columns if column.heading in wanted]
 
 
 def n_systems(number: int) -> str:
-    """Return how many systems there are, in words.
+    """Return the number with the word "system" or "systems".
 
     >>> n_systems(1), n_systems(1200)
     ('1 system', '1,200 systems')
@@ -433,12 +444,15 @@ def n_systems(number: int) -> str:
 
 
 def row_address(task_key: TaskKey, row: Row) -> str:
-    """Return where a row's page is."""
+    """Return the address of a row's page, relative to the site."""
     return f"?{urlencode({'place': str(task_key), 'tab': 'row', 'row': row.id})}"
 
 
 def plot_axes(board: Board) -> tuple[list[str], list[str]]:
-    """Return the headings of the columns for the x and the y axis of a scatter plot, the default ones first."""
+    """Return the headings that a scatter plot offers for the x and the y axis, the default ones first.
+
+    A column needs values of two systems. Costs are offered on the x axis only.
+    """
     metrics = [each.heading for each in board.columns if each.metric and len(_values(board, each)) > 1]
     metrics.sort(key=lambda heading: heading != board.label)
     costs = [each.heading for each in board.columns if each.heading in COSTS and len(_values(board, each)) > 1]
@@ -446,9 +460,10 @@ def plot_axes(board: Board) -> tuple[list[str], list[str]]:
 
 
 def plot_html(board: Board, task_key: TaskKey, x: str, y: str) -> str:
-    """Return a scatter plot of two columns, by headings, with menus for its axes; nothing without two to choose.
+    """Return a scatter plot of two columns as HTML, with menus for its axes; an empty string without two columns.
 
-    A board of very many systems shows the first ones and the Pareto front.
+    `x` and `y` are headings; an unknown one gives the default. Of many systems, the first `N_DOTS` and those on the
+    Pareto front are drawn.
     """
     x_choices, y_choices = plot_axes(board)
     if not {*x_choices} - {*y_choices[:1]}:
@@ -468,14 +483,17 @@ def plot_html(board: Board, task_key: TaskKey, x: str, y: str) -> str:
 
 
 def _values(board: Board, column: BoardColumn) -> dict[str, float]:
-    """Return the finite values of a column by row, those of costs positive."""
+    """Return row id -> finite value of a column; of costs only positive ones, because their axis is logarithmic."""
     values = {row.id: column.order(row) for row in board.rows} if column.order else {}
     least = 0.0 if column.heading in COSTS else -math.inf
     return {row: each for row, each in values.items() if isinstance(each, float) and least < each < math.inf}
 
 
 def _slices(boards: Boards, board: Board, task_key: TaskKey, names: Sequence[str]) -> dict[str, str]:
-    """Return slice -> a small picture for each of its keys, a line for each of the best systems."""
+    """Return slice -> HTML with a panel for each of its keys and a bar for each of the best systems.
+
+    Slices with one key, or more than `N_KEYS`, are left out.
+    """
     best = _best_stored(board)
     results = [boards.index.store.result(row.id)["slices"] for row in best]
     drawn = {}
@@ -501,7 +519,7 @@ def _best_stored(board: Board) -> list[Row]:
 
 
 def _heading(column: BoardColumn, sort: str) -> dict[str, str]:
-    """Return a heading as the template has it: `order` where it is sorted by, `next` for what a click sorts by."""
+    """Return a heading for the template; `order` if the rows are sorted by it, `next` is the sorting after a click."""
     text, reverse = column.heading, sort.startswith("-")
     css = "name" if text == "system" else "" if text in TEXT_COLUMNS else "number"
     better = ("↑" if column.descending else "↓") if column.metric else ""
@@ -512,5 +530,6 @@ def _heading(column: BoardColumn, sort: str) -> dict[str, str]:
     return {**heading, "order": order, "next": "" if reverse else f"-{text}"}
 
 
-def _begins(upper: Row, lower: Row) -> bool:
+def _begins_group(upper: Row, lower: Row) -> bool:
+    """Whether a new rank group begins between two rows."""
     return None not in (upper.group, lower.group) and upper.group != lower.group

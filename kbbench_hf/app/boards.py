@@ -1,4 +1,8 @@
-"""The boards of a store by place and by family, cached until a submission changes."""
+"""The boards of a store by task and by family, cached until a submission changes; labels of tasks.
+
+Pages and API get rows only through it. A "place" is a task key with rows: benchmark, config, split and mode; addresses
+contain its text.
+"""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,13 +34,13 @@ from kbbench_hf.leaderboard.view import (
 )
 
 PATIENCE_S = 0.5
-"""So long a page waits for a board that something happened to, where there is one of before."""
+"""Maximum time that a page waits for a changed board if there is an earlier one to show."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Board:
-    """The rows of a place, best first, and the columns that say something of them."""
+    """The rows of a task, best first, and the columns with texts for them."""
 
     benchmark: Benchmark
     rows: list[Row]
@@ -44,11 +48,11 @@ class Board:
     headline: str
     default_columns: list[str]
     differences: Callable[[Sequence[Row]], list[Row]]
-    """Some of the rows, in any order -> the same with the difference of each to the one above it."""
+    """Function from some of the rows, in any order, to the same rows with differences; see `with_differences`."""
     _sorted: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False)
 
     def chosen(self, view: View) -> list[Row]:
-        """Return the rows that a view leaves, in its order; they are sorted once by each heading."""
+        """Return the rows that match a view, in its order; the rows are sorted once for each heading."""
         if view.sort not in self._sorted:
             self._sorted[view.sort] = ordered(self.rows, view.sort, self.columns)
         return matching(self._sorted[view.sort], view)
@@ -58,7 +62,7 @@ class Board:
         return View.of(query, self.columns, self.rows)
 
     def headings(self, query: Mapping[str, str]) -> list[str]:
-        """Return the headings of the columns that an address requests, else of the default ones."""
+        """Return the headings of the columns that an address requests, else the default ones."""
         return requested_columns(query.get("columns", ""), self.columns, self.default_columns)
 
     @property
@@ -68,12 +72,12 @@ class Board:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether less of the headline is better."""
+        """Whether lower headline scores are better."""
         return self.headline in self.benchmark.scoring.lower_is_better
 
     @cached_property
     def axis(self) -> Axis | None:
-        """The axis on which the headline figures of all rows are drawn."""
+        """The axis of the headline scores of all rows; None without scores."""
         return axis_of(row.score(self.headline) for row in self.rows)
 
     @cached_property
@@ -87,7 +91,7 @@ class Board:
 
 
 class Boards:
-    """The boards of a store, by place; each is made once and again when something happened to one of its rows."""
+    """The boards of a store; each is made once, and again after a change of one of its rows. Thread-safe."""
 
     def __init__(self, index: Index, outbox: Outbox | None = None, listing: Listing | None = None) -> None:
         self.index = index
@@ -98,11 +102,11 @@ class Boards:
         self._maker, self._since = ThreadPoolExecutor(1, "boards"), inf
 
     def places(self) -> list[TaskKey]:
-        """Return every place that has rows, stored or published, in the order of the menus."""
+        """Return the task keys with stored or published rows, in the order of the menus."""
         return self._in_time(self._all_places, self._places and self._places[1])
 
     def open_places(self) -> list[TaskKey]:
-        """Return the places that take submissions: the default split and mode of what is here or listed."""
+        """Return the task keys that accept submissions: default split and mode of datasets that are here or listed."""
         listed = self.listing.names() if self.listing else ()
         importable = {name: benchmark(name) for name in importable_names() if name in listed or at_hand(name)}
         return [
@@ -112,9 +116,9 @@ class Boards:
         ]
 
     def families(self) -> dict[str, list[TaskKey]]:
-        """Return the tabs, in the order of the benchmarks, each with its places that have rows.
+        """Return family -> its task keys with rows, in the order of the tabs.
 
-        A benchmark that has none yet and takes submissions has its default place.
+        A benchmark without rows that accepts submissions has its first open task key.
         """
         places = self.places()
         with_rows = {task_key.benchmark for task_key in places}
@@ -129,20 +133,19 @@ class Boards:
         return by_family
 
     def board(self, task_key: TaskKey, now: bool = False) -> Board:
-        """Return the board of a place; one without rows where nothing was stored or published.
+        """Return the board of a task, without rows where nothing was stored or published.
 
-        A board that takes longer than `PATIENCE_S` to make again is shown as it was meanwhile, unless it has to be as
-        it is `now`.
+        While a changed board takes longer than `PATIENCE_S` to make, the earlier one is returned, except with `now`.
         """
         before = self._made.get(task_key)
         return self._in_time(partial(self._board, task_key), None if now or before is None else before.board)
 
     def row(self, task_key: TaskKey, row_id: str, now: bool = False) -> Row | None:
-        """Return one row, or None where the place has none of that id."""
+        """Return the row with this id; None where the board has none."""
         return next((row for row in self.board(task_key, now).rows if row.id == row_id), None)
 
     def related(self, task_key: TaskKey) -> list[TaskKey]:
-        """Return the places of the same family, kind of config and mode, among them this one.
+        """Return the task keys of the same family, kind of config and mode, including this one.
 
         Configs that share their first word are of one kind, `noise_kg_4k` and `noise_table_1k` for example; where
         config names have one word only, all configs of the family are.
@@ -152,14 +155,14 @@ class Boards:
         return [each for each in family if each.mode == task_key.mode and kind in (None, each.config.split("_")[0])]
 
     def requested_task_key(self, query: Mapping[str, str]) -> TaskKey | None:
-        """Return the place that an address requests, by name or by one of its rows; None where it names neither."""
+        """Return the task key that an address requests, directly or by one of its rows; None without either."""
         with suppress(KBBenchError):
             return as_task_key(query.get("place", ""))
         rows = (query.get("row", ""), *query.get("compare", "").split(","))
         return next(filter(None, map(self.task_key_of, filter(None, rows))), None)
 
     def task_key_of(self, row_id: str) -> TaskKey | None:
-        """Return the place of a row by its id alone; None where no board has it."""
+        """Return the task key of the board that has a row, by the row's id; None if no board has it."""
         if row_id.startswith("published-"):
             found = (each for each in self.places() if any(row.id == row_id for row in published_systems(each)))
             return next(found, None)
@@ -169,7 +172,10 @@ class Boards:
         return None
 
     def _in_time(self, make: Callable[[], _T], before: _T | None) -> _T:
-        """Return what is made, one thing at a time, or what there was before where that takes too long."""
+        """Return the result of `make`, which run one at a time; `before`, if there is one, when it takes too long.
+
+        The time counts from the start of the running one, so that pages do not wait for each other's boards in turn.
+        """
 
         def timed() -> _T:
             self._since = time.monotonic()
@@ -196,33 +202,34 @@ class Boards:
 
     def _board(self, task_key: TaskKey) -> Board:
         self.index.update()
-        position, made = self.index.position(), self._made.get(task_key)  # others take events in too
+        position, made = self.index.position(), self._made.get(task_key)  # other processes update the index, too
         if made is None or made.position != position:
             in_doubt = self.index.doubts()
-            of = [(row, in_doubt.get(row.record.id)) for row in self.index.rows(task_key, any_mode=True)]
-            made = _Made(position, of, made.board if made and made.of == of else self._make(task_key))
+            source = [(row, in_doubt.get(row.record.id)) for row in self.index.rows(task_key, any_mode=True)]
+            unchanged = made is not None and made.source == source  # the new events are of other boards
+            made = _Made(position, source, made.board if made and unchanged else self._make_board(task_key))
             self._made[task_key] = made
         return made.board
 
-    def _make(self, task_key: TaskKey) -> Board:
+    def _make_board(self, task_key: TaskKey) -> Board:
         bench = benchmark(task_key.benchmark)
         rows = board(self.index, task_key)
         metric = headline(bench, rows)
         differences = partial(with_differences, task_key=task_key, metric=metric, index=self.index)
-        there, first = filled(columns(bench), rows), default_columns(bench, rows)
-        return Board(bench, rows, there, metric, first, differences)
+        with_texts = filled(columns(bench), rows)
+        return Board(bench, rows, with_texts, metric, default_columns(bench, rows), differences)
 
 
 class _Made(NamedTuple):
-    """A board, the position of the index when it was last looked at, and what of the index it was made of."""
+    """A cached board, the position of the index at the last check, and the rows and flags of which it was made."""
 
     position: int
-    of: object
+    source: object
     board: Board
 
 
 def dataset_label(task_key: TaskKey) -> str:
-    """Return what is chosen first of a place: its dataset, and of configs in several words the first one.
+    """Return the label in the menu of datasets: the title, and the first word of a config of several words.
 
     >>> dataset_label(TaskKey("mini-ska", "noise_kg_4k", "test", "typed")).partition(" · ")[2]
     'noise'
@@ -231,7 +238,7 @@ def dataset_label(task_key: TaskKey) -> str:
 
 
 def setting_label(task_key: TaskKey) -> str:
-    """Return what is chosen then: the rest of its config, its split, and its mode where that is not the default.
+    """Return the label in the menu of subsets and splits: rest of the config, split, and mode if not the default.
 
     >>> setting_label(TaskKey("mini-ska", "noise_kg_4k", "test", "typed"))
     'kg 4k · test'
@@ -241,6 +248,7 @@ def setting_label(task_key: TaskKey) -> str:
 
 
 def _config_words(task_key: TaskKey) -> tuple[str, str]:
+    """Return the first word of a config of several words, else "", and the rest; twice "" for an only config."""
     if len(benchmark(task_key.benchmark).data.configs) == 1:
         return "", ""
     first, _, rest = task_key.config.partition("_")
@@ -248,7 +256,7 @@ def _config_words(task_key: TaskKey) -> tuple[str, str]:
 
 
 def task_keys_apart(task_key: TaskKey, places: Collection[TaskKey]) -> str:
-    """Return the parts of a place in which it differs from others.
+    """Return the parts of a task key (benchmark, config, split) in which the given ones differ.
 
     >>> first, second = TaskKey("a", "b", "test", "m"), TaskKey("a", "c", "test", "m")
     >>> task_keys_apart(first, [first, second])
@@ -259,7 +267,7 @@ def task_keys_apart(task_key: TaskKey, places: Collection[TaskKey]) -> str:
 
 
 def task_label(task_key: TaskKey) -> str:
-    """Return a place as a person reads it.
+    """Return the label of a task: title, config if there are several, split, and mode if not the default.
 
     >>> task_label(TaskKey("mini-text2kg", "sentences", "test", "reference"))
     'Text2KGBench, mini · test'

@@ -1,4 +1,8 @@
-"""The leaderboard as a Gradio app, with its first page and /api: board, system, compare, submit, about; its Space."""
+"""The leaderboard as a Gradio app, with complete first pages and `/api`; `main` is the entry point of its Space.
+
+`kbbench serve` and the Space start it. Addresses (`place`, `tab`, `row`, `compare`, ...) are public: links of visitors
+have them. The first page must be readable without scripts, and quickly, before Gradio's scripts are loaded.
+"""
 
 import logging
 import os
@@ -51,17 +55,23 @@ if TYPE_CHECKING:
 
 ABOUT = Path(__file__).parent / "about.md"
 KEEP_UPLOADS_S = 600
+"""Seconds after which Gradio deletes uploads; `about.md` states it."""
 N_CHOICES = 500
+"""Number of systems in the menu of the Compare tab, in addition to the chosen ones."""
 NOTHING = "Open a dataset on the Leaderboard tab and tick two to four systems there."
 FIRST_PAGE_S = 120.0
-"""After so many seconds without a page the address is printed, and with it that there is none yet."""
+"""Seconds after which the address is printed although no page is ready, with a note."""
 FIRST_LOOK_S = 12.0
-"""Until so many seconds after the start the pages wait for the rows on the Hub; Gradio is imported meanwhile. The rows
-of a slower Hub follow later: without this limit a Hub that does not answer keeps the first page beyond 30 s."""
+"""Maximum time after the start for which pages wait for the rows on the Hub, while Gradio is imported.
+
+Rows of a slower Hub follow later. Without this limit, the first page of a Hub that does not respond takes over 30 s.
+"""
 LAST_LOOK_S = 5.0
+"""Maximum time at the end for sending the backlog: a Space that stops is killed soon."""
 SECONDS_BETWEEN_LOOKS = 60.0
-"""So often the Hub is asked whether another Space sent something, and asked again after it did not answer."""
+"""Interval between downloads of what other machines sent, and before another attempt if the Hub does not respond."""
 SECONDS_BETWEEN_FLUSHES = 5.0
+"""Interval between checks for new local submissions."""
 LOG = logging.getLogger("kbbench")
 LAUNCH: Listener = {
     "max_file_size": "50mb",
@@ -82,20 +92,24 @@ def serve(
     wait: Callable[[], object] = lambda: None,
     **options: object,
 ) -> None:
-    """Serve the pages and the API of a store until interrupted; `options` are those of `launch`.
+    """Serve the pages and the API of a store until interrupted; print the address when the first page is ready.
 
-    The store is copied to the Hub by the outbox if there is one; submissions are taken to the datasets that are here,
-    and to those of the listing. `wait` is called after the imports, which take most of the start. The address is
-    printed when the first page is there.
+    Args:
+        store: the store.
+        outbox: the copy on the Hub, whose state the pages show; the caller keeps it up to date.
+        listing: datasets on the Hub that accept submissions, in addition to those that are here.
+        wait: called after the imports, which take most of the start.
+        options: arguments of Gradio's `launch`.
     """
-    login = Login()  # asks the Hub while Gradio is imported
+    login = Login()  # its request to the Hub runs while Gradio is imported
     _import_gradio()
     from kbbench_hf.app.api import routes
 
     wait()
     store.recover()
     boards = Boards(Index(store), outbox, listing)
-    threading.Thread(target=overview_html, args=(boards,), daemon=True).start()  # made while the server starts
+    # fills the cache of boards while the server starts
+    threading.Thread(target=overview_html, args=(boards,), daemon=True).start()
     checks = Checks()
     app = leaderboard(boards, login, checks)
     import gradio as gr
@@ -104,13 +118,13 @@ def serve(
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     added = {"routes": routes(boards), "middleware": [Middleware(FirstPage, boards=boards)]}
     app.launch(**LAUNCH, **options, theme=theme, app_kwargs=added)
-    echo(f"{_answering(app)}  (Ctrl-C ends it)")
+    echo(f"{_address_when_ready(app)}  (Ctrl-C ends it)")
     checks.start()  # not before: it would take half of the processor time until the first page
     app.block_thread()
 
 
 def _import_gradio() -> None:
-    """Import Gradio, with a secret of its own for sessions: without one they are signed with a public default."""
+    """Import Gradio with a random secret for sessions: without one, it signs them with a public default."""
     if not os.environ.get("OAUTH_CLIENT_SECRET"):
         os.environ["OAUTH_CLIENT_SECRET"] = token_hex()
     try:
@@ -119,10 +133,10 @@ def _import_gradio() -> None:
         raise missing_extra("gradio", "space") from None
 
 
-def _answering(app: "gr.Blocks") -> str:
-    """Return the address of an app that was launched, when its first page is there."""
+def _address_when_ready(app: "gr.Blocks") -> str:
+    """Return the address of a launched app when its first page is ready, or after `FIRST_PAGE_S` with a note."""
     local, root = str(app.local_url).rstrip("/"), app.root_path
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy between this machine and itself
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy does not reach this machine
     try:
         opener.open(f"{local}/", timeout=FIRST_PAGE_S).read()
     except OSError as error:
@@ -131,7 +145,7 @@ def _answering(app: "gr.Blocks") -> str:
 
 
 def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
-    """Return the pages of the boards of a store; `serve` launches them."""
+    """Return the Gradio app with all tabs; `serve` launches it."""
     import gradio as gr
 
     with gr.Blocks(title=TITLE, delete_cache=(KEEP_UPLOADS_S, KEEP_UPLOADS_S), fill_width=True) as app:
@@ -156,7 +170,7 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
                 gr.Markdown(ABOUT.read_text(encoding="utf-8"))
 
         def opened(event: gr.SelectData, task_key: str, before: list[str]) -> object:
-            """Open a row that was clicked on, or the comparison of the ticked ones; without two ticks as it was."""
+            """Open a clicked row, or the comparison of the ticked ones; without ticks, that of before."""
             what, value = event.value if isinstance(event.value, list) and len(event.value) == 2 else ("", "")
             if what == "row":
                 return str(value), gr.skip(), gr.Tabs(selected="row")
@@ -168,7 +182,7 @@ def leaderboard(boards: Boards, login: Login, checks: Checks) -> "gr.Blocks":
             return row_html(boards, _place(task_key), row or "")
 
         def fill_compare(task_key: str, values: list[str]) -> object:
-            """Return the menu of the best rows and the chosen ones, with these values or else the first two rows."""
+            """Return the menu of the best rows and the chosen ones, with the known values, else the first two rows."""
             where = _place(task_key)
             rows = boards.board(where).rows if where else []
             there = [each for n, each in enumerate(rows) if n < N_CHOICES or each.id in values]
@@ -213,14 +227,14 @@ def _place(text: str) -> TaskKey | None:
 
 
 def main() -> None:
-    """Serve the board; keep its store and the dataset `KBBENCH_RESULTS` alike, whether or not the Hub answers."""
+    """Serve the board of a Space, and synchronize its store with the dataset `KBBENCH_RESULTS` in the background."""
     store = Store(Path(os.environ.get("KBBENCH_STORE", "store")))
     results, outbox = os.environ.get("KBBENCH_RESULTS"), None
     until, looked = time.monotonic() + FIRST_LOOK_S, threading.Event()
     if results:
         outbox = Outbox.of_hub(store, results)
         threading.Thread(target=keep_alike, args=(outbox, looked), daemon=True).start()
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the launch below returns
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that `serve` below returns
     else:
         looked.set()
         LOG.warning("KBBENCH_RESULTS is not set: submissions are lost when this Space restarts")
@@ -232,10 +246,9 @@ def main() -> None:
 
 
 def keep_alike(outbox: Outbox, looked: threading.Event) -> None:
-    """Copy what is new to the Hub at once and from it once a minute, for ever; a Hub that is down is tried again.
+    """Send new submissions to the Hub at once, and download those of other machines once a minute, forever.
 
-    Several Spaces may share one dataset: each writes a history of its own, and takes in those of the others. `looked`
-    is set when the Hub was looked at for the first time, with or without success.
+    Errors are logged, and the next attempt follows. `looked` is set after the first download, successful or not.
     """
     while True:
         answers = _tried(outbox, outbox.catch_up)
@@ -247,10 +260,10 @@ def keep_alike(outbox: Outbox, looked: threading.Event) -> None:
 
 
 def _tried(outbox: Outbox, work: Callable[[], object]) -> bool:
-    """Run a piece of work with the Hub; False where it fails, which is logged."""
+    """Return whether work with the Hub succeeded; an error is logged."""
     try:
         work()
-    except Exception as error:  # nothing is lost: what was not sent stays here, and pending
+    except Exception as error:  # nothing is lost: submissions that were not sent stay here, and pending
         words = f"{type(error).__name__}: {error}".splitlines()[0]
         n = len(outbox.backlog())
         LOG.warning("%s is not as the store here yet; %d submissions wait: %s", outbox.repository.name, n, words)
@@ -259,17 +272,21 @@ def _tried(outbox: Outbox, work: Callable[[], object]) -> bool:
 
 
 LABELS = {"board": "Leaderboard", "row": "System", "compare": "Compare", "submit": "Submit", "about": "About"}
-"""Tab, as addresses name it -> its label."""
+"""Tab in addresses -> its label."""
 FILLED_BY_SCRIPTS = {"board": "#board", "row": "#row", "compare": "#comparison"}
-"""Tab -> where the scripts put what is shown here; the other tabs are forms and texts, which they bring along."""
+"""Tab -> element that Gradio's scripts fill later; the first page shows its content until then.
+
+The other tabs are forms and texts, which have no first page.
+"""
 AT_ONCE = 4
-"""The number of visitors whose page is made at a time; others get the empty one."""
+"""Number of first pages that are made at the same time; other visitors get the page without."""
 NO_PREVIEW = TITLE, LEAD
+"""Title and description of a link to a page without content of its own."""
 GRADIOS_PREVIEW = re.compile(r'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>')
 
 
 def requested_tab(query: Mapping[str, str]) -> str:
-    """Return the tab that an address requests, by name, by label or by what it names.
+    """Return the tab that an address requests, by name or label, or because it names a row; else `board`.
 
     >>> requested_tab({}), requested_tab({"row": "1f"}), requested_tab({"tab": "about"})
     ('board', 'row', 'about')
@@ -279,10 +296,10 @@ def requested_tab(query: Mapping[str, str]) -> str:
 
 
 def first_html(boards: Boards, query: Mapping[str, str]) -> str:
-    """Return what an address shows; nothing where that is a form, or something has to be chosen first.
+    """Return the first page of an address as HTML; an empty string for forms, and where something must be chosen first.
 
     Raises:
-        KBBenchError: the address names what does not exist; the scripts' page says so.
+        KBBenchError: the address has an unknown place; Gradio's page shows the error.
     """
     tab, task_key = requested_tab(query), boards.requested_task_key(query)
     rows = query.get("compare", "").split(",")[:MOST]
@@ -318,7 +335,7 @@ def _page(tab: str, task_key: TaskKey | None, content: str, until: str = "", **v
 
 
 def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
-    """Return the title and the description that other sites show with a link to what an address requests."""
+    """Return the title and the description that other sites show with a link to an address (Open Graph)."""
     tab, task_key = requested_tab(query), boards.requested_task_key(query)
     if tab not in FILLED_BY_SCRIPTS or task_key is None:
         return NO_PREVIEW
@@ -336,7 +353,7 @@ def preview_words(boards: Boards, query: Mapping[str, str]) -> tuple[str, str]:
 
 
 class FirstPage(BaseHTTPMiddleware):
-    """Puts what an address shows, and the styles, into the page that Gradio sends."""
+    """Middleware that adds the first page of an address, the preview and the styles to Gradio's empty page."""
 
     def __init__(self, app: ASGIApp, boards: Boards) -> None:
         super().__init__(app)
@@ -344,10 +361,10 @@ class FirstPage(BaseHTTPMiddleware):
         self.limit = CapacityLimiter(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on but requests of the page."""
+        """Handle requests of the page, and pass on all others."""
         if scope["type"] == "http" and scope["method"] == "GET":
             path = scope["path"].removeprefix(scope.get("root_path", ""))  # proxies may leave the prefix, or strip it
-            if path == "":  # the addresses in the page are relative to the slash
+            if path == "":  # the page's addresses are relative to a path with a slash at its end
                 await RedirectResponse(f"{scope['path']}/")(scope, receive, send)
                 return
             if path == "/":
@@ -356,7 +373,7 @@ class FirstPage(BaseHTTPMiddleware):
         await self.app(scope, receive, send)
 
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """Answer a request of the page."""
+        """Return the page with the additions."""
         answer = await call_next(request)
         page = b"".join([part async for part in answer.body_iterator]).decode()  # type: ignore[attr-defined]
         if answer.status_code == 200:
@@ -367,22 +384,22 @@ class FirstPage(BaseHTTPMiddleware):
             preview = render_html("preview", image=f"{base}/{PICTURE}", **words)
             page = GRADIOS_PREVIEW.sub("", page).replace("<head>", f"<head>{preview}", 1)
             page = page.replace("</head>", f"{HEAD}</head>", 1).replace("<gradio-app", f"{first}<gradio-app", 1)
-            if root := request.scope.get("root_path"):  # the page's address may lack the slash at the prefix's end
+            if root := request.scope.get("root_path"):  # where the requested address lacks the slash at its end
                 page = page.replace('<base href="./"', f'<base href="{escape(root)}/"', 1)
         headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
         return Response(page, answer.status_code, headers)
 
     async def _first(self, query: Mapping[str, str]) -> tuple[tuple[str, str], str]:
-        """Return the preview's texts and what is shown first; nothing of the page where it takes too long."""
+        """Return the texts of the preview, and the first page; an empty page if it takes longer than `PATIENCE_S`."""
 
-        def made() -> tuple[tuple[str, str], str]:
+        def make() -> tuple[tuple[str, str], str]:
             return preview_words(self.boards, query), first_html(self.boards, query)
 
         with anyio.move_on_after(PATIENCE_S):
             try:
-                return await anyio.to_thread.run_sync(made, abandon_on_cancel=True, limiter=self.limit)
+                return await anyio.to_thread.run_sync(make, abandon_on_cancel=True, limiter=self.limit)
             except KBBenchError:
                 return NO_PREVIEW, ""
-            except Exception:  # the page of the scripts goes without
+            except Exception:  # Gradio's page works without it
                 LOG.exception("no first page for %s", query)
         return NO_PREVIEW, ""

@@ -1,4 +1,8 @@
-"""Page of a metric's Space: scores of an example or of pasted predictions, with explanations."""
+"""Page of a metric's Space: scores of an example or of pasted predictions, with explanations.
+
+The Spaces of `kbbench publish METRIC` start it with `main`. Pasted texts come from strangers: `compute` returns a
+sentence for each error.
+"""
 
 import ast
 import json
@@ -25,26 +29,26 @@ PASTE = "a JSON list with one entry per example, or one entry a line"
 
 @dataclass(frozen=True)
 class Page:
-    """The texts and the example of a metric's page: `example.json` in its module's folder."""
+    """The texts and the example of a metric's page, from `example.json` in the folder of its module."""
 
     predictions: Sequence[Any]
     references: Sequence[Any]
     modes: Sequence[str]
-    """The scoring modes that may be chosen, the default first; empty where there is one."""
+    """The scoring modes of the menu, the default first; empty for a metric with one mode."""
     headline: Sequence[str]
     """The metrics that are shown for each example."""
     says: Mapping[str, str]
-    """Metric -> what it is, in a sentence."""
+    """Metric -> a sentence that explains it."""
 
 
 @lru_cache
 def page_of(name: str) -> Page:
-    """Return the texts and the example of the page of a module."""
+    """Return the texts and the example of a module's page."""
     return Page(**json.loads((metric_modules()[name] / "example.json").read_text(encoding="utf-8")))
 
 
 def main(name: str) -> None:
-    """Serve the page of an `evaluate` module, by name, as its Space does."""
+    """Serve the page of an `evaluate` module, by name, until interrupted."""
     import datasets
 
     datasets.utils.logging.set_verbosity_error()  # visitors see the warnings on the page
@@ -52,7 +56,7 @@ def main(name: str) -> None:
 
 
 def page(name: str) -> "gr.Blocks":
-    """Return the page of an `evaluate` module, by name."""
+    """Return the Gradio app of an `evaluate` module's page, by name."""
     import gradio as gr
 
     about = page_of(name)
@@ -85,7 +89,7 @@ def page(name: str) -> "gr.Blocks":
 
 
 def compute(name: str, predictions: str, references: str, mode: str | None = None) -> Row:
-    """Return the scores of pasted predictions, or `{"error": ...}` with a sentence. Safe for concurrent calls."""
+    """Return the scores of pasted predictions with intervals and warnings, or `{"error": sentence}`; thread-safe."""
     if len(predictions) + len(references) > MAX_CHARACTERS:
         return {"error": f"More than {MAX_CHARACTERS:,} characters; use the Python package for more."}
     try:
@@ -109,15 +113,17 @@ def _forms(name: str) -> str:
 
 
 def read(text: str, what: str) -> list[Any]:
-    r"""Return the entries of a pasted text: a JSON list, one JSON value or text a line, or a list as Python prints it.
+    r"""Return the entries of a pasted text: a list in JSON or Python, or a JSON value or plain text per line.
 
     >>> read('[["a"], ["b"]]', "predictions"), read("[['a'], ['b']]", "predictions")
     ([['a'], ['b']], [['a'], ['b']])
     >>> read('["a"]\n["b"]', "predictions"), read("yes\nno", "references")
     ([['a'], ['b']], ['yes', 'no'])
 
+    `what` is their name in the error.
+
     Raises:
-        DataError: there is nothing.
+        DataError: the text is empty.
     """
     if not text.strip():
         raise DataError(f"There are no {what}; expected {PASTE}. Paste some.")
@@ -126,23 +132,23 @@ def read(text: str, what: str) -> list[Any]:
 
 
 def explained(name: str, scores: Row, predictions: str, references: str, mode: str | None) -> str:
-    """Return the scores as HTML: each with its interval and explanation, the warnings, and the scores by example."""
+    """Return the scores of `compute` as HTML: intervals and explanations, warnings, and scores by example."""
     if "error" in scores:
         return render_html("words", text=scores["error"])
     headline, values = page_of(name).headline, [metric for metric in scores if f"{metric}_ci95_low" in scores]
     others = {key: value for key, value in scores.items() if key not in values and "_ci95_" not in key}
     counts = [f"{key} {value:,.0f}" for key, value in others.items() if isinstance(value, float) and value > 0]
     parts = [
-        _table(name, scores, [metric for metric in values if metric in headline]),
+        _score_table(name, scores, [metric for metric in values if metric in headline]),
         *(render_html("words", text=f"{each['message']} {each['remedy']}") for each in scores.get("warnings", [])),
         render_html("words", text=", ".join(counts)),
-        _each(name, read(predictions, "predictions"), read(references, "references"), mode),
-        _table(name, scores, [metric for metric in values if metric not in headline], "Other metrics"),
+        _example_table(name, read(predictions, "predictions"), read(references, "references"), mode),
+        _score_table(name, scores, [metric for metric in values if metric not in headline], "Other metrics"),
     ]
     return "".join(parts)
 
 
-def _table(name: str, scores: Row, metrics: Sequence[str], caption: str = "") -> str:
+def _score_table(name: str, scores: Row, metrics: Sequence[str], caption: str = "") -> str:
     says = page_of(name).says
     rows = []
     for metric in metrics:
@@ -152,7 +158,8 @@ def _table(name: str, scores: Row, metrics: Sequence[str], caption: str = "") ->
     return table(["metric", "value", "95 % interval"], rows, caption, wrapped=(0,))
 
 
-def _each(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
+def _example_table(name: str, predictions: Sequence[Any], references: Sequence[Any], mode: str | None) -> str:
+    """Return the scores of the first examples as HTML, each scored alone."""
     about, rows = page_of(name), []
     for number, prediction in enumerate(predictions[:MAX_EXAMPLES_SHOWN], start=1):
         scores = _module_scores(name, [prediction], [references[number - 1]], mode)

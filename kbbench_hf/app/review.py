@@ -1,4 +1,7 @@
-"""Review page: a person judges instances on this machine; each judgment is stored at once."""
+"""Review page of `kbbench review`: a local server on which a person judges instances.
+
+Each judgment is stored at once, in the file of `benchmarks.reviews`.
+"""
 
 import json
 import secrets
@@ -13,14 +16,15 @@ from kbbench_hf.benchmarks.reviews import Judgements, ReviewItem
 from kbbench_hf.errors import KBBenchError
 
 HOST = "127.0.0.1"
-_LONGEST = 10_000
-"""Bytes of a judgement, far more than one has."""
+_MAX_BYTES = 10_000
+"""Maximum size of a request with a judgment, far above that of a real one."""
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serves the page, what it shows (`/items`), and takes judgements (`POST /judgements`).
+    """Server of the page, of its instances (`/items`), and of new judgments (`POST /judgements`).
 
-    Only the page itself can write: it alone knows the token, and requests that name another host are refused.
+    Only the page can write: it has a token, and requests with another host name are refused, so that other sites that
+    are open in the browser can neither read nor write.
     """
 
     daemon_threads = True
@@ -32,16 +36,16 @@ class ReviewServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.server_port}"
 
     @property
     def n_judged(self) -> int:
-        """How many of the items this reviewer has judged."""
+        """The number of items that this reviewer has judged, in their present version."""
         return sum(self.judgements.of(item) is not None for item in self.items.values())
 
     def page(self) -> str:
-        """Return the page."""
+        """Return the HTML of the page."""
         return render_html(
             "review",
             title=self.title,
@@ -51,7 +55,7 @@ class ReviewServer(ThreadingHTTPServer):
         )
 
     def shown(self) -> list[dict[str, Any]]:
-        """Return what the page shows, in order, with the earlier answers of this reviewer."""
+        """Return the items in their order, for JSON, each with the earlier answers of this reviewer or None."""
         judged = ((item, self.judgements.of(item)) for item in self.items.values())
         return [{**vars(item), "answers": own.answers if own else None} for item, own in judged]
 
@@ -80,8 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "Only the page may write. Load it again.")
             return
-        if not length.isdecimal() or int(length) > _LONGEST:
-            self._send(HTTPStatus.BAD_REQUEST, "text/plain", "This is no judgement.")
+        if not length.isdecimal() or int(length) > _MAX_BYTES:
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain", "This is not a judgment.")
             return
         try:
             sent = json.loads(self.rfile.read(int(length)))
@@ -89,17 +93,17 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.lock:
                 self.server.judgements.add(item, sent["answers"])
         except (ValueError, KeyError, TypeError, AttributeError, KBBenchError) as error:
-            self._send(HTTPStatus.BAD_REQUEST, "text/plain", f"This is no judgement: {error}")
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain", f"This is not a judgment: {error}")
         except OSError as error:
             where = f"{self.server.judgements.file}: {error.strerror}"
             self._send(
-                HTTPStatus.INSUFFICIENT_STORAGE, "text/plain", f"Not written. {where}. Mend it and answer again."
+                HTTPStatus.INSUFFICIENT_STORAGE, "text/plain", f"Not written. {where}. Fix this and answer again."
             )
         else:
             self._send(HTTPStatus.OK, "application/json", json.dumps({"n_judged": self.server.n_judged}))
 
     def _is_ours(self) -> bool:
-        """Refuse a request that another site sent under a name that leads here."""
+        """Return whether a request names this host; a request of another site (DNS rebinding) is refused."""
         if self.headers.get("Host") == f"{HOST}:{self.server.server_port}":
             return True
         self._send(HTTPStatus.FORBIDDEN, "text/plain", f"Open {self.server.address}.")
@@ -120,4 +124,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the page says what was written."""
+        """Log nothing: the page shows what was written."""

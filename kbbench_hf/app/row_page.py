@@ -1,4 +1,8 @@
-"""System page (scores, slices, examples, provenance, command), and two to five systems compared with paired tests."""
+"""System page (scores, slices, examples, provenance, command), and the comparison of two to five systems.
+
+Nothing here shows the gold, examples or answers of private or unlicensed data: `why_no_answers` decides, for the API
+too. The tests are those of `kbbench compare`: on the same two systems they have the same p-values.
+"""
 
 import json
 import math
@@ -34,27 +38,27 @@ MOST_CHARACTERS = 1500
 
 @dataclass(frozen=True)
 class ShownExample:
-    """One example: of each row its score, and what it answered, part by part."""
+    """An example, with the scores, the explanations and the answers of systems."""
 
     id: Id
     scores: Mapping[str, str]
     """System -> the headline score of its answer."""
     explained: Mapping[str, Explanation | None]
-    """System -> its answer explained; None where there is nothing to explain it with."""
+    """System -> its answer, explained; None without an answer, or where the data is not here."""
     answers: Mapping[str, str]
-    """System -> its answer as it was submitted."""
+    """System -> its answer as JSON, shortened."""
 
     @property
     def first(self) -> Explanation | None:
-        """One explanation, for the question and the gold, which are the same in all."""
+        """An explanation, for the question and the gold, which are the same in all; None without any."""
         return next((each for each in self.explained.values() if each), None)
 
 
 def examples_of(
     boards: Boards, task_key: TaskKey, rows: Sequence[Row], chosen: Mapping[Id, Mapping[str, str]]
 ) -> list[ShownExample]:
-    """Return some examples as the rows answered them: id -> system -> score gives which, and in what order."""
-    task = _at_hand(task_key, rows[0].id, boards)
+    """Return examples with the answers of rows; the keys of `chosen`, id -> system -> score, in their order."""
+    task = _examples_at_hand(task_key, rows[0].id, boards)
     field, store = benchmark(task_key.benchmark).scoring.answer.field, boards.index.store
     answers = {row.system: {each["id"]: each.get(field) for each in store.predictions(row.id)} for row in rows}
     by_id = {each["id"]: each for each in task.examples.rows} if task else {}
@@ -69,56 +73,57 @@ def examples_of(
                 else None
                 for name, own in answers.items()
             },
-            {name: _cut(json.dumps(own.get(example_id), ensure_ascii=False)) for name, own in answers.items()},
+            {name: _shorten(json.dumps(own.get(example_id), ensure_ascii=False)) for name, own in answers.items()},
         )
         for example_id, scores in chosen.items()
     ]
 
 
 def why_no_answers(boards: Boards, task_key: TaskKey, rows: Sequence[Row]) -> str:
-    """Return why what rows answered is not shown nor handed on; empty where it is.
+    """Return why the answers of rows are not public; an empty string where they are.
 
-    Answers are kept from browsers with the gold: right ones are the gold.
+    On private data answers are private, too: correct answers are the gold.
     """
     if not benchmark(task_key.benchmark).facts.redistributable:
-        return "The source states no licence under which examples could be shown: scores only."
+        return "The source states no license under which examples could be shown: scores only."
     downloaded = cached_dataset(task_key.benchmark)
     folder = at_hand(task_key.benchmark) or (DatasetFolder(downloaded) if downloaded else None)
     if folder is not None and folder.is_private:
         return "This split is private: its examples, gold and answers are not shown."
     all_stored = all(boards.index.store.has_predictions(row.id) for row in rows)
-    return "" if all_stored else "Only scores are kept: the source states no licence to hand its answers on."
+    return "" if all_stored else "Only scores are stored: the source states no license for its answers."
 
 
-def _at_hand(task_key: TaskKey, row_id: str, boards: Boards) -> EvalTask | None:
-    """Return the examples that a row was scored on, where they are here and still the same."""
+def _examples_at_hand(task_key: TaskKey, row_id: str, boards: Boards) -> EvalTask | None:
+    """Return the examples on which a row was scored, with its annotations; None if they are not here or changed."""
     store = boards.index.store
     revision = store.record(row_id).dataset_revision
     if at_hand(task_key.benchmark) is None and cached_dataset(task_key.benchmark) is None:
         return None
-    task = _loaded(task_key, revision)
+    task = _load_revision(task_key, revision)
     folder = store.annotations(row_id)
     return add_annotations(task, folder) if task and folder else task
 
 
 @lru_cache(maxsize=4)
-def _loaded(task_key: TaskKey, revision: str) -> EvalTask | None:
+def _load_revision(task_key: TaskKey, revision: str) -> EvalTask | None:
+    """Return the examples of a task; None if they have another revision."""
     task = load_examples(*task_key)
     return task if task.revision == revision else None
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ..."
 
 
 N_EXAMPLES = 12
 NO_SYSTEM = "Choose a system on the Leaderboard tab."
 MAX_KEYS = 40
-"""A slice with more keys than this is in the result's file only."""
+"""A slice with more keys than this is only in `result.json`."""
 
 
 def row_html(boards: Boards, task_key: TaskKey | None, row_id: str) -> str:
-    """Return the page of the row with exactly this id, on any board, or a notice that there is none."""
+    """Return the System page of a row as HTML, from its board or any other, or a notice that there is no such row."""
     if not row_id:
         return render_html("words", text=NO_SYSTEM)
     found_at = task_key if task_key and boards.row(task_key, row_id) else boards.task_key_of(row_id)
@@ -148,7 +153,7 @@ def row_html(boards: Boards, task_key: TaskKey | None, row_id: str) -> str:
 
 
 def head_html(row: Row, task_key: TaskKey) -> str:
-    """Return the row's name, its facts and its notes."""
+    """Return the head of the page as HTML: name, facts and notes."""
     submitter = f"submitted by {row.submitter}" if row.submitter else ""
     size = f"{row.parameters_b:g} B parameters" if row.parameters_b else ""
     annotated = f"annotated by the submitter with {row.annotators}" if row.annotators else ""
@@ -160,7 +165,7 @@ def head_html(row: Row, task_key: TaskKey) -> str:
 
 
 def rank_words(board: Board, row: Row) -> str:
-    """Return the rank of a row on its board, and whether it differs significantly from the first of its group."""
+    """Return a sentence on the rank of a row on its board, and its rank group; empty without a headline score."""
     position = next(n for n, each in enumerate(board.rows, 1) if each.id == row.id)
     score = row.score(board.headline)
     if math.isnan(score.value):
@@ -178,7 +183,7 @@ def rank_words(board: Board, row: Row) -> str:
 
 
 def neighbours(board: Board, task_key: TaskKey, row: Row) -> list[tuple[str, str]]:
-    """Return the links of a row: the rows above and below, and comparisons."""
+    """Return the links of a row, (text, address): to the rows above and below, and to comparisons."""
     position = next(n for n, each in enumerate(board.rows) if each.id == row.id)
     near = {
         "above": board.rows[position - 1] if position else None,
@@ -197,22 +202,22 @@ def neighbours(board: Board, task_key: TaskKey, row: Row) -> list[tuple[str, str
 
 
 def score_table(of: Benchmark, row: Row, result: PlainResult | None) -> str:
-    """Return the scores of a row, with intervals where it was scored here."""
+    """Return the table of a row's scores as HTML, with intervals and counts if there is a `result`."""
     names = {**of.metrics, **{name: name.replace("_", " ") for name in row.scores if name not in of.metrics}}
-    there = {name: row.scores[name] for name in names if name in row.scores}
-    labels = [directed_label(of, name) if name in of.metrics else names[name] for name in there]
+    scores = {name: row.scores[name] for name in names if name in row.scores}
+    labels = [directed_label(of, name) if name in of.metrics else names[name] for name in scores]
     whole, unbounded = axis_of([BoardScore(0.0), BoardScore(1.0)]), of.scoring.unbounded
-    bars = [whole.bar(each) if whole and name not in unbounded else None for name, each in there.items()]
-    lines = [[label, each.text()] for label, each in zip(labels, there.values(), strict=True)]
+    bars = [whole.bar(each) if whole and name not in unbounded else None for name, each in scores.items()]
+    lines = [[label, each.text()] for label, each in zip(labels, scores.values(), strict=True)]
     if result is None:
         return table(["metric", "value"], lines, "Scores", bars=bars)
-    for line, (name, each) in zip(lines, there.items(), strict=True):
+    for line, (name, each) in zip(lines, scores.items(), strict=True):
         line += [each.interval(4), f"{result['scores'][name]['n_scored']:,}"]
     return table(["metric", "value", "95 % interval", "examples"], lines, "Scores", bars=bars)
 
 
 def slices_html(board: Board, row: Row, result: PlainResult | None) -> str:
-    """Return the headline score by slice of the examples, a panel for each slice."""
+    """Return the headline scores by slice as HTML, with a panel for each slice of 2 to `MAX_KEYS` keys."""
     parts: dict[str, dict[str, BoardScore]] = {
         name: {key: part[board.headline] for key, part in keys.items() if board.headline in part}
         for name, keys in row.slices.items()
@@ -232,7 +237,7 @@ def slices_html(board: Board, row: Row, result: PlainResult | None) -> str:
 
 
 def same_system(boards: Boards, task_key: TaskKey, row: Row) -> dict[TaskKey, Row]:
-    """Return the rows of the same name and origin in the related places, this one among them."""
+    """Return task key -> row with the same name and origin on the related boards, including this one."""
     found = {}
     for each in boards.related(task_key):
         rows = [row] if each == task_key else boards.board(each).rows
@@ -242,7 +247,7 @@ def same_system(boards: Boards, task_key: TaskKey, row: Row) -> dict[TaskKey, Ro
 
 
 def other_places_table(board: Board, others: Mapping[TaskKey, Row]) -> str:
-    """Return the headline scores of a system in this and in other places, on one axis."""
+    """Return the headline scores of a system on related boards as HTML, on one axis; empty with one score."""
     scores = {
         task_keys_apart(task_key, others): (row.scores[board.headline], row_address(task_key, row))
         for task_key, row in others.items()
@@ -252,7 +257,7 @@ def other_places_table(board: Board, others: Mapping[TaskKey, Row]) -> str:
 
 
 def worst_examples(boards: Boards, board: Board, task_key: TaskKey, row: Row) -> str:
-    """Return examples from the lowest headline score to the highest, with the answers marked, or why there are none."""
+    """Return a sample of examples as HTML, worst headline score first, with marked answers; or why there is none."""
     if why := why_no_answers(boards, task_key, [row]):
         return render_html("words", text=why)
     store = boards.index.store
@@ -268,20 +273,20 @@ def worst_examples(boards: Boards, board: Board, task_key: TaskKey, row: Row) ->
 
 
 def examples_html(shown: list[ShownExample], title: str, label: str) -> str:
-    """Return examples with the question, the gold, and each answer in parts that are marked."""
+    """Return examples as HTML: the question, the gold, and each answer with marked parts; empty without examples."""
     values = {"examples": shown, "title": title, "label": label, "marks": MARKS, "most": MOST_ITEMS}
     return render_html("examples", **values) if shown else ""
 
 
 def provenance_text(boards: Boards, row_id: str) -> str:
-    """Return the record of a submission: hashes, revisions, versions."""
+    """Return the record of a submission and the versions of its scoring, as indented JSON."""
     record = json.loads(boards.index.store.record(row_id).to_bytes())
     versions = boards.index.store.result(row_id)["versions"]
     return json.dumps({**record, "versions": versions}, indent=2, ensure_ascii=False)
 
 
 def command_text(task_key: TaskKey, row: Row) -> str:
-    """Return the commands that reproduce the scores from the stored predictions."""
+    """Return the shell commands that reproduce the scores from the stored predictions."""
     annotations = "# and its .parquet files, in a folder predictions.annotations\n" if row.annotations else ""
     return (
         f"# predictions.jsonl.gz: the download above; submissions/{row.id[:2]}/{row.id}/ in the leaderboard's store\n"
@@ -292,7 +297,7 @@ def command_text(task_key: TaskKey, row: Row) -> str:
 
 
 def downloads(boards: Boards, task_key: TaskKey, row: Row) -> list[tuple[str, str]]:
-    """Return the downloads of a row: name -> address."""
+    """Return the downloads of a row, (text, address); without predictions if they are not public."""
     files = [("Row as JSON", f"api/rows/{row.id}")]
     if row.badge != "published" and not why_no_answers(boards, task_key, [row]):
         files.append(("Predictions (.jsonl.gz)", f"api/rows/{row.id}/predictions.jsonl.gz"))
@@ -300,8 +305,8 @@ def downloads(boards: Boards, task_key: TaskKey, row: Row) -> list[tuple[str, st
 
 
 def citation(task_key: TaskKey, row: Row, of: Benchmark) -> str:
-    """Return how to cite a row and the benchmark, as BibTeX."""
-    name = row.system.replace("{", "").replace("}", "").replace("\\", "")
+    """Return the BibTeX entries of a row and its benchmark; only the benchmark's for a published row."""
+    name = row.system.replace("{", "").replace("}", "").replace("\\", "")  # they would break the entry
     fields = {
         "title": f"{name} on {task_label(task_key)}",
         "author": row.submitter,
@@ -323,13 +328,17 @@ def test_words(p_value: float) -> str:
 
 
 MOST = 5
+"""Maximum number of systems in a comparison."""
 N_DISAGREEMENTS = 20
 N_DISAGREEMENTS_IN_FULL = 10
 MAX_COMPARED_KEYS = 20
 
 
 def compare_html(boards: Boards, task_key: TaskKey, ids: Sequence[str]) -> str:
-    """Return rows of a place side by side; rows without scores per example are listed as untested."""
+    """Return the comparison of rows of a board as HTML; rows without scores per example are listed as untested.
+
+    Unknown and repeated ids, and those after the first `MOST`, are left out. With fewer than two rows, a hint.
+    """
     board = boards.board(task_key)
     rows = [row for each in list(dict.fromkeys(ids))[:MOST] if (row := boards.row(task_key, str(each)))]
     if len(rows) < 2:
@@ -351,7 +360,7 @@ def compare_html(boards: Boards, task_key: TaskKey, ids: Sequence[str]) -> str:
 
 
 def scores_side_by_side(board: Board, rows: Sequence[Row]) -> str:
-    """Return the scores of all rows with their intervals, and the headline metric as bars."""
+    """Return the scores of all rows with their intervals as HTML, and bars of the headline metric."""
     lines = [
         [directed_label(board.benchmark, metric)]
         + [f"{(score := row.score(metric)).text()} {score.interval()}".strip() for row in rows]
@@ -365,7 +374,7 @@ def scores_side_by_side(board: Board, rows: Sequence[Row]) -> str:
 
 
 def test_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
-    """Return the paired tests of all pairs of rows, and the minimum detectable difference."""
+    """Return the paired tests of all pairs of rows as HTML, Holm-adjusted, and the minimum detectable difference."""
     values = {row.id: store.values(row.id, board.headline) for row in rows}
     pairs = {f"{a.id} {b.id}": (a, b) for a, b in combinations(rows, 2)}
     shown = adjusted_tests(lambda pair, level: _paired(store, board, board.headline, *pairs[pair], level), list(pairs))
@@ -388,7 +397,7 @@ def test_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
 
 
 def difference_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
-    """Return the difference of two rows in every metric with its test: the headline's alone, the others adjusted."""
+    """Return the differences of two rows in all metrics as HTML, with tests: Holm-adjusted, except the headline's."""
     a, b = rows
     metrics = [each for each in board.benchmark.metrics if each in a.scores and each in b.scores]
     metrics = [each for each in metrics if math.isfinite(_paired(store, board, each, a, b).difference)]
@@ -413,7 +422,7 @@ def difference_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
 
 
 def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Return the slices that all rows share, of 2 to `MAX_COMPARED_KEYS` keys."""
+    """Return slice -> the key of each example, of the slices that all rows have, with 2 to `MAX_COMPARED_KEYS` keys."""
     shared = [store.slices(row.id) for row in rows]
     return {
         name: keys
@@ -423,7 +432,7 @@ def slices(store: Store, rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def slice_differences(store: Store, board: Board, rows: Sequence[Row]) -> str:
-    """Return the differences of the first row to every other one in each key of each slice, on one axis."""
+    """Return the differences of the first row to the others for each key of each slice, as HTML, on one axis."""
     first, *others = rows
     values = {row.id: store.values(row.id, board.headline) for row in rows}
     panels: dict[str, dict[str, tuple[BoardScore, str]]] = {}
@@ -444,13 +453,13 @@ def slice_differences(store: Store, board: Board, rows: Sequence[Row]) -> str:
 
 
 def disagreement_table(store: Store, board: Board, rows: Sequence[Row]) -> str:
-    """Return the examples on which the headline scores of the rows differ most."""
+    """Return a table of the examples on which the headline scores of the rows differ most, as HTML."""
     lines = [[each, *scores.values()] for each, scores in disagreements(store, board, rows, N_DISAGREEMENTS).items()]
     return table(["id", *(row.system for row in rows)], lines, f"Largest differences in {board.label}")
 
 
 def disagreement_examples(boards: Boards, board: Board, task_key: TaskKey, rows: Sequence[Row]) -> str:
-    """Return the first of these examples in full, with every answer marked, or the reason why not."""
+    """Return the first of these examples in full as HTML, with marked answers, or why they are not shown."""
     if why := why_no_answers(boards, task_key, rows):
         return render_html("words", text=why)
     chosen = disagreements(boards.index.store, board, rows, N_DISAGREEMENTS_IN_FULL)
@@ -458,7 +467,10 @@ def disagreement_examples(boards: Boards, board: Board, task_key: TaskKey, rows:
 
 
 def disagreements(store: Store, board: Board, rows: Sequence[Row], n: int) -> dict[Id, Mapping[str, str]]:
-    """Return the examples on which the rows differ most: id -> system -> score, the widest difference first."""
+    """Return id -> system -> score of the at most `n` examples on which the rows differ most, widest first.
+
+    Examples with equal scores are left out; of equal widths, the later example comes first.
+    """
     columns = [store.values(row.id, board.headline).tolist() for row in rows]
     widths = [(max(values) - min(values), position) for position, values in enumerate(zip(*columns, strict=True))]
     ids = store.ids(rows[0].id)
@@ -475,7 +487,7 @@ def _paired(store: Store, board: Board, metric: str, a: Row, b: Row, level: floa
 
 
 def _groups(store: Store, board: Board, row: Row) -> Sequence[str] | None:
-    """Return the key of each example, where scores are means of the keys' means."""
+    """Return the group of each example, where the score is a mean over groups; else None."""
     group_by = board.benchmark.scoring.group_by
     return store.slices(row.id).get(group_by) if group_by else None
 

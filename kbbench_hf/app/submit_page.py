@@ -1,4 +1,7 @@
-"""Submit tab: uploads are checked and scored at once, and stored after sign-in."""
+"""Submit tab: uploads are checked and scored at once, and stored after sign-in; the visitor's own submissions.
+
+Programs use the API endpoints `/validate` and `/submit`, with the parameters of `check` and `submit`.
+"""
 
 import asyncio
 import json
@@ -28,9 +31,9 @@ if TYPE_CHECKING:
     import gradio as gr
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
-"""What the Hub sets in a Space whose README.md says `hf_oauth: true`; Gradio does not start a sign-in without them."""
+"""Variables that the Hub sets in a Space whose README.md has `hf_oauth: true`; Gradio's sign-in needs them."""
 WHO_S = 10.0
-"""Within so many seconds the Hub must say whose token this machine has; the pages do not wait longer."""
+"""Timeout of the request for the user of this machine's token: the pages wait for it."""
 LOG = logging.getLogger("kbbench")
 LOCAL = (
     "Score a file of any size on your own machine: `kbbench score FILE --benchmark NAME`. "
@@ -39,7 +42,7 @@ LOCAL = (
 
 
 class Login:
-    """Sign-in of visitors: by OAuth on a Space, elsewhere as the owner of this machine's token."""
+    """Sign-in of visitors: by OAuth on a Space, elsewhere as the user of this machine's token."""
 
     def __init__(self) -> None:
         from huggingface_hub import get_token
@@ -47,7 +50,7 @@ class Login:
         self.user: Mapping[str, Any] = {}
         self._reason, self._until = "", time.monotonic() + WHO_S
         self._request: threading.Thread | None = None
-        if "SPACE_ID" in os.environ:  # before Gradio is imported: it is given a secret of its own where there is none
+        if "SPACE_ID" in os.environ:  # before `_import_gradio` sets a missing OAUTH_CLIENT_SECRET
             if missing := [name for name in OAUTH if not os.environ.get(name)]:
                 self._reason = f"this Space has no {missing[0]} (its owner adds `hf_oauth: true` to its README.md)"
         elif get_token() is None:
@@ -57,13 +60,13 @@ class Login:
             self._request.start()
 
     def problem(self) -> str:
-        """Return why nobody can sign in; empty where visitors can. Waits for the Hub until `WHO_S` after the start."""
+        """Return why visitors cannot sign in, else an empty string; waits for the Hub until `WHO_S` after the start."""
         if self._request:
             self._request.join(max(0.0, self._until - time.monotonic()))
             if not self.user and not self._reason:
-                self._reason = f"the Hub did not answer within {WHO_S:g} s when this was started"
+                self._reason = f"the Hub did not respond within {WHO_S:g} s when this was started"
         if self._reason:
-            LOG.warning("Nobody can sign in: %s", self._reason)
+            LOG.warning("Sign-in is not available: %s", self._reason)
         return self._reason
 
     def _ask_hub(self) -> None:
@@ -72,8 +75,8 @@ class Login:
         try:
             answer_within(WHO_S)
             user = whoami()
-        except Exception as error:  # whatever the Hub's client raises, whose classes depend on its HTTP library
-            self._reason = f"the Hub did not say whose token this machine has ({type(error).__name__})"
+        except Exception as error:  # the classes depend on the Hub client's HTTP library
+            self._reason = f"the Hub did not return the user of this machine's token ({type(error).__name__})"
             return
         if user.get("type") == "user":
             self.user = user
@@ -82,7 +85,7 @@ class Login:
 
 
 def remember(login: Login) -> None:
-    """Give Gradio the answer of the Hub: it asks again while it starts, and does not start where none comes."""
+    """Give Gradio the response of the Hub: its own request at the start would stop it if the Hub did not respond."""
     if login.user:
         import gradio.oauth
 
@@ -92,17 +95,17 @@ def remember(login: Login) -> None:
 PREDICTIONS = "Predictions: .jsonl or .jsonl.gz"
 ANNOTATED = f"{PREDICTIONS}, and with them the .parquet files that 'kbbench annotate' wrote"
 WAITING = 200
-"""So many uploads are read or wait for it; none of them holds a thread."""
+"""Maximum number of uploads that are checked or wait; none of them holds a thread."""
 
 
 def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login, checks: Checks) -> None:
-    """Lay out the tab; it opens with the benchmark that the board has `shown` last."""
+    """Add the components of the tab and their listeners; the tab opens with the benchmark of the board, `shown`."""
     import gradio as gr
 
     no_login = _login_button(login)
     seen = gr.State("")
-    first = {each.benchmark: each for each in reversed(boards.open_places())}  # one each: the page's config stays small
-    menu = list(map(str, first.values()))[-2:]  # programs read here how places are written
+    first = {each.benchmark: each for each in reversed(boards.open_places())}  # few, so that the page stays small
+    menu = list(map(str, first.values()))[-2:]  # programs see here the form of a place
     place = gr.Dropdown(menu, value=None, label="Benchmark", elem_id="submit-place", allow_custom_value=True)
     form = gr.Markdown()
     kinds = [".jsonl", ".gz", ".parquet"]
@@ -123,13 +126,13 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
     mine, own_rows = _own_rows(boards, quotas, [link, licence, size, latency, cost, notes])
 
     def choose(task_key: str | None, on_board: str, seen: str, profile: gr.OAuthProfile | None) -> object:
-        """Choose the place of the board where it is another one than last time, and keep what was chosen otherwise."""
+        """Choose the place of the board if it changed since the tab was open, else keep the chosen one."""
         places = boards.open_places()
         with suppress(KBBenchError):
             where = as_task_key(on_board)
             if on_board != seen and where.benchmark in {each.benchmark for each in places}:
                 task_key = on_board
-                places += [where] * (where not in places)  # another split, or another mode
+                places += [where] * (where not in places)  # not the default split and mode
         choices = [(task_label(each), str(each)) for each in places]
         form = describe(task_key) if task_key else (closed_text(on_board), gr.File(label=PREDICTIONS))
         return gr.Dropdown(choices, value=task_key or None), *form, *_own_rows_menu(boards, profile), on_board
@@ -138,7 +141,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
         return _format(task_key), gr.File(label=ANNOTATED if _takes_annotations(task_key) else PREDICTIONS)
 
     async def check(place: str, files: list[str] | None, request: gr.Request, profile: gr.OAuthProfile | None) -> str:
-        """Check and score one file of predictions, with its annotations if any; nothing is stored."""
+        """Check and score a predictions file, with its annotations if any; nothing is stored."""
         if not files:
             return ""
         try:
@@ -164,7 +167,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
         cost: float | None = None,
         notes: str | None = None,
     ) -> str:
-        """Check, score and store one file of predictions for the user who is logged in; returns a receipt."""
+        """Check, score and store a predictions file for the user who is logged in; returns a receipt."""
         if profile is None and not no_login:
             return "**Not stored:** you are not signed in. Sign in above and submit again."
         if not files:
@@ -196,7 +199,7 @@ def submit_tab(boards: Boards, tab: "gr.Tab", shown: "gr.Dropdown", login: Login
 
 
 def _login_button(login: Login) -> str:
-    """Lay out the button to sign in; without sign-in, return and show why there is none."""
+    """Add the button to sign in, and return ""; where there is no sign-in, show and return the reason."""
     import gradio as gr
 
     if problem := login.problem():
@@ -213,7 +216,7 @@ def _login_button(login: Login) -> str:
 def _own_rows(
     boards: Boards, quotas: Quotas, description: "list[gr.components.Component]"
 ) -> "tuple[gr.Dropdown, gr.Accordion]":
-    """Lay out the menu and the buttons of the visitor's own submissions; a change stores `description`."""
+    """Add the menu and the buttons of the visitor's own submissions; an update stores the fields of `description`."""
     import gradio as gr
 
     with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own-rows") as own_rows:
@@ -226,7 +229,7 @@ def _own_rows(
     store = boards.index.store
 
     def change(profile: gr.OAuthProfile | None, row: str | None, do: Callable[[str, str], None], done: str) -> object:
-        """Change one of the visitor's own rows; return the outcome and the menu after it."""
+        """Change one of the visitor's own rows; return the outcome, and the menu after the change."""
         try:
             if profile is None or not row:
                 raise UsageError(
@@ -258,7 +261,7 @@ def _own_rows(
 
 
 def _own_rows_menu(boards: Boards, profile: "gr.OAuthProfile | None") -> tuple[object, object]:
-    """Return the menu of the visitor's own submissions, and whether there is one."""
+    """Return the menu of the visitor's own submissions, and their part of the tab, hidden if there are none."""
     import gradio as gr
 
     boards.index.update()
@@ -271,7 +274,7 @@ def described_system(name: str, *described: Any) -> System:
     """Return the system that the form describes: its link, license, size, latency, cost and notes, as far as given.
 
     Raises:
-        UsageError: a value is not accepted.
+        DataError: a value is not accepted.
     """
     link, licence, size, latency, cost, notes = described
     numbers = {"parameters_b": size, "latency_p95_s": latency, "cost_per_1000_usd": cost}
@@ -280,20 +283,20 @@ def described_system(name: str, *described: Any) -> System:
 
 
 def closed_text(task_key: str) -> str:
-    """Return what is shown where nothing is chosen, and why the board that was open last takes no submissions."""
+    """Return the text before a benchmark is chosen, with the reason why the open board accepts no submissions."""
     choose, name = "Choose the benchmark that your file answers.", task_key.partition("/")[0]
     try:
         title = benchmark(name).title
     except KBBenchError:
         return choose
     return (
-        f"{choose} {title} takes no submissions here, because its data is not on this machine; the owner of this board "
-        f"opens it with `kbbench build {name}` and a restart."
+        f"{choose} {title} accepts no submissions here, because its data is not on this machine; the owner of this "
+        f"board opens it with `kbbench build {name}` and a restart."
     )
 
 
 def _command(verb: str, upload: Upload, name: str = "") -> str:
-    """Return the command that does with an upload on the visitor's machine what is not done here."""
+    """Return the command of a verb (`validate` or `submit`) for an upload, to run on the visitor's own machine."""
     task_key, bench = upload.task_key, benchmark(upload.task_key.benchmark)
     dataset = "/".join(task_key[: 1 + (task_key.config != bench.data.configs[0])])
     words = ["kbbench", verb, Path(upload.file).name, "--benchmark", dataset]
@@ -303,7 +306,7 @@ def _command(verb: str, upload: Upload, name: str = "") -> str:
 
 
 def organisations(profile: Mapping[str, Any]) -> list[str]:
-    """Return the account names of the organizations of which the login provider lists the user as a member.
+    """Return the account names of the organizations of a user, from the profile of the login provider.
 
     >>> organisations({"preferred_username": "ada", "orgs": [{"name": "ACME Ltd", "preferred_username": "acme"}]})
     ['acme']
@@ -314,9 +317,9 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
 
 
 def receipt_text(boards: Boards, task_key: TaskKey, stored: Receipt) -> str:
-    """Return the receipt of a stored row: its id, its state on the Hub, and the notes that the board shows."""
-    state = "It was there already." if stored.existed else "It is on the board now."
-    state = "It was there already; its description is now yours." if stored.edited else state
+    """Return the receipt of a stored row as Markdown: id, state on the Hub, and the notes that the board shows."""
+    state = "It was stored before." if stored.existed else "It is on the board now."
+    state = "It was stored before; its description is updated." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
     row = boards.row(task_key, stored.id, now=True)
     notes = "".join(f"\n\n⚠ Note on the board: {_escape_markdown(each.reason)}" for each in (row.flags if row else ()))
@@ -332,6 +335,7 @@ def _own_label(record: Record, withdrawn: bool) -> str:
 
 
 def _upload(task_key: str | None, files: Sequence[str]) -> Upload:
+    """Return the upload of these files: one of predictions, the .parquet files are annotations; else UsageError."""
     where, paths = as_task_key(task_key or ""), [Path(each) for each in files]
     annotations = [path for path in paths if path.suffix == ".parquet"]
     predictions = [path for path in paths if path not in annotations]
@@ -349,7 +353,7 @@ def _takes_annotations(task_key: str) -> bool:
 
 
 def preview_text(read: Preview) -> str:
-    """Return what a submission would get, as Markdown."""
+    """Return the scores and the warnings of a checked submission, as Markdown."""
     counters = read.result.counters
     lines = ["**Accepted.** Its scores:", "", "| metric | value | 95 % interval |", "|---|---|---|"]
     for metric, score in read.result.scores.items():
@@ -361,7 +365,7 @@ def preview_text(read: Preview) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Return text escaped for Markdown: no content of a file is markup."""
+    """Return text escaped for Markdown, because texts of files are no markup."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>&~$-])", r"\\\1", text)
 
 
@@ -370,13 +374,13 @@ def _failure(what: str, error: KBBenchError) -> str:
 
 
 def _format(task_key: str) -> str:
-    """Return an example of a line of predictions, with the id of the place's first example where its data is here."""
+    """Return an example line of predictions as Markdown; its id is that of the first example if the data is here."""
     try:
         where = as_task_key(task_key)
         line = json.loads(benchmark(where.benchmark).scoring.answer.example)
     except KBBenchError:
         return ""
-    with suppress(KBBenchError, LookupError, OSError, ValueError):  # the data may be damaged, or be made by code
+    with suppress(KBBenchError, LookupError, OSError, ValueError):  # the data may be damaged, or generated by code
         if folder := at_hand(where.benchmark):
             line["id"] = folder.first_id(where.config, where.split)
     return f"One JSON object per line, one line per example:\n```json\n{json.dumps(line, ensure_ascii=False)}\n```"

@@ -36,7 +36,7 @@ def fails() -> Mapping[str, Any]:
         ({}, "hf_x", lambda: PERSON, ""),
         ({}, "hf_x", lambda: {**PERSON, "type": "org"}, "belongs to no person"),
         ({}, "hf_x", fails, "ConnectionError"),
-        ({}, "hf_x", never, "did not answer within 0.1 s"),
+        ({}, "hf_x", never, "did not respond within 0.1 s"),
         ({"SPACE_ID": "a/b"}, "hf_x", never, "hf_oauth: true"),
         ({"SPACE_ID": "a/b", **SIGN_IN, "OAUTH_SCOPES": ""}, None, never, "no OAUTH_SCOPES"),
         ({"SPACE_ID": "a/b", **SIGN_IN}, None, never, ""),

@@ -72,7 +72,7 @@ def test_examples_begin_with_the_worst_and_show_sentence_gold_and_what_each_part
 
 
 @pytest.mark.parametrize(
-    ("dataset", "words"), [("genres-corpora", "no licence"), ("ska-bench", "no licence"), ("mini-text2kg", "")]
+    ("dataset", "words"), [("genres-corpora", "no license"), ("ska-bench", "no license"), ("mini-text2kg", "")]
 )
 def test_no_example_is_shown_of_a_source_without_a_licence(boards: Boards, dataset: str, words: str) -> None:
     why = why_no_answers(boards, TaskKey(dataset, "", "", ""), [])
