@@ -1,10 +1,10 @@
-"""Which of two retrievers finds more on a knowledge base in csv files, and is the difference more than chance?
+"""Compare two retrievers on a knowledge base in CSV files, with a significance test.
 
     python examples/compare_retrievers.py [NODES EDGES QUERIES [MODEL MODEL]]
 
 NODES has the columns id, type, name and text, EDGES head, relation and tail, QUERIES id, query and answer_ids. Without
-them mini-stark's tables are written to csv first. MODEL is a name as in `kbbench run --model`; by default `bm25`, and
-`graph:bm25`, which goes along the edges. Everything made stands in the current folder.
+them, the tables of mini-stark are written to CSV files first. MODEL is a name as in `kbbench run --model`; the default
+is `bm25` and `graph:bm25`, which also uses the edges. All output is in the current folder.
 """
 
 import csv
@@ -19,7 +19,7 @@ NAME = "my-kb"
 
 
 def write_tables() -> list[Path]:
-    """Write an example of the three tables, and return the files."""
+    """Write the three tables of mini-stark, and return the files."""
     files = {"nodes": ("nodes", "full"), "edges": ("edges", "full"), "queries": ("queries", "test")}
     for name, (config, split) in files.items():
         rows = kbbench_hf.load(f"mini-stark/{config}", split=split).to_list()
@@ -33,7 +33,7 @@ def write_tables() -> list[Path]:
 
 
 def main() -> None:
-    """Build the knowledge base, run both retrievers, and print how they differ."""
+    """Build the knowledge base, run both retrievers, and print their scores and the difference."""
     nodes, edges, queries = [Path(each) for each in sys.argv[1:4]] or write_tables()
     first, second = sys.argv[4:6] or ("bm25", "graph:bm25")
     build_own_knowledge_base(NAME, nodes, edges, queries, Path("kbbench", NAME))

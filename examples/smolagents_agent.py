@@ -1,10 +1,10 @@
-"""Let a smolagents agent answer mini-stark's questions with the same tools as `kbbench run --agent`, and score it.
+"""Let a smolagents agent answer the questions of mini-stark with the tools of `kbbench run --agent`, and score it.
 
     python examples/smolagents_agent.py BASE_URL MODEL [QUESTIONS]
 
-The tools are wrapped in one subclass of smolagents' `Tool`; ending the agent's run finishes the question. Each call is
-journalled, so the same line goes on where it was stopped. The folder it prints is a run like any other: score it,
-compare it with the run of bm25, look at its report.
+The tools are wrapped in one subclass of smolagents' `Tool`. The end of the agent's run finishes the question. Each call
+is written to a journal, so the same command resumes. The printed folder is a run: score it, compare it with the run of
+bm25, or write its report.
 """
 
 import sys
@@ -36,7 +36,7 @@ class KnowledgeTool(Tool):
         super().__init__()
 
     def forward(self, **arguments: object) -> str:
-        """Return the result on one line, as our own loop shows it to a model."""
+        """Return the result on one line, as `kbbench run --agent` shows it to a model."""
         return self.sessions.call(self.session, self.name, arguments).text
 
 
@@ -48,14 +48,14 @@ class FinalAnswer(KnowledgeTool):
         self.name, self.inputs = "final_answer", {"answer": {"type": "any", "description": "Anything, say 'done'."}}
 
     def forward(self, answer: object) -> str:
-        """Finish the question, whatever the model says: its selection is its answer."""
+        """Finish the question; the selected nodes are the answer, whatever the model writes here."""
         return self.sessions.call(self.session, FINISH.name, {}).text
 
 
 def answer_all(sessions: AgentSessions, model: Model, questions: int | None = None) -> None:
-    """Let an agent answer the next questions that nobody has started."""
+    """Let an agent answer the next questions that are not started."""
     tools = [*(KnowledgeTool(each, sessions) for each in (SEARCH_NODES, NEIGHBORS, SELECT)), FinalAnswer(sessions)]
-    # one thread: calls of one reply are carried out in their order, as selections are a ranking
+    # one thread, so that the calls of a response run in their order: the selected nodes are a ranking
     agent = ToolCallingAgent(tools, model, max_tool_threads=1, verbosity_level=LogLevel.ERROR)
     instructions = (
         "Find the nodes of the knowledge base that answer the question, select them, the most certain first, and end "

@@ -1,8 +1,9 @@
-"""Fine-tune a sentence-transformers retriever, and see its ranking of mini-stark's nodes while it learns.
+"""Fine-tune a sentence-transformers retriever, and score it on mini-stark during the training.
 
     python examples/train_retriever.py [MODEL]
 
-MODEL is a name on the Hub or a folder (default: MiniLM). It trains on the benchmark's own questions, on a CPU.
+MODEL is a name on the Hub or a folder (default: MiniLM). It trains on the test questions of the benchmark, on a CPU, so
+the scores show that it learns, not that it is good.
 """
 
 import sys
@@ -27,14 +28,14 @@ def default_model() -> str:
 
 
 def main() -> None:
-    """Train and print what was logged."""
+    """Train, and print the scores before and during the training."""
     model = SentenceTransformer(sys.argv[1] if len(sys.argv) > 1 else default_model(), device="cpu")
     model.max_seq_length = 32
     nodes = {row["id"]: f"{row['name']}. {row['text']}" for row in kbbench_hf.load("mini-stark/nodes", split="full")}
     questions = kbbench_hf.load("mini-stark", split="test").select(range(64))
     answers = [nodes[answer_ids[0]] for answer_ids in questions["answer_ids"]]
     evaluator = RetrievalScores("mini-stark", split="test", limit=64)
-    print_figures(0, evaluator(model))
+    print_scores(0, evaluator(model))
     with tempfile.TemporaryDirectory() as folder:
         trainer = SentenceTransformerTrainer(
             model,
@@ -46,12 +47,12 @@ def main() -> None:
         trainer.train()
     for entry in trainer.state.log_history:
         if f"eval_{evaluator.primary_metric}" in entry:
-            print_figures(entry["step"], {name.removeprefix("eval_"): value for name, value in entry.items()})
+            print_scores(entry["step"], {name.removeprefix("eval_"): value for name, value in entry.items()})
 
 
-def print_figures(step: int, figures: dict[str, float]) -> None:
+def print_scores(step: int, scores: dict[str, float]) -> None:
     """Print the two headline scores."""
-    values = (f"{name} {figures[f'mini-stark_test_{name}']:.3f}" for name in ("hit_at_1", "mrr"))
+    values = (f"{name} {scores[f'mini-stark_test_{name}']:.3f}" for name in ("hit_at_1", "mrr"))
     print(f"step {step:3}: {', '.join(values)}")
 
 

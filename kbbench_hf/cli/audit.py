@@ -50,7 +50,7 @@ def command(dataset: str, closed_book: Path | None, models: tuple[str, ...], jso
     if json_output:
         terminal.print_json([each.to_dict() for each in findings])
     else:
-        _print(findings)
+        _print_findings(findings)
     audits.refuse_unwaived(findings)
     audits.refuse_without_canary(folder)
 
@@ -60,11 +60,11 @@ def _model_scores(name: str, models: Sequence[str]) -> dict[str, tuple[float, in
     from kbbench_hf.runners.run import run
 
     metric = next(iter(benchmark(name).scoring.metrics))
-    figures = ((model, run(name, model).scores[metric]) for model in models)
-    return {model: (figure.value, figure.n_scored) for model, figure in figures}
+    scores = ((model, run(name, model).scores[metric]) for model in models)
+    return {model: (score.value, score.n_scored) for model, score in scores}
 
 
-def _print(findings: Sequence[audits.Finding]) -> None:
+def _print_findings(findings: Sequence[audits.Finding]) -> None:
     """Print a row per baseline and a column per part; scores above their limit are bold and marked."""
     parts = list(dict.fromkeys(each.part for each in findings))
     table = {(each.name, each.part): each for each in findings}
@@ -80,5 +80,5 @@ def _print(findings: Sequence[audits.Finding]) -> None:
 def _cell(found: audits.Finding | None) -> str:
     if found is None:
         return ""
-    figure = number(found.value)
-    return terminal.Best(f"{figure} {'w' if found.waiver else '!'}") if found.is_over else f"{figure}  "
+    score = number(found.value)
+    return terminal.Best(f"{score} {'w' if found.waiver else '!'}") if found.is_over else f"{score}  "

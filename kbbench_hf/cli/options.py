@@ -1,4 +1,7 @@
-"""Options that several verbs share."""
+"""Options that several verbs share: paths, names with completion, and the options for reading files and logs.
+
+The names, values and defaults of options are public. The options for files are generated from `scoring.options`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +22,7 @@ from kbbench_hf.scoring.options import LogOptions, ReadOptions
 
 
 class FilePath(click.Path):
-    """A path; an empty one, which would mean the current folder, is refused."""
+    """A path, with `~` expanded; an empty one, which would mean the current folder, is refused."""
 
     def __init__(self, *, path_type: type[Path | str] = Path, **settings: bool) -> None:
         super().__init__(path_type=path_type, **settings)
@@ -63,7 +66,7 @@ class Name(click.types.StringParamType):
 
 
 def of_benchmark(names: Callable[[Benchmark], Iterable[str]]) -> Name:
-    """Return the type of a name that belongs to the benchmark of the same command line."""
+    """Return the type of a name, such as a split, that completes from the benchmark on the same command line."""
 
     def known(context: click.Context, _begun: str) -> Iterable[str]:
         # While an option lacks its value, click has not yet given the arguments their names.
@@ -73,7 +76,8 @@ def of_benchmark(names: Callable[[Benchmark], Iterable[str]]) -> Name:
     return Name(known)
 
 
-def _places(_context: click.Context, begun: str) -> Iterable[str]:
+def _datasets_or_configs(_context: click.Context, begun: str) -> Iterable[str]:
+    """Return the names of all datasets; after a slash, NAME/CONFIG for each config of the named one."""
     dataset, slash, _ = begun.partition("/")
     if slash:
         return [f"{dataset}/{config}" for config in benchmark(dataset).data.configs]
@@ -85,9 +89,9 @@ class _BenchmarkName(Name):
         return name_of_path(super().convert(value, param, ctx))
 
 
-BENCHMARK = _BenchmarkName(_places)
-"""NAME or NAME/CONFIG, or the folder of a dataset."""
-DATASET = Name(_places)
+BENCHMARK = _BenchmarkName(_datasets_or_configs)
+"""NAME or NAME/CONFIG, or the folder of a dataset, which becomes its name."""
+DATASET = Name(_datasets_or_configs)
 """Name of a dataset, which need not exist."""
 NAME = Name()
 """A name without completion."""
@@ -107,10 +111,11 @@ def flag(names: str, help: str, **settings: Any) -> Callable[[Any], Any]:
 
 
 def with_fields(settings: type, of_click: Mapping[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
-    """Return a decorator for options of a type of settings: those of its fields `name: Annotated[type, help]`.
+    """Return a decorator that adds an option for each field `name: Annotated[type, help]` of a class of settings.
 
-    A flag for a bool, one of the values of a `Literal`, else a name, unless `of_click` says otherwise; it may also say
-    `flags`, in place of `--name-with-hyphens`. A field's default is in the help.
+    The option is a flag for a bool, a choice for a `Literal`, else a name. `of_click` has other arguments of
+    `click.option` by field, and `flags` in place of `--name-with-hyphens`. An option that is not given is None; the
+    default of the field is only shown in the help.
     """
 
     def add_options(command: Any) -> Any:
@@ -142,10 +147,10 @@ API_KEY_ENV = option("--api-key-env", "Environment variable that holds the API k
 
 
 def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
-    """Fail where there are warnings, for `--strict`; notes are none.
+    """Raise an error for `--strict` if there are warnings; those of severity "note" do not count.
 
     Raises:
-        KBBenchError: there are some.
+        KBBenchError: there is a warning.
     """
     if codes := [warning.code for warning in warnings if warning.severity == "warning"]:
         raise KBBenchError(
@@ -156,25 +161,27 @@ def refuse_warnings(warnings: Iterable[ScoreWarning]) -> None:
 
 
 def on_benchmark(command: Command) -> Command:
-    """Add --benchmark and --split; a run folder records both."""
+    """Add the options --benchmark and --split to a command; it gets None for both where a run folder records them."""
     splits = of_benchmark(lambda found: found.data.splits)
     add_split = option("--split", "Split; by default that of the run, or the benchmark's default split.", splits)
     what = "The dataset, e.g. mini-text2kg; not needed for a run folder, which records it."
     return option("--benchmark", what, BENCHMARK, metavar="NAME[/CONFIG]")(add_split(command))  # type: ignore[no-any-return]
 
 
-def _pairs(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, str] | None:
-    """Return the pairs of NAME=PATH,NAME=PATH."""
+def _parse_pairs(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, str] | None:
+    """Return name -> path, from NAME=PATH,NAME=PATH."""
     if text is None:
         return None
     pairs = [each.partition("=") for each in text.split(",")]
-    if wrong := next((before + middle + after for before, middle, after in pairs if not (before and after)), None):
-        raise click.BadParameter(f"{wrong!r} is not of the form NAME=PATH; expected for example id=qid.")
-    return {before.strip(): after.strip() for before, _, after in pairs}
+    for name, equals, path in pairs:
+        if not (name and path):
+            wrong = name + equals + path
+            raise click.BadParameter(f"{wrong!r} is not of the form NAME=PATH; expected for example id=qid.")
+    return {name.strip(): path.strip() for name, _, path in pairs}
 
 
-def _separator(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """Return the separator that a word or a character names."""
+def _parse_separator(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Return the separator for a word such as "tab"; other texts are separators themselves."""
     return {"none": "", "tab": "\t", "space": " ", "newline": "\n"}.get(text or "-", text)
 
 
@@ -201,15 +208,16 @@ def with_log_options(command: Command) -> Command:
         return command(logs=LogOptions(**of_logs), **given)
 
     for name, (metavar, help_text) in reversed([*LOG_OPTIONS.items()]):
-        kind: Mapping[str, Any] = {"type": FilePath(exists=True) if name == "qrels" else NAME, "callback": _of_log}
-        flag = f"--{name.replace('_', '-')}"
-        option = {"is_flag": True} if metavar is None else {**kind, "metavar": metavar}
-        wrapper = click.option(flag, name, help=help_text, **option)(wrapper)
+        settings: dict[str, Any] = {"is_flag": True}
+        if metavar is not None:
+            kind = FilePath(exists=True) if name == "qrels" else NAME
+            settings = {"type": kind, "callback": _parse_log_value, "metavar": metavar}
+        wrapper = click.option(f"--{name.replace('_', '-')}", name, help=help_text, **settings)(wrapper)
     return wrapper
 
 
-def _of_log(context: click.Context, option: click.Parameter, given: str | None) -> object:
-    """Return the value of an option for logs: names as a list, a scale as its two ends."""
+def _parse_log_value(context: click.Context, option: click.Parameter, given: str | None) -> object:
+    """Return the value of an option for logs: names with commas as a list, a scale as its two ends."""
     if given is None or not str(option.metavar).count(","):
         return given
     if option.name != "scale":
@@ -236,9 +244,9 @@ READ_OPTIONS = {
 }
 """Field of `ReadOptions` -> its option and help; the values and the default of a `Literal` are those of the field."""
 _READ_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "fields": {"metavar": "FIELD=PATH,...", "callback": _pairs},
-    "where": {"metavar": "PATH=VALUE,...", "callback": _pairs},
-    "separator": {"metavar": "TEXT", "callback": _separator},
+    "fields": {"metavar": "FIELD=PATH,...", "callback": _parse_pairs},
+    "where": {"metavar": "PATH=VALUE,...", "callback": _parse_pairs},
+    "separator": {"metavar": "TEXT", "callback": _parse_separator},
     "parser": {"type": of_benchmark(lambda found: found.asking.parsers)},
 }
 
@@ -255,6 +263,7 @@ def with_read_options(command: Command) -> Command:
 
     for name, (option_name, help_text) in reversed(READ_OPTIONS.items()):
         settings, hint = dict(_READ_SETTINGS.get(name, {})), ReadOptions.__annotations__[name]
+        # a Literal, also in a union with None
         if values := next((get_args(each) for each in (hint, *get_args(hint)) if get_origin(each) is Literal), ()):
             default = getattr(ReadOptions, name)
             settings |= {"type": click.Choice(values), **({"default": default} if default else {})}

@@ -1,4 +1,7 @@
-"""The options of `kbbench run`, generated from `RunOptions`, its command class, and how shards go to Slurm."""
+"""Options of `kbbench run`, generated from `RunOptions`; its command class; submission of shards to Slurm.
+
+`kbbench synthesize` uses the part on Slurm. A new option is a field of `RunOptions`, and needs no line here.
+"""
 
 import json
 import shlex
@@ -19,7 +22,7 @@ from kbbench_hf.runners.run_options import OPTIONS, Group, Option, RunOptions
 
 
 class Options(NamedTuple):
-    """Options that only some benchmarks have: the models or data that they are for, and the options."""
+    """A group of options that only some benchmarks have; `whom` names the models or data that they are for."""
 
     whom: str
     options: Sequence[click.Option]
@@ -47,7 +50,7 @@ _KNOWN_NAMES: Mapping[str, Callable[[Benchmark], Iterable[str]]] = {
     "parser": lambda found: found.asking.parsers,
     "testbed": lambda found: found.asking.testbeds,
 }
-"""Option -> the names that shell completion offers."""
+"""Option -> function from the benchmark to the names that shell completion offers."""
 
 
 def _option_type(name: str, option: Option, hint: Any) -> click.ParamType[Any]:
@@ -77,28 +80,29 @@ def click_option(name: str) -> click.Option:
     return click.Option(names, type=_option_type(name, option, hint), metavar=option.metavar, help=shown)
 
 
-def _of_groups(*groups: Group) -> list[click.Option]:
+def _options_of_groups(*groups: Group) -> list[click.Option]:
+    """Return the command-line forms of the options of some groups; `flag=""` marks those for Python only."""
     return [click_option(name) for name, option in OPTIONS.items() if option.group in groups and option.flag != ""]
 
 
-_retrieval = _of_groups("retriever", "rerank", "agent")
+_retrieval = _options_of_groups("retriever", "rerank", "agent")
 _first_agent_option = [option.name for option in _retrieval].index("agent")
 RETRIEVERS = Options("retrievers", _retrieval[:_first_agent_option])
 AGENTS = Options("agents over knowledge bases", _retrieval[_first_agent_option:])
-ASKING = Options("language models", _of_groups("request"))
+ASKING = Options("language models", _options_of_groups("request"))
 """For all language models, also those that re-rank or search as agents."""
-PROMPTS = Options("language models", _of_groups("prompt"))
+PROMPTS = Options("language models", _options_of_groups("prompt"))
 
 
-def _flag(name: str, help: str) -> click.Option:
+def _flag_option(name: str, help: str) -> click.Option:
     return click.Option([name], is_flag=True, default=None, help=help)
 
 
-def _value(name: str, help: str, metavar: str | None = None, type: click.ParamType[Any] = NAME) -> click.Option:
+def _value_option(name: str, help: str, metavar: str | None = None, type: click.ParamType[Any] = NAME) -> click.Option:
     return click.Option([name], type=type, metavar=metavar, help=help)
 
 
-DRY_RUN = _flag(
+DRY_RUN = _flag_option(
     "--dry-run",
     "Print a prompt, tokens, cost and time, and stop; with --base-url, one request measures the time. With "
     "--slurm, print the scripts of the jobs.",
@@ -106,28 +110,29 @@ DRY_RUN = _flag(
 SLURM = Options(
     "Slurm",
     [
-        _flag("--slurm", "Submit shards that have not ended as an array job, and a job that collects them."),
-        _value("--array", "Number of shards; N%M runs M at once.  [default: 1]", "N"),
-        _value("--partition", "Partition of the jobs."),
-        _value("--time", "Time limit of a task, such as 4:00:00; then it starts again."),
-        _value("--slurm-args", "More options of sbatch: '-G 1 -A lab'."),
+        _flag_option("--slurm", "Submit shards that have not ended as an array job, and a job that collects them."),
+        _value_option("--array", "Number of shards; N%M runs M at once.  [default: 1]", "N"),
+        _value_option("--partition", "Partition of the jobs."),
+        _value_option("--time", "Time limit of a task, such as 4:00:00; then it starts again."),
+        _value_option("--slurm-args", "More options of sbatch: '-G 1 -A lab'."),
     ],
 )
-DEMONSTRATIONS = Options("prompts with demonstrations", _of_groups("demonstrations"))
-ANNOTATING = Options("benchmarks whose metrics need other models", _of_groups("annotation"))
+DEMONSTRATIONS = Options("prompts with demonstrations", _options_of_groups("demonstrations"))
+ANNOTATING = Options("benchmarks whose metrics need other models", _options_of_groups("annotation"))
 _testbed = of_benchmark(_KNOWN_NAMES["testbed"])
 TESTBEDS = Options(
     "benchmarks with testbeds",
     [
-        _value("--testbed", "Run the configs of a testbed; see 'kbbench list BENCHMARK'.", type=_testbed),
-        _value("--subset", "Run only these parts of the testbed.", "NAME,..."),
+        _value_option("--testbed", "Run the configs of a testbed; see 'kbbench list BENCHMARK'.", type=_testbed),
+        _value_option("--subset", "Run only these parts of the testbed.", "NAME,..."),
     ],
 )
 GROUPS = (RETRIEVERS, AGENTS, PROMPTS, ASKING, DEMONSTRATIONS, ANNOTATING, TESTBEDS, SLURM)
+"""All groups, in the order of the help without a benchmark."""
 
 
 def options_of(found: Benchmark) -> list[Options]:
-    """Return the options that a benchmark has in addition to the common ones."""
+    """Return the groups of options that a benchmark has in addition to the common options, in the order of the help."""
     if not found.asking.prompts:
         return [RETRIEVERS, AGENTS, ASKING, SLURM]
     shots = [DEMONSTRATIONS] if found.asking.with_similar_ids else []
@@ -136,7 +141,7 @@ def options_of(found: Benchmark) -> list[Options]:
 
 
 def sections(groups: Sequence[Options]) -> dict[str, list[click.Option]]:
-    """Return options under a title that names the models or data they are for."""
+    """Return title -> options, for the sections of the help; groups with one title are joined."""
     found: dict[str, list[click.Option]] = {}
     for group in groups:
         found.setdefault(f"For {group.whom}", []).extend(group.options)
@@ -149,17 +154,17 @@ class RunCommand(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         after_model = 1 + next(place for place, each in enumerate(self.params) if each.name == "model")
-        self.params[after_model:after_model] = [*_of_groups("run"), DRY_RUN]
+        self.params[after_model:after_model] = [*_options_of_groups("run"), DRY_RUN]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse options that the named benchmark does not have, before parsing."""
+        """Parse the arguments; options that the named benchmark does not have are refused first, with the reason."""
         groups: Sequence[Options] = GROUPS
-        named = _named(args)
+        named = _named_benchmark(args)
         if named is not None:
             has = options_of(named)
             for group in groups:
                 if group not in has:
-                    _refuse(group, args, named)
+                    _refuse_group(group, args, named)
             groups = has
         ctx.meta.update(groups=groups, arguments=list(args))
         return super().parse_args(ctx, args)
@@ -201,7 +206,16 @@ def submit_shards(
     dry: bool,
     json_output: bool = False,
 ) -> None:
-    """Submit the jobs of a verb in shards to Slurm, or print their scripts."""
+    """Submit the open shards of a verb and the job that collects them to Slurm; if `dry`, print their scripts.
+
+    Args:
+        slurm: the given options, from `take_slurm`.
+        arguments: the command of one task, without the options of Slurm.
+        out: the folder that the shards share.
+        is_collected: whether the shards were collected before; if then none is open, nothing is submitted.
+        dry: whether to print the scripts.
+        json_output: whether to print the ids of the jobs as JSON.
+    """
     from kbbench_hf.runners.slurm import SlurmRun
 
     given = "".join(f"--{name}={shlex.quote(slurm[name])} " for name in ("partition", "time") if name in slurm)
@@ -223,10 +237,10 @@ def submit_shards(
 
 
 def take_slurm(options: dict[str, Any], *, dry: bool) -> dict[str, Any]:
-    """Take the options of Slurm out of those of a verb, and return the given ones.
+    """Remove the options of Slurm from the options of a verb, and return the given ones by name.
 
     Raises:
-        UsageError: they lack --slurm, or are with options that jobs set or cannot have; or a shard is to be estimated.
+        UsageError: --slurm is missing, there are options that jobs set or cannot have, or `dry` is with a shard.
     """
     names = [str(each.name) for each in SLURM.options]
     slurm = {name: value for name in names if (value := options.pop(name, None)) is not None}
@@ -242,16 +256,16 @@ def take_slurm(options: dict[str, Any], *, dry: bool) -> dict[str, Any]:
     return slurm
 
 
-def _named(args: Sequence[str]) -> Benchmark | None:
-    """Return the benchmark that the first argument without a dash names, if it does."""
+def _named_benchmark(args: Sequence[str]) -> Benchmark | None:
+    """Return the benchmark that the first argument without a dash names; None if it names none."""
     try:
         return benchmark_of(next((each for each in args if not each.startswith("-")), "").partition("/")[0])
     except UsageError:
         return None
 
 
-def _refuse(group: Options, args: Sequence[str], named: Benchmark) -> None:
-    """Refuse options that would be ignored: a --dry-run that runs is worse than an error."""
+def _refuse_group(group: Options, args: Sequence[str], named: Benchmark) -> None:
+    """Raise UsageError if an option of this group is given, because the benchmark would ignore it."""
     takes = f"evaluates {'language models' if named.asking.prompts else 'retrievers'}"
     fact = "has none" if group in (DEMONSTRATIONS, ANNOTATING, TESTBEDS) else takes
     given = {each.partition("=")[0] for each in args if each.startswith("--")}

@@ -19,7 +19,7 @@ from kbbench_hf.runners.run_status import ALIVE, COMPLETE, FINISHED, PAUSED, Sta
 REDRAW_S, PRINT_S = 1.0, 10.0
 """Seconds between two readings of --watch, on a terminal and elsewhere."""
 RESULT_S = 60.0
-"""A run whose examples are all done is watched for so long until it has a result."""
+"""Seconds for which --watch waits for the result of a run whose examples are all done."""
 
 
 @click.command()
@@ -67,10 +67,10 @@ def command(
 
 
 def _steer(run: Path, status: WorkStatus, changes: dict[str, object]) -> None:
-    """Write what is asked of a run.
+    """Write the control file of a run, which its processes read; print a note if none runs.
 
     Raises:
-        UsageError: it is finished, or a process cannot do it.
+        UsageError: the run is finished, or a process cannot do this.
     """
     works = [status, *status.annotations]
     if all(work.state == FINISHED for work in works):
@@ -88,6 +88,7 @@ def _steer(run: Path, status: WorkStatus, changes: dict[str, object]) -> None:
 
 
 def _watch(readers: Sequence[StatusReader]) -> None:
+    """Print the status again and again until no process runs; on a pipe only where it changed."""
     before, changed, shows = "", 0.0, sys.stdout.isatty()
     while True:
         statuses = [reader.read() for reader in readers]
@@ -105,15 +106,16 @@ def _watch(readers: Sequence[StatusReader]) -> None:
 
 
 def _lines(status: WorkStatus) -> Iterator[str]:
-    """Yield a line of a run, and one of each of its processes and annotations."""
-    yield _line(status)
+    """Yield a line for a run, one for each of its processes if there are several, and those of its annotations."""
+    yield _status_line(status)
     for each in status.processes if len(status.processes) > 1 else ():
-        yield f"  {_line(each)}"
+        yield f"  {_status_line(each)}"
     for each in status.annotations:
         yield from (f"  {line}" for line in _lines(each))
 
 
-def _line(status: WorkStatus) -> str:
+def _status_line(status: WorkStatus) -> str:
+    """Return the name and the state of a run or a process, and the facts that are known."""
     rate, left = status.rate_per_s or 0, status.seconds_left
     kinds = ", ".join(f"{why} {n:,}" for why, n in sorted(status.failed.items()))
     parts = {

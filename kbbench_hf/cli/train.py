@@ -82,13 +82,13 @@ def command(
     if exact := trained.facts.get("exact_match"):
         echo(f"Plan exact match: {', '.join(f'{share:.1%} of {part}' for part, share in exact.items())}.")
     if controls:
-        _print(lines)
+        _print_controls(lines)
     echo(f"{trained.facts['seconds']:,.0f} s. Evaluate it:\n{called_as()} run {benchmark} --model {trained.model}")
     return None
 
 
-def _print(lines: Sequence[Mapping[str, Any]]) -> None:
-    """Print the baselines, and the gain of the trained retriever over each."""
+def _print_controls(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print the baselines and ablations, and the gain of the trained retriever over each."""
     rows = [
         [
             f"{line['system']}, {len(line['seeds'])} seeds" if len(line["seeds"]) > 1 else line["system"],

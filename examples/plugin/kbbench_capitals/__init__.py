@@ -1,4 +1,4 @@
-"""Capitals: name the capital of a country. A whole benchmark in one module, as a template for your own."""
+"""Capitals: name the capital of a country. A complete benchmark in one module, as a template for your own."""
 
 import csv
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 
 def similarity(answer: str, gold: str) -> float:
-    """Return how alike two names are, from 0 to 1: the share of characters in common, without case.
+    """Return the similarity of two names, from 0 to 1: the share of characters in common, without regard to case.
 
     >>> similarity("paris", "Paris"), round(similarity("Praha", "Prague"), 2)
     (1.0, 0.55)
@@ -53,7 +53,7 @@ def load(folder: DatasetFolder, config: str, split: str) -> Examples:
 
 
 def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str) -> Scores:
-    """Return, for each question, whether the first answer is the capital, and how alike the two are.
+    """Return, for each question, whether the first answer is the capital, and the similarity of the two.
 
     A missing answer scores 0 in both.
     """
@@ -64,7 +64,7 @@ def score(examples: Examples, answers: Sequence[Sequence[str] | None], mode: str
 
 
 def prompt(example: Example, examples: Examples, options: PromptOptions) -> Prompt:
-    """Ask for one capital."""
+    """Return the prompt for a question."""
     question = f"What is the capital of {example['country']}? Answer with its name only."
     return Prompt([{"role": "user", "content": question}], max_tokens=16)
 
@@ -73,7 +73,7 @@ def parse(response: str) -> list[str]:
     """Return the first line of a response.
 
     Raises:
-        ParseError: there is none.
+        ParseError: the response is empty.
     """
     if not response.strip():
         raise ParseError("an empty response")

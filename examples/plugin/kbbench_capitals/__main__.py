@@ -1,4 +1,4 @@
-"""Build `mini/` again: the dataset, and the answers of a system that says the country's largest city."""
+"""Build `mini/` again: the dataset, and the predictions of a system that answers with the country's largest city."""
 
 import csv
 import json

@@ -12,8 +12,18 @@ from kbbench_hf.benchmarks.text2kgbench.benchmark import MINI
 from kbbench_hf.errors import UsageError
 from kbbench_hf.files.datasets import copy_dataset
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.seeding import Seed, model_seeds, released_seeds, rescore, run_seed, shipped_seeds, sow
+from kbbench_hf.leaderboard.seeding import (
+    Rescored,
+    Seed,
+    model_seeds,
+    released_seeds,
+    rescore,
+    run_seed,
+    shipped_seeds,
+    sow,
+)
 from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import Preview, store_preview
 from kbbench_hf.leaderboard.table import board
 from tests.unit.leaderboard.conftest import PATTERN
 
@@ -99,3 +109,39 @@ def test_a_run_is_seeded_with_its_latency_and_a_part_of_one_is_refused(tmp_path:
     (tmp_path / "run.json").write_text(json.dumps(run))
     with pytest.raises(UsageError, match=r"20 of 48 examples.*without --limit"):
         run_seed(tmp_path)
+
+
+def test_scoring_again_finds_each_difference_and_other_data(store: Store, read: Preview) -> None:
+    submission = store_preview(store, read, System("mine"), "ada").id
+    folder = store.root / store.path(submission)
+    record, result = (json.loads((folder / name).read_text()) for name in ("record.json", "result.json"))
+    lines = gzip.decompress((folder / "scores.jsonl.gz").read_bytes())
+
+    def after(record: dict = record, result: dict = result, lines: bytes = lines) -> Rescored:
+        (folder / "record.json").write_text(json.dumps(record))
+        (folder / "result.json").write_text(json.dumps(result))
+        (folder / "scores.jsonl.gz").write_bytes(gzip.compress(lines))
+        return rescore(store, submission)
+
+    here = record["dataset_revision"]
+    assert after() == Rescored(submission, "identical")
+    assert after(record={**record, "dataset_revision": "f" * 64}) == Rescored(
+        submission, "other data", f"stored on ffffffffffff, here is {here[:12]}"
+    )
+    f1 = result["scores"]["f1"]
+    for part, other in (
+        ("scores", {**result["scores"], "f1": {**f1, "value": f1["value"] + 1e-12}}),
+        ("slices", {}),
+        ("predictions_sha256", "0" * 64),
+    ):
+        assert after(result={**result, part: other}) == Rescored(submission, "different", f"{part} differ")
+    counted = {**result["counters"], "n_missing": 1, "n_parse_failures": 9, "n_of_an_earlier_version": 2}
+    words = "counters differ: n_missing 1, now 0, n_of_an_earlier_version 2, now None"
+    assert after(result={**result, "counters": counted}) == Rescored(submission, "different", words)
+    fewer = {name: n for name, n in result["counters"].items() if name != "n_missing"}
+    assert after(result={**result, "counters": fewer}).outcome == "identical"
+    shifted = lines.replace(b'"f1": 1.0', b'"f1": 0.5', 1)
+    assert shifted != lines
+    assert after(lines=shifted) == Rescored(submission, "different", "scores of single examples differ")
+    unknown = after(record={**record, "split": "validation"})
+    assert unknown.outcome == "not possible" and "validation" in unknown.detail and "\n" not in unknown.detail

@@ -11,7 +11,7 @@ from kbbench_hf.leaderboard import table
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
-from kbbench_hf.leaderboard.table import board, with_differences
+from kbbench_hf.leaderboard.table import board, places, with_differences
 
 PLACE = TaskKey("mini-text2kg", "sentences", "test", "reference")
 
@@ -99,3 +99,34 @@ def test_rows_on_different_data_are_never_tested_and_say_so(store: Store, read: 
     assert [row.above for row in rows] == [None, None] and [row.group for row in rows] == [1, None]
     assert [[each.code for each in row.warnings].count("revision") for row in rows] == [1, 1]
     assert "Scored on data revision 00000000; 1 rows" in str(rows[1].warnings[-1])
+
+
+def test_boards_are_in_the_order_of_benchmarks_configs_splits_and_modes(
+    store: Store, read: Preview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shuffled = {
+        ("text2kg-wikidata-tekgen", "sentences", "unseen", "paper"),
+        ("genres-corpora", "docred", "test", ""),
+        ("text2kg-wikidata-tekgen", "sentences", "test", "paper"),
+        ("genres-corpora", "cdr", "test", ""),
+        ("text2kg-wikidata-tekgen", "sentences", "test", ""),
+        ("stark-prime", "queries", "human", ""),
+        ("stark-prime", "queries", "test", ""),
+        ("stark-prime", "no-such-config", "test", ""),
+        ("no-such-benchmark", "queries", "test", ""),
+    }
+    monkeypatch.setattr(table, "published_places", lambda: shuffled)
+    monkeypatch.setattr(table, "published_systems", lambda task_key: [object()])
+    store_preview(store, read, System("mine"), "tester")
+    index = Index(store)
+    index.update()
+    assert list(map(str, places(index))) == [
+        "stark-prime/queries/test/reference",
+        "stark-prime/queries/human/reference",
+        "text2kg-wikidata-tekgen/sentences/test/reference",
+        "text2kg-wikidata-tekgen/sentences/test/paper",
+        "text2kg-wikidata-tekgen/sentences/unseen/paper",
+        "genres-corpora/cdr/test/reference",
+        "genres-corpora/docred/test/reference",
+        "mini-text2kg/sentences/test/reference",
+    ]
