@@ -2,8 +2,7 @@
 
     python examples/train_retriever.py [MODEL]
 
-MODEL is a name on the Hub or a folder (default: MiniLM). It trains on the test questions of the benchmark, on a CPU, so
-the scores show that it learns, not that it is good.
+MODEL is a name on the Hub or a folder (default: MiniLM). It trains on test questions: scores only show that it learns.
 """
 
 import sys
