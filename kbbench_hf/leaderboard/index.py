@@ -19,9 +19,8 @@ from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import KBBenchError
 from kbbench_hf.files.datasets import Row
 from kbbench_hf.leaderboard.events import UNREADABLE, Event
-from kbbench_hf.leaderboard.likeness import fingerprint
 from kbbench_hf.leaderboard.owners import Flag, doubts
-from kbbench_hf.leaderboard.store import Record, Store
+from kbbench_hf.leaderboard.store import Record, Store, fingerprint
 from kbbench_hf.metrics.significance import PairedTest
 from kbbench_hf.scoring.result import annotations_of
 

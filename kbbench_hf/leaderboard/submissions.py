@@ -28,9 +28,8 @@ from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.files.datasets import Id, Row
 from kbbench_hf.leaderboard.annotation_files import checked_annotations
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.likeness import GoldLikeness, gold_likeness
 from kbbench_hf.leaderboard.owners import vouched_by
-from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.store import GoldLikeness, Receipt, Store, System, gold_likeness
 from kbbench_hf.scoring.eval_task import EvalTask, load_examples
 from kbbench_hf.scoring.predictions import Predictions, ReadOptions, read_predictions
 from kbbench_hf.scoring.result import Result

@@ -20,9 +20,8 @@ from kbbench_hf.benchmarks.baselines import published_places, published_systems
 from kbbench_hf.benchmarks.published import PublishedRow, PublishedScore
 from kbbench_hf.benchmarks.warnings import ScoreWarning
 from kbbench_hf.leaderboard.index import Index, StoredRow
-from kbbench_hf.leaderboard.likeness import N_PARTS, GoldLikeness
 from kbbench_hf.leaderboard.owners import Flag
-from kbbench_hf.leaderboard.store import Record
+from kbbench_hf.leaderboard.store import N_PARTS, GoldLikeness, Record
 from kbbench_hf.metrics.significance import PairedTest, paired_test, rank_groups
 from kbbench_hf.scoring.result import PlainScore
 
