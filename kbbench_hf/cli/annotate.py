@@ -135,6 +135,7 @@ def command(
 
 
 def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Row) -> Row:
+    """Annotate predictions, and score a run that has a result again; return kind -> what was done, for the output."""
     from kbbench_hf.files import annotations_folder
     from kbbench_hf.files.formats import prediction_files
     from kbbench_hf.judges.surface import SURFACE
@@ -146,7 +147,7 @@ def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Ro
     kinds = ("fact_judge", "split_judge", "embedder", "thresholds", "stored_cosines", "topics", "corpus")
     seeds = ("topic_seeds",) if options["topic_seeds"] else ()
     chosen = {name: options[name] for name in (*kinds, *seeds, "topic_models", "calibrations")}
-    if not (annotators := Annotators(**chosen, judging=_judging(options))):
+    if not (annotators := Annotators(**chosen, judging=_judge_options(options))):
         annotators = replace(annotators, fact_judge=SURFACE, split_judge=SURFACE)
     file = prediction_files([predictions])[0]
     if not (options["out"] or file.is_file() or file.is_dir()):
@@ -163,11 +164,12 @@ def _annotate(predictions: Path, task: "EvalTask", how: ReadOptions, options: Ro
 
 
 def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options: Row) -> Row:
+    """Calibrate the embedder and the judges on a release; return kind -> agreement, for the output."""
     from kbbench_hf.runners.annotators import judge_of
     from kbbench_hf.runners.calibration import calibrate_judge
 
     named = {"factualness": options["fact_judge"], "granularity": options["split_judge"]}
-    of_task = task.task_key.config, _judging(options)
+    of_task = task.task_key.config, _judge_options(options)
     judges = {kind: judge_of(name, kind, *of_task) for kind, name in named.items() if name}
     if not (judges or (options["embedder"] and options["thresholds"])):
         raise UsageError(
@@ -184,6 +186,7 @@ def _calibrate(rules: AnnotationRules, release: Path, task: "EvalTask", options:
 
 
 def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Examples, options: Row) -> Row:
+    """Fit and write the thresholds of the embedder; return metric -> calibration. A `.work` folder lets it resume."""
     from kbbench_hf.judges.thresholds import write_thresholds
     from kbbench_hf.retrieval.embedders import SentenceEmbedder
     from kbbench_hf.runners.calibration import calibrate_embedder
@@ -197,5 +200,6 @@ def _calibrate_embedder(rules: AnnotationRules, release: Path, examples: Example
     return {metric: calibration._asdict() for metric, calibration in calibrations.items()}
 
 
-def _judging(options: Row) -> "RunOptions":
+def _judge_options(options: Row) -> "RunOptions":
+    """Return the given options for requests to a judge."""
     return cast("RunOptions", {name: options[name] for name in JUDGING if options[name] is not None})

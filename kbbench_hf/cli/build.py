@@ -27,22 +27,26 @@ class _BuildCommand(click.Command):
         return super().parse_args(ctx, repeated)
 
 
-def _sources(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """Return TABLE.COLUMN -> source, from `TABLE.COLUMN=SOURCE,...`."""
+def _parse_sources(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Return TABLE.COLUMN -> source, from values `TABLE.COLUMN=SOURCE,...`; `build` checks the names."""
     pairs = (pair.partition("=") for pair in ",".join(given).split(",")) if given else ()
     return {target.strip(): source.strip() for target, _, source in pairs}
 
 
-def _names(context: click.Context, option: click.Parameter, given: str | None) -> list[str] | None:
+def _split_names(context: click.Context, option: click.Parameter, given: str | None) -> list[str] | None:
     return given.split(",") if given else None
 
 
 _FILE: dict[str, Any] = {"type": FilePath(exists=True, dir_okay=False)}
 _CLICK: dict[str, dict[str, Any]] = {
     "source": {"type": FilePath()},
-    "configs": {"type": of_benchmark(lambda found: found.data.configs), "metavar": "NAME,...", "callback": _names},
+    "configs": {
+        "type": of_benchmark(lambda found: found.data.configs),
+        "metavar": "NAME,...",
+        "callback": _split_names,
+    },
     "graph": {"type": FilePath(exists=True), "multiple": True, "metavar": "PATH..."},
-    "map": {"multiple": True, "metavar": "COLUMN=SOURCE,...", "callback": _sources},
+    "map": {"multiple": True, "metavar": "COLUMN=SOURCE,...", "callback": _parse_sources},
     "seed": {"type": int},
     "similar_by": {"metavar": "MODEL"},
     "private": {"metavar": "SEED"},
@@ -74,7 +78,7 @@ def command(name: str, out: Path | None, **options: Any) -> None:
         return
     started = time.monotonic()
     folder = build(name, out, **options)
-    _report(folder, time.monotonic() - started)
+    _print_summary(folder, time.monotonic() - started)
     for each in folder.left_out:
         echo(f"  left out: {each}")
 
@@ -91,7 +95,8 @@ def _build_metrics(folder: Path, with_options: bool) -> None:
         echo(f'{folder / module}  evaluate.load("{folder / module}")')
 
 
-def _report(folder: DatasetFolder, seconds: float) -> None:
+def _print_summary(folder: DatasetFolder, seconds: float) -> None:
+    """Print the rows of each split, the released predictions, the size and the revision of a built dataset."""
     manifest = folder.manifest
     size = sum(file.stat().st_size for file in folder.path.rglob("*.parquet"))
     for config, splits in folder.configs().items():

@@ -111,7 +111,7 @@ def command(
         warnings = list(comparison.warnings)
         if plot:
             short = dict.fromkeys(named_system(each)[0] for each in results or systems)
-            _plot([_block_of(comparison, tuple(short) if len(short) > 1 else names, wanted)], plot, comparison)
+            _plot([_comparison_block(comparison, tuple(short) if len(short) > 1 else names, wanted)], plot, comparison)
     else:
         from kbbench_hf.reports.results_table import FORMATS, print_results_table
 
@@ -134,8 +134,8 @@ def command(
         cli.refuse_warnings(warnings)
 
 
-def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequence[str] | None") -> "Block":
-    """Return two compared systems as what is drawn."""
+def _comparison_block(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequence[str] | None") -> "Block":
+    """Return two compared systems as a block of a results table, for the plot."""
     from kbbench_hf.scoring.results_table import Block, SystemScore
 
     systems = [SystemScore(name, result) for name, result in zip(names, (comparison.a, comparison.b), strict=True)]
@@ -143,7 +143,10 @@ def _block_of(comparison: "Comparison", names: "Sequence[str]", metrics: "Sequen
 
 
 def _plot(blocks: "Sequence[Block]", file: Path, comparison: "Comparison | None" = None) -> None:
-    """Plot each block; several files get the name of their benchmark before the suffix."""
+    """Plot each block; with several blocks, the benchmark's name is added to the file name.
+
+    `comparison` is that of the only block. Two systems with predictions are compared here if it is missing.
+    """
     from kbbench_hf.reports.plots import plot_results
     from kbbench_hf.scoring.comparison import compare
 

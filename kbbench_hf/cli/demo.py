@@ -55,7 +55,7 @@ def _extraction() -> tuple[Benchmark, dict[str, Result]]:
     bench = benchmark("mini-text2kg")
     with waiting("Scoring two systems on mini-text2kg"):
         systems = {file.stem: score(file, bench.dataset) for file in shipped_answers(bench.dataset)}
-    return _shown(bench, systems)
+    return _print_and_return(bench, systems)
 
 
 def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
@@ -66,10 +66,11 @@ def _retrieval() -> tuple[Benchmark, dict[str, Result]]:
     folders = {model: OUT / "runs" / model.replace(":", "-") for model in ("bm25", "graph:bm25")}
     with waiting("Running two retrievers on mini-stark"):
         systems = {model: run(bench.dataset, model, out=out, show=False) for model, out in folders.items()}
-    return _shown(bench, systems)
+    return _print_and_return(bench, systems)
 
 
-def _shown(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:
+def _print_and_return(benchmark: Benchmark, systems: dict[str, Result]) -> tuple[Benchmark, dict[str, Result]]:
+    """Print the comparison of two systems, and return them for the plot."""
     (first, a), (second, b) = systems.items()
     print_comparison(compare(a, b), (first, second), benchmark)
     echo()

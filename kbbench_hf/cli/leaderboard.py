@@ -196,7 +196,11 @@ def fsck(store: Path, results: str | None, recover: bool) -> None:
 
 
 def _open_store(root: Path, results: str | None, only: Collection[str] | None = None) -> tuple[Store, Outbox | None]:
-    """Return an existing store, or one downloaded from the Hub: its events, and its submissions, all or some."""
+    """Return an existing store; with `results` first download the events and submissions (`only` these) that it lacks.
+
+    Raises:
+        UsageError: the folder is not a store, and `results` is missing.
+    """
     if results:
         outbox = _outbox(root, results)
         with connection(results):
@@ -217,7 +221,7 @@ def _outbox(root: Path, results: str) -> Outbox:
 
 
 def _print_download(done: Restored) -> None:
-    """Print what was downloaded from the Hub, and the problems there."""
+    """Print the numbers of downloads from the Hub, and on stderr its problems and failed downloads."""
     if done.n_events or done.n_submissions or done.recovered:
         again = f"; {len(done.recovered):,} have a new event" if done.recovered else ""
         echo(f"downloaded {done.n_submissions:,} submissions and {done.n_events:,} events{again}")

@@ -58,7 +58,7 @@ def command(name: str | None, published: bool, lm_eval: bool, json_output: bool)
 
 
 def _print_facts(console: Console, of: Benchmark, facts: Row) -> None:
-    """Print what a benchmark has: a line per fact, and a line per metric and per part that has a description."""
+    """Print the facts of a benchmark: a line for each, and a line for each metric and each part with a description."""
     from kbbench_hf.reports.tables import EXPANSIONS, label
 
     table = Table.grid(padding=(0, 2))
@@ -80,6 +80,7 @@ def _print_facts(console: Console, of: Benchmark, facts: Row) -> None:
 
 
 def _list_published(name: str | None, json_output: bool) -> None:
+    """Print the published results on a benchmark, or on one of its configs."""
     from kbbench_hf.benchmarks.baselines import published_places
     from kbbench_hf.reports.published import print_published, published_json
 
@@ -107,7 +108,7 @@ def _all_facts() -> Iterator[Row]:
             if has_questions(name):
                 yield _benchmark_facts(benchmark(name))
             else:  # a knowledge base that is no benchmark
-                yield {"dataset": name, "installed": _place(name), "title": "no questions", "metrics": {}}
+                yield {"dataset": name, "installed": _installed_in(name), "title": "no questions", "metrics": {}}
         except KBBenchError as error:
             terminal.echo(f"! {error}", err=True)
         except Exception as error:  # a damaged folder, or an error in a plugin package
@@ -118,10 +119,11 @@ def _all_facts() -> Iterator[Row]:
 
 
 def _benchmark_facts(of: Benchmark) -> Row:
+    """Return the facts of a benchmark, whose keys are those of `--json` and the headings of the table."""
     lines = tomllib.loads(of.showing.names.read_text(encoding="utf-8")) if of.showing.names else {}
     return {
         "dataset": of.dataset,
-        "installed": _place(of.dataset),
+        "installed": _installed_in(of.dataset),
         "title": of.title,
         "answer": of.scoring.answer.field,
         "configs": list(of.data.configs),
@@ -142,8 +144,8 @@ def _benchmark_facts(of: Benchmark) -> Row:
     }
 
 
-def _place(dataset: str) -> str:
-    """Return where a dataset is installed; empty where it is not. Does not use the network."""
+def _installed_in(dataset: str) -> str:
+    """Return where a dataset is installed, or an empty string; sends no request."""
     if (Path(NAMESPACE) / dataset / MANIFEST).is_file():
         return f"./{NAMESPACE}"
     return "built in" if shipped_dataset(dataset) else ""

@@ -1,4 +1,7 @@
-"""Exit codes and error messages of commands; a stack trace only with --debug."""
+"""Exit codes and error messages of commands; a stack trace only with --debug.
+
+Every command runs through `exit_code`. The exit codes, and the `error` of `--json`, are public.
+"""
 
 import atexit
 import errno
@@ -40,7 +43,7 @@ REMEDIES |= {
     errno.EDQUOT: REMEDIES[errno.ENOSPC],
     errno.EFBIG: REMEDIES[errno.ENOSPC],
 }
-"""Error number of the operating system -> expectation and remedy."""
+"""Error number of the operating system -> expectation and remedy, which follow its own message."""
 
 
 def exit_code(arguments: list[str]) -> int:
@@ -66,6 +69,7 @@ def exit_code(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str], debug: bool) -> tuple[int, KBBenchError | None]:
+    """Return the exit code of a command line, and its error if there is one."""
     try:
         return int(kbbench.main(arguments, prog_name="kbbench", standalone_mode=False) or 0), None
     except SystemExit as stopped:
@@ -121,7 +125,7 @@ def as_kbbench_error(error: BaseException) -> KBBenchError:
 
 
 def _help_of(error: click.UsageError) -> str:
-    """Return what to type after a wrong call: an example where something is missing, and the command's help."""
+    """Return a sentence with the command's help, and an example of a call if an argument is missing."""
     if error.ctx is None:
         return ""
     calls = re.findall(rf"\b{re.escape(error.ctx.command_path)} .+", error.ctx.command.help or "")

@@ -65,7 +65,7 @@ def command(
 
 
 def _assumptions(plan: "PowerPlan") -> str:
-    """Return what the numbers rest on."""
+    """Return the assumptions behind the numbers, in sentences."""
     usual, n_spreads = plan.usual, len(plan.spreads)
     if len(usual.systems) == 2:
         median = f"the median of {n_spreads} pairs, " if n_spreads > 1 else ""

@@ -39,6 +39,7 @@ def command(target: str, namespace: str, private: bool, released: bool, dry_run:
 
 
 def _publish(wanted: Publication, dry_run: bool, yes: bool) -> None:
+    """Print the changes of a repository and, unless `dry_run`, send them; without changes, only the tag is set."""
     from huggingface_hub import HfApi
 
     api = HfApi()
@@ -47,7 +48,7 @@ def _publish(wanted: Publication, dry_run: bool, yes: bool) -> None:
     click.echo(f"{wanted.repo_type} {wanted.repo_id} at {change.head or 'nothing yet'}")
     for line in change.lines():
         click.echo(f"  {line}")
-    if dry_run or (change and not yes and not _confirmed()):
+    if dry_run or (change and not yes and not _confirm()):
         return
     with connection(wanted.repo_id):
         revision = publish(wanted, change, api)
@@ -56,7 +57,8 @@ def _publish(wanted: Publication, dry_run: bool, yes: bool) -> None:
         click.echo(f"Add the secret {secret}, a token that may write to its dataset: {wanted.url}/settings")
 
 
-def _confirmed() -> bool:
+def _confirm() -> bool:
+    """Return whether the user confirms; raise UsageError where standard input is closed."""
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("Standard input is closed, so there is no confirmation, and nothing was sent. To send: --yes.")
     return click.confirm("Send this?")

@@ -103,6 +103,7 @@ def _write(
 
 
 def _describe(name: str, out: Path | None) -> None:
+    """Print the statistics of a dataset, and plot its lengths."""
     from kbbench_hf.reports.plots import check_picture, plot_lengths
 
     described = benchmark_of(name)

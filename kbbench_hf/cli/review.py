@@ -62,9 +62,9 @@ def command(
                 f"{missing[0]} is not a file; expected one that 'kbbench review --out' wrote. Check the path."
             )
         if what[0] == "agreement":
-            _show(reviews.agreement(*map(reviews.read_judgements, files)), json_output)
+            _print_agreement(reviews.agreement(*map(reviews.read_judgements, files)), json_output)
         else:
-            _show_folded([each for file in files for each in reviews.read_judgements(file)], json_output)
+            _print_shares([each for file in files for each in reviews.read_judgements(file)], json_output)
         return
     if len(what) > 1:
         raise UsageError(f"Expected one dataset; got {len(what)}: {', '.join(what)}. Name one.")
@@ -77,6 +77,7 @@ def command(
 
 
 def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: int) -> None:
+    """Serve the review page of a part of a dataset until interrupted."""
     items_of = benchmark(name).data.review
     if items_of is None:
         with_one = ", ".join(each for each in benchmark_names() if benchmark(each).data.review)
@@ -104,7 +105,8 @@ def _serve(name: str, subset: str, out: Path, reviewer: str, sample: int, port: 
             )
 
 
-def _show(found: reviews.ReviewerAgreement, json_output: bool) -> None:
+def _print_agreement(found: reviews.ReviewerAgreement, json_output: bool) -> None:
+    """Print the kappa of each question and the instances on which two reviewers disagree; in JSON, NaN is null."""
     if json_output:
         kappas = {}
         for name, kappa in found.kappas.items():
@@ -130,7 +132,8 @@ def _show(found: reviews.ReviewerAgreement, json_output: bool) -> None:
         terminal.print_table(console, ["instance", "question", one, other], found.disagreements, n_words=4)
 
 
-def _show_folded(judgements: Sequence[reviews.Judgement], json_output: bool) -> None:
+def _print_shares(judgements: Sequence[reviews.Judgement], json_output: bool) -> None:
+    """Print the shares of positive and non-negative judgments of each question."""
     intervals = reviews.folded(judgements)
     if json_output:
         terminal.print_json({name: each._asdict() for name, each in intervals.items()}, indent=None)

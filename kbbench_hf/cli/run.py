@@ -110,7 +110,7 @@ def command(
 
 
 def _served_model(options: "RunOptions") -> str:
-    """Return the one model of the server, and print its name."""
+    """Return the only model of the server, and print its name on stderr; UsageError unless it has exactly one."""
     from kbbench_hf.llm.endpoint import Endpoint
     from kbbench_hf.runners.run_options import language_model
     from kbbench_hf.runners.server_probe import served_model
@@ -121,9 +121,10 @@ def _served_model(options: "RunOptions") -> str:
 
 
 def check_failures(*summaries: "RunSummary | None") -> None:
-    """Raise where requests failed that a resumed run sends again, or where no prompt of any run has a response.
+    """Raise KBBenchError if failed requests can be sent again, or if no prompt of any run has a response.
 
-    Refusals and prompts that do not fit the context are final: some of them are an outcome of the run, all are none.
+    Refusals and prompts that do not fit the context are final. Some are a result of the run; if all are, nothing was
+    measured. None stands for a run without requests.
     """
     found = [summary for summary in summaries if summary is not None]
     if failed := sum(summary.n_open for summary in found):
@@ -141,7 +142,7 @@ def check_failures(*summaries: "RunSummary | None") -> None:
 
 
 def _is_first() -> bool:
-    """Whether this process has rank 0, the one that prints."""
+    """Whether this process has rank 0; of several processes, only that one prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -153,7 +154,11 @@ def _run_testbed(
     options: "RunOptions",
     json_output: bool,
 ) -> None:
-    """Run the configs of a testbed, or tabulate their finished runs where it sends no requests."""
+    """Run the configs of a testbed, or print the table of their finished runs if the testbed sends no requests.
+
+    Raises:
+        KBBenchError: configs are not finished, after all others ran; or `check_failures` raises it.
+    """
     from kbbench_hf.runners.testbed import finished_results, run_configs, testbed_configs
 
     if "/" in name.removeprefix("kbbench/"):
@@ -201,6 +206,7 @@ def _run_testbed(
 
 
 def _print_estimate(name: str, model: str, options: "RunOptions", json_output: bool) -> None:
+    """Print a prompt, and the tokens, cost and time of a run."""
     from kbbench_hf.runners.run import estimate_run
 
     prompt, found = estimate_run(name, model, **options)

@@ -67,7 +67,9 @@ def command(
         if unused := [name for name, value in given.items() if value]:
             hint = " To write the predictions, use --write FILE." if out else ""
             raise UsageError(f"--check scores nothing; expected no {', '.join(unused)}. Leave it out.{hint}")
-        _check(predictions, benchmark, split, replace(read_options, partial=partial), write, json_output, strict=strict)
+        _check_predictions(
+            predictions, benchmark, split, replace(read_options, partial=partial), write, json_output, strict=strict
+        )
         return
     if write or partial:
         raise UsageError(f"{'--write' if write else '--partial'} needs --check. Add --check, or leave it out.")
@@ -96,10 +98,10 @@ def validate(read_options: ReadOptions, partial: bool, out: Path | None, **given
 
     Example: kbbench validate answers.jsonl --benchmark mini-text2kg
     """
-    _check(read_options=replace(read_options, partial=partial), write=out, **given)
+    _check_predictions(read_options=replace(read_options, partial=partial), write=out, **given)
 
 
-def _check(
+def _check_predictions(
     predictions: Sequence[Path],
     benchmark: str | None,
     split: str | None,
@@ -109,10 +111,10 @@ def _check(
     *,
     strict: bool = False,
 ) -> None:
-    """Print whether predictions can be scored, and write them as JSON Lines to `write`, if given.
+    """Print the counts of valid predictions, and write the predictions as JSON Lines to `write`, if given.
 
     Raises:
-        DataError: they cannot; the message lists every problem with its line.
+        DataError: they cannot be scored; the message lists every problem with its line.
     """
     from kbbench_hf.scoring.eval_task import resolve_task
     from kbbench_hf.scoring.predictions import read_predictions, write_predictions

@@ -15,12 +15,14 @@ from kbbench_hf.reports.terminal import called_as, echo
 
 LOOPBACK = "127.0.0.1"
 OF_THE_LEADERBOARD = ("store", "host", "port", "root-path")
-ROOT_PATH = re.compile(r"(?:https?://[\w.:\[\]-]+)?(?:/[\w.~-]+)*/?")
+"""Options without --tools; with it they are refused, because they would be ignored."""
 OF_THE_TOOLS = ("http", "base", "split", "limit", "name", "out")
+"""Options that need --tools."""
+ROOT_PATH = re.compile(r"(?:https?://[\w.:\[\]-]+)?(?:/[\w.~-]+)*/?")
 
 
-def _root_path(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """Return a prefix without the slash at its end; None, where there is none, leaves it to GRADIO_ROOT_PATH."""
+def _parse_root_path(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Return a path prefix without the slash at its end; None without one, and Gradio reads GRADIO_ROOT_PATH."""
     if text is None:
         return None
     parts = text.split("/")
@@ -38,7 +40,7 @@ def _root_path(context: click.Context, option: click.Parameter, text: str | None
 @option(
     "--root-path",
     "Path prefix of the leaderboard behind a reverse proxy, or its full URL.",
-    callback=_root_path,
+    callback=_parse_root_path,
     metavar="/PREFIX",
 )
 @option(
@@ -92,7 +94,7 @@ def command(
 
 
 def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
-    """Serve until the client disconnects, or over HTTP until interrupted; stdout carries only the protocol."""
+    """Serve tools until the client disconnects, or over HTTP until interrupted; stdout has only the protocol."""
     from kbbench_hf.runners.agent_sessions import mcp_server, open_sessions, serve_http, serve_stdio
 
     if port is not None:
@@ -115,7 +117,7 @@ def _serve_tools(benchmark: str, port: int | None, **options: Any) -> None:
 
 
 def _refuse_address(host: str, port: int) -> None:
-    """Check the host and port before the app starts, which takes seconds."""
+    """Raise UsageError if the address cannot be used; checked before the app starts, which takes seconds."""
     try:
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         socket.create_server((host, port), family=family).close()
