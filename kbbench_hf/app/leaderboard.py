@@ -266,7 +266,7 @@ def _tried(outbox: Outbox, work: Callable[[], object]) -> bool:
     except Exception as error:  # nothing is lost: submissions that were not sent stay here, and pending
         words = f"{type(error).__name__}: {error}".splitlines()[0]
         n = len(outbox.backlog())
-        LOG.warning("%s is not as the store here yet; %d submissions wait: %s", outbox.repository.name, n, words)
+        LOG.warning("%s is not synchronized with the store; %d submissions wait: %s", outbox.repository.name, n, words)
         return False
     return True
 

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,3 +124,53 @@ def test_the_address_is_printed_when_the_page_is_there(
         monkeypatch.setattr(App, "local_url", f"{address}/", raising=False)
         leaderboard.serve(Store(tmp_path / "store"))
     assert printed_before == [""] and capsys.readouterr().out == f"{address}/prefix  (Ctrl-C ends it)\n"
+
+
+class ScriptedOutbox:
+    """An outbox that fails with an error if it has one, and gets a submission in every third pause, or another one."""
+
+    def __init__(self, error: str = "", every: int = 3) -> None:
+        self.error, self.every, self.now = error, every, 0.0
+        self.calls, self.waiting = list[str](), list[str]()
+        self.repository = SimpleNamespace(name="me/results")
+        self.catch_up, self.flush = partial(self.work, "catch_up"), partial(self.work, "flush")
+        self.pending = self.backlog = lambda: list(self.waiting)
+
+    def work(self, what: str) -> None:
+        if len(self.calls) > 40:
+            raise KeyboardInterrupt
+        self.calls.append(what)
+        if self.error:
+            raise OSError(self.error)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.calls.append("sleep")
+        if self.calls.count("sleep") % self.every == 0:
+            self.waiting.append(f"submission {len(self.waiting)}")
+
+
+def synchronized(outbox: ScriptedOutbox, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    clock = SimpleNamespace(monotonic=lambda: outbox.now, sleep=outbox.sleep)
+    monkeypatch.setattr(leaderboard, "time", clock)
+    looked = Event()
+    with pytest.raises(KeyboardInterrupt):
+        leaderboard.keep_alike(outbox, looked)  # type: ignore[arg-type]
+    assert looked.is_set()
+    return outbox.calls
+
+
+def test_a_submission_is_sent_at_once_and_others_are_fetched_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = synchronized(ScriptedOutbox(), monkeypatch)
+    assert calls[:10] == [*["catch_up", "flush", *["sleep"] * 3] * 2]
+    quiet = synchronized(ScriptedOutbox(every=99), monkeypatch)
+    assert quiet[:15] == ["catch_up", "flush", *["sleep"] * 12, "catch_up"]
+
+
+def test_a_hub_that_is_down_is_logged_and_tried_again_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = synchronized(ScriptedOutbox("no route to host\nsecond line"), monkeypatch)
+    assert calls[:16] == ["catch_up", "flush", *["sleep"] * 12, "catch_up", "flush"]
+    words = "me/results is not synchronized with the store; {} submissions wait: OSError: no route to host"
+    assert caplog.messages[:4] == [words.format(n) for n in (0, 0, 4, 4)]
