@@ -301,7 +301,7 @@ def _command(verb: str, upload: Upload, name: str = "") -> str:
     dataset = "/".join(task_key[: 1 + (task_key.config != bench.data.configs[0])])
     words = ["kbbench", verb, Path(upload.file).name, "--benchmark", dataset]
     words += ["--split", task_key.split] * (task_key.split != bench.data.default_split)
-    words += ["--mode", task_key.mode] * (task_key.mode != bench.scoring.modes[0])
+    words += ["--mode", task_key.mode] * (verb != "validate" and task_key.mode != bench.scoring.modes[0])
     return shlex.join(words + (["--name", name] if name else []))
 
 

@@ -2,13 +2,18 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kbbench_hf.app import row_page
 from kbbench_hf.app.boards import Board, Boards
-from kbbench_hf.benchmarks import TaskKey
+from kbbench_hf.benchmarks import TaskKey, shipped_answers
 from kbbench_hf.leaderboard.table import BoardScore, Row
+from kbbench_hf.reports.tables import directed_label
+from kbbench_hf.scoring.comparison import compare
+from kbbench_hf.scoring.score import score
 from tests.unit.app.parsed import parsed
 
 
@@ -72,6 +77,28 @@ def test_every_figure_has_its_paired_difference_on_an_axis_around_zero(
     assert lines["F1 ↑"][0] == "-0.2236" and "SH ↓" in lines
     assert all(" to " in line[1] for line in lines.values())
     assert all("--zero:50.0%" in str(bar.attributes["style"]) for bar in part.all("span", class_="bar"))
+
+
+def test_the_differences_and_tests_are_those_of_kbbench_compare(boards: Boards, board: Board, rows: list[Row]) -> None:
+    files = {file.stem: file for file in shipped_answers("mini-text2kg")}
+    comparison = compare(*(score(files[row.system], "mini-text2kg") for row in rows))
+    lines = parsed(row_page.difference_table(boards.index.store, board, rows)).rows()
+    shown = comparison.shown(list(board.benchmark.metrics))
+    assert [line[0] for line in lines] == [directed_label(board.benchmark, metric) for metric in shown]
+    for (_, difference, interval, p, _), (test, adjusted, _) in zip(lines, shown.values(), strict=True):
+        low, high = test.ci95
+        assert (difference, interval) == (f"{test.difference:+.4f}", f"{low:+.4f} to {high:+.4f}")
+        assert p.endswith(f" {adjusted:.4f}") and p[0] == ("✓" if adjusted < 0.05 else "≈")
+
+
+def test_a_score_that_is_a_mean_over_groups_is_compared_as_such(boards: Boards, board: Board, rows: list[Row]) -> None:
+    store, groups = boards.index.store, ["large"] * 40 + ["small"] * 8
+    grouped: Any = SimpleNamespace(values=store.values, slices=lambda _: {board.benchmark.scoring.group_by: groups})
+    differences = store.values(rows[0].id, "f1") - store.values(rows[1].id, "f1")
+    expected = f"{(differences[:40].mean() + differences[40:].mean()) / 2:+.4f}"
+    assert expected != f"{differences.mean():+.4f}"
+    assert parsed(row_page.test_table(grouped, board, rows)).rows()[0][1] == expected
+    assert parsed(row_page.difference_table(grouped, board, rows)).rows()[0][1] == expected
 
 
 def test_examples_show_both_answers_beside_the_gold(

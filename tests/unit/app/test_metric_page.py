@@ -3,6 +3,7 @@
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 
 import pytest
 
@@ -26,7 +27,10 @@ def test_the_example_of_a_page_is_scored_in_every_mode_and_each_figure_is_explai
         assert not values - said.says.keys() and {*said.headline} <= values
         telling = telling or any(0 < figures[metric] < 1 for metric in said.headline)
         shown = explained(name, figures, *pasted(name), mode)
-        assert all(metric in shown for metric in values) and "Scores by example" in shown and "95 % interval" in shown
+        first, _, rest = shown.partition("Scores by example")
+        others = rest.partition("Other metrics")[2]
+        assert {metric for metric in values if f"{metric}: {said.says[metric]}" in unescape(first)} == {*said.headline}
+        assert all(f"{metric}: " in others for metric in values - {*said.headline}) and "95 % interval" in first
     assert telling, "an example on which everything is right or wrong shows nothing"
     usual = [compute(name, *pasted(name), mode) for mode in (None, *said.modes[:1])]
     assert len({json.dumps(each) for each in usual}) == 1, "the first mode is the default"

@@ -2,12 +2,19 @@
 
 import gzip
 import json
+import shlex
 from pathlib import Path
 
+import click
+import pytest
+
 from kbbench_hf.app.boards import Boards
-from kbbench_hf.app.submit_page import preview_text
-from kbbench_hf.benchmarks import benchmark_names, shipped_answers
+from kbbench_hf.app.submit_page import _command, _upload, preview_text
+from kbbench_hf.benchmarks import as_task_key, benchmark_names, shipped_answers
+from kbbench_hf.cli.verbs import kbbench
+from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.download import Listing
+from kbbench_hf.leaderboard.checking import Upload
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store
 from kbbench_hf.leaderboard.submissions import preview
@@ -48,3 +55,42 @@ def test_a_benchmark_without_rows_has_its_default_place_on_the_board(tmp_path: P
     boards = Boards(Index(Store(tmp_path)))
     mini = [str(place) for place in boards.families()["Mini"]]
     assert "mini-text2kg/sentences/test/reference" in mini and len(mini) == len({name.split("/")[0] for name in mini})
+
+
+def test_an_upload_is_one_file_of_predictions_with_its_annotations() -> None:
+    place, files = (
+        "mini-genres/sentences/test/reference",
+        ["a/factualness.parquet", "a/mine.jsonl.gz", "a/topics.parquet"],
+    )
+    where = as_task_key(place)
+    assert _upload(place, files) == Upload(files[1], where, [files[0], files[2]])
+    assert _upload(place, files[1:2]) == Upload(files[1], where, [])
+    for wrong, words in (
+        ([files[0]], "predictions: none;"),
+        ([*files, "b.jsonl"], r"mine\.jsonl\.gz, b\.jsonl; expected one"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            _upload(place, wrong)
+
+
+@pytest.mark.parametrize(
+    ("place", "verb", "command"),
+    [
+        ("mini-text2kg/sentences/test/reference", "validate", "--benchmark mini-text2kg"),
+        ("mini-text2kg/sentences/test/paper", "validate", "--benchmark mini-text2kg"),
+        ("mini-text2kg/sentences/test/paper", "submit", "--benchmark mini-text2kg --mode paper --name 'my system'"),
+        ("stark-mag/queries/human/reference", "submit", "--benchmark stark-mag --split human --name 'my system'"),
+        ("mini-ska/noise_table_1k/test/typed", "submit", "--benchmark mini-ska/noise_table_1k --name 'my system'"),
+    ],
+)
+def test_the_command_for_a_visitors_own_machine_is_one_that_it_takes(
+    place: str, verb: str, command: str, in_tmp: Path
+) -> None:
+    Path("my file.jsonl").touch()
+    words = _command(
+        verb, Upload("/uploads/my file.jsonl", as_task_key(place)), "my system" if verb == "submit" else ""
+    )
+    assert words == f"kbbench {verb} 'my file.jsonl' {command}"
+    called = kbbench.get_command(click.Context(kbbench), verb)
+    assert called is not None
+    called.make_context(verb, shlex.split(words)[2:])
