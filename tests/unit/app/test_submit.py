@@ -16,8 +16,8 @@ from kbbench_hf.errors import UsageError
 from kbbench_hf.hub.download import Listing
 from kbbench_hf.leaderboard.checking import Upload
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Store
-from kbbench_hf.leaderboard.submissions import preview
+from kbbench_hf.leaderboard.store import Store, System
+from kbbench_hf.leaderboard.submissions import preview, store_preview
 
 
 def test_a_good_file_is_shown_with_every_figure_it_would_get() -> None:
@@ -55,6 +55,17 @@ def test_a_benchmark_without_rows_has_its_default_place_on_the_board(tmp_path: P
     boards = Boards(Index(Store(tmp_path)))
     mini = [str(place) for place in boards.families()["Mini"]]
     assert "mini-text2kg/sentences/test/reference" in mini and len(mini) == len({name.split("/")[0] for name in mini})
+
+
+def test_a_board_is_in_the_menus_after_its_first_submission_also_of_another_process(tmp_path: Path) -> None:
+    boards, place = Boards(Index(Store(tmp_path))), as_task_key("mini-text2kg/sentences/test/reference")
+    assert place not in boards.places() and not boards.board(place).rows
+    (file,) = [each for each in shipped_answers("mini-text2kg") if each.stem == "pattern"]
+    submission = store_preview(Store(tmp_path), preview(file, "mini-text2kg"), System("mine"), "ada").id
+    assert [row.id for row in boards.board(place, now=True).rows] == [submission]
+    assert boards.places().count(place) == 1
+    Store(tmp_path).withdraw(submission, "ada")
+    assert place not in boards.places() and not boards.board(place, now=True).rows
 
 
 def test_an_upload_is_one_file_of_predictions_with_its_annotations() -> None:
