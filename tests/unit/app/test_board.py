@@ -9,11 +9,12 @@ import pytest
 
 from kbbench_hf.app.board_page import plot_axes, plot_html, summary_html, table_html
 from kbbench_hf.app.boards import Board, Boards
+from kbbench_hf.app.html import Dot, scatter
 from kbbench_hf.benchmarks import TaskKey, as_task_key, shipped_answers
 from kbbench_hf.leaderboard.index import Index
 from kbbench_hf.leaderboard.store import Store, System
 from kbbench_hf.leaderboard.submissions import preview, store_preview
-from kbbench_hf.leaderboard.table import headline
+from kbbench_hf.leaderboard.table import BoardScore, headline
 from kbbench_hf.leaderboard.view import View
 from tests.unit.app.parsed import Element, parsed
 
@@ -173,3 +174,19 @@ def test_a_summary_has_the_scores_of_all_datasets_and_their_mean_where_all_are_k
     assert table.all("a", href="?place=stark-prime/queries/test/reference")
     mini = as_task_key("mini-text2kg/sentences/test/reference")
     assert summary_html(boards, boards.board(mini), mini) == ""
+
+
+@pytest.mark.parametrize(
+    ("costs", "labels"),
+    [
+        ((200, 900), ["100", "200", "500", "1000"]),
+        ((3, 4), ["1", "2", "5", "10"]),
+        ((2, 900), ["1", "10", "100", "1000"]),
+    ],
+)
+def test_a_logarithmic_axis_has_ticks_where_there_is_room(costs: tuple[float, ...], labels: list[str]) -> None:
+    dots = [Dot(cost, BoardScore(0.5), "system", "") for cost in costs]
+    drawn = scatter(dots, ("$", True), ("F1", False), logarithmic=True)
+    assert [label for _, label in drawn["x_ticks"]] == labels
+    places = [place for place, _ in drawn["x_ticks"]]
+    assert places == sorted(places) and all(places[0] < mark["x"] < places[-1] for mark in drawn["marks"])

@@ -20,7 +20,7 @@ from kbbench_hf.benchmarks import TaskKey
 from kbbench_hf.errors import UsageError
 from kbbench_hf.leaderboard.events import Event
 from kbbench_hf.leaderboard.index import Index
-from kbbench_hf.leaderboard.store import Receipt, Store, System
+from kbbench_hf.leaderboard.store import Receipt, Store, System, fingerprint
 from kbbench_hf.leaderboard.submissions import Preview, store_preview
 
 WRITER = """
@@ -257,3 +257,17 @@ def test_each_machine_writes_its_own_history(tmp_path: Path, read: Preview) -> N
         store_preview(Store(store.root), read, System("b"), "tester")
     assert [len(store.events.writers()) for store in stores] == [1, 1]
     assert stores[0].events.writers() != stores[1].events.writers()
+
+
+def test_fingerprints_are_those_that_indexes_store() -> None:
+    """Where this fails on purpose, raise `index.VERSION`: an index with fingerprints of two kinds finds no copies."""
+    lines: list[dict[str, object]] = [
+        {"id": 1, "triples": [["A b", "r", "c"], ["d", "r", "e"]]},
+        {"id": "q2", "answers": ["Élan vital", "Élan  Vital!"]},
+        {"id": 3, "ids": list(range(12))},
+    ]
+    assert fingerprint(lines) == ["3fe77cd6c8ae", "7eb63969ab4a", "5011868421e4"]
+    ranking = {"id": 3, "ids": [*range(10), 98, 99]}
+    assert fingerprint([ranking]) == fingerprint(lines[2:]) != fingerprint([{"id": 3, "ids": [1, 0, *range(2, 10)]}])
+    many = [{"id": n, "answers": ["a"]} for n in range(512)]
+    assert [len(fingerprint(many[:n])) for n in (0, 3, 511, 512)] == [0, 3, 16, 64]
