@@ -84,6 +84,9 @@ def test_an_owner_changes_and_withdraws_a_row_over_http_and_a_stranger_does_not(
         for data in ([row], [row, "", "", 0, 0, 0, ""]):
             body = {"data": data, "fn_index": button, "session_hash": "x"}
             stranger.client.post("/gradio_api/queue/join", json=body)
+    refused = str(stranger.call("withdraw", row))
+    assert "No submission is chosen, or you are not signed in" in refused and "Not changed" in refused
+    assert "No submission is chosen" in str(visitor.call("withdraw", None))
     assert row in store.visible() and buttons
     visitor.call("edit", row, "", "MIT", 7, 0, 0, "with care")
     said = [

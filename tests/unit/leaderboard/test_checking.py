@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import pytest
 from kbbench_hf.benchmarks import as_task_key
 from kbbench_hf.errors import BusyError, DataError, UsageError
 from kbbench_hf.leaderboard import checking
-from kbbench_hf.leaderboard.checking import CAN_FORK, SMALL, Checks, Upload, UploadLimits
+from kbbench_hf.leaderboard.checking import CAN_FORK, SMALL, Checks, TooLargeError, Upload, UploadLimits
 from kbbench_hf.leaderboard.submissions import Preview
 from tests.servers.hostile import GOOD, PLACE
 
@@ -98,6 +100,27 @@ def test_a_check_that_never_started_says_nothing_about_the_file(upload: Path) ->
     with pytest.raises(BusyError, match="did not start"):
         check(checks, upload, logged_in=False)
     checks.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "words"),
+    [
+        (MemoryError(), TooLargeError, ""),
+        (BusyError("The storage is full.", code="full"), DataError, "The storage is full."),
+        (ZeroDivisionError("x / 0"), DataError, r"could not be checked \(ZeroDivisionError\)\. Check the file with"),
+    ],
+)
+def test_an_error_of_a_check_is_one_that_can_be_sent_to_the_server(
+    error: Exception, outcome: type[Exception], words: str, upload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> Preview:
+        raise error
+
+    monkeypatch.setattr(checking, "_limit_process", lambda limits: None)
+    monkeypatch.setattr(checking, "_preview", fails)
+    found = pickle.loads(pickle.dumps(checking._bounded_preview(SMALL, Upload(str(upload), as_task_key(PLACE)))))
+    assert type(found) is outcome and re.search(words, str(found))
+    assert getattr(found, "code", "") == getattr(error, "code", getattr(found, "code", ""))
 
 
 def test_a_check_has_no_more_memory_than_its_limit() -> None:
