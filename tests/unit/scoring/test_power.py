@@ -98,3 +98,11 @@ def test_the_command_states_numbers_and_assumptions(capsys: pytest.CaptureFixtur
     command.main([*given, "--json"], standalone_mode=False)
     found = json.loads(capsys.readouterr().out)
     assert found["examples_needed"] == plan.usual.examples(0.1) and found["detectable"]["5"] is None
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [([], [25, 48]), (["--limit=20"], [20, 48]), (["--limit=100"], [48, 100])])
+def test_the_sizes_are_those_of_the_table_or_the_limit_and_all(
+    limit: list[str], sizes: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main(["mini-text2kg", *limit, "--json"], standalone_mode=False)
+    assert [*json.loads(capsys.readouterr().out)["detectable"]] == list(map(str, sizes))
