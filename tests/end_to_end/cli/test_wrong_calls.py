@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from kbbench_hf.benchmarks import shipped_answers
 from kbbench_hf.cli.options import FilePath, Name
 from kbbench_hf.cli.run_options import ASKING, DEMONSTRATIONS, PROMPTS, RETRIEVERS, TESTBEDS
+from kbbench_hf.cli.serve import LOOPBACK, _refuse_address
 from kbbench_hf.cli.verbs import VERBS, kbbench
+from kbbench_hf.errors import UsageError
 from tests.end_to_end.cli.processes import Ended, kbbench_process
 
 ON = "--benchmark mini-text2kg"
@@ -422,3 +425,11 @@ def test_names_of_metrics_stand_whole_at_any_width(place, kbbench, monkeypatch, 
     assert {"F1", "P", "R", "OC", "SH", "RH", "OH", "SH aliases"} <= {
         line.split("  ")[0].strip(" ↓") for line in done.out.splitlines()
     }
+
+
+def test_an_address_is_refused_while_it_is_taken() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"Cannot listen on http://{LOOPBACK}:{port}: .*in use.*--port"):
+            _refuse_address(LOOPBACK, port)
+    _refuse_address(LOOPBACK, port)
