@@ -318,8 +318,8 @@ def organisations(profile: Mapping[str, Any]) -> list[str]:
 
 def receipt_text(boards: Boards, task_key: TaskKey, stored: Receipt) -> str:
     """Return the receipt of a stored row as Markdown: id, state on the Hub, and the notes that the board shows."""
-    state = "It was stored before." if stored.existed else "It is on the board now."
-    state = "It was stored before; its description is updated." if stored.edited else state
+    state = "It was there already." if stored.existed else "It is on the board now."
+    state = "It was there already; its description is now yours." if stored.edited else state
     safe = f" {boards.outbox.state(stored.id)}" if boards.outbox else ""
     row = boards.row(task_key, stored.id, now=True)
     notes = "".join(f"\n\n⚠ Note on the board: {_escape_markdown(each.reason)}" for each in (row.flags if row else ()))
