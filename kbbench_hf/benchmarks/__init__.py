@@ -172,10 +172,9 @@ def task_key_of(name: str, config: str | None = None, split: str | None = None, 
     """
     dataset, _, in_name = name.removeprefix("kbbench/").partition("/")
     found = benchmark(dataset)
-    config = config or in_name or None
     chosen = []
     for kind, wanted, known, usual in (
-        ("config", config, found.data.configs, found.data.configs[0]),
+        ("config", config or in_name or None, found.data.configs, found.data.configs[0]),
         ("split", split, found.data.splits, found.data.default_split),
         ("mode", mode, found.scoring.modes, found.scoring.modes[0]),
     ):

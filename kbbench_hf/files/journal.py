@@ -104,10 +104,7 @@ class Journal:
         self.n_damaged = 0
         self._done.clear()
         self._failed.clear()
-        shards = map(_shard_of, self.folder.glob("journal*.jsonl"))
-        for shard in sorted(
-            shards, key=lambda each: (int(each or 0), "") if (each or "0").isdigit() else (10**9, each)
-        ):
+        for shard in sorted(map(_shard_of, self.folder.glob("journal*.jsonl")), key=_ranks_first):
             file, offset = self.folder / _shard_name(shard, "jsonl"), 0
             with suppress(FileNotFoundError), file.open("rb") as lines:  # some network disks list it before
                 for line in lines:
@@ -226,6 +223,11 @@ def decode(line: bytes, *, brief: bool = False) -> Record | None:
 
 def _shard_name(shard: str, suffix: str) -> str:
     return f"journal.{shard}.{suffix}" if shard else f"journal.{suffix}"
+
+
+def _ranks_first(shard: str) -> tuple[int, str]:
+    """Return a sort key: ranks by number, then names."""
+    return (int(shard or 0), "") if (shard or "0").isdigit() else (10**9, shard)
 
 
 def _shard_of(file: Path) -> str:

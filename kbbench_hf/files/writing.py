@@ -76,10 +76,7 @@ def write_new(file: Path, data: bytes) -> bool:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder that replaces `path` at the end of the block, synced to disk.
-
-    Where the block fails, what is at `path` is unchanged.
-    """
+    """Yield an empty folder that replaces `path`, synced, when the block ends; if it fails, `path` is unchanged."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, old = _beside(path), _beside(path)

@@ -147,8 +147,7 @@ class NliModel:
             raise UsageError(
                 f"{model} has the labels {', '.join(labels)}; expected one to be 'entailment'. Name an NLI model."
             )
-        self._entailment = labels["entailment"]
-        self._batch = batch
+        self._entailment, self._batch = labels["entailment"], batch
         limits = (self._tokenizer.model_max_length, getattr(self._model.config, "max_position_embeddings", 512), 512)
         self._window = min(limits)
         self._stride = self._window // 4

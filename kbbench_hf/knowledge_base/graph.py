@@ -132,8 +132,7 @@ class Graph:
         """
         n, width, sizes = len(type_ids), max(len(relations), 1), index_type(len(type_ids) * len(relations), len(heads))
         keys = heads.astype(sizes) * width + relation_ids.astype(sizes)
-        everything = np.array([0, len(keys)], sizes)
-        by_tail = transposed(keys, tails.astype(sizes), everything, (1, n))
+        by_tail = transposed(keys, tails.astype(sizes), np.array([0, len(keys)], sizes), (1, n))
         out = Adjacency(*_group_rows_by_key(by_tail.data, by_tail.indptr, n, n * width), width)
         of_edge = np.repeat(np.arange(n * width, dtype=sizes) % width, np.diff(out.indptr))
         into_keys = out.indices.astype(sizes) * width + of_edge

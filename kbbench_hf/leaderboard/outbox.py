@@ -89,8 +89,7 @@ class Outbox:
     ) -> None:
         self.store = store
         self.repository = DatasetRepository(repo_id, api)
-        self._clock = clock
-        self._sleep = sleep
+        self._clock, self._sleep = clock, sleep
         self._allowed, self._allowed_at = float(COMMITS_AT_ONCE), clock()  # commits that may be made now; see `_wait`
         self._most = FILES_PER_COMMIT  # halved after errors
         self._answers = False  # whether the Hub responded to the last request

@@ -132,10 +132,8 @@ class CausalLM:
         size = self.batch_size if parameters is None else max(1, len(prompts))
         limits = parameters or [{"max_tokens": max_tokens}] * len(prompts)
         requests = [*map(_GenerationRequest, prompts, limits, schemas or [None] * len(prompts))]
-        completions: list[Completion] = []
-        for start in range(0, len(requests), size):
-            completions += self._complete_all(requests[start : start + size], seed)
-        return completions
+        batches = (requests[start : start + size] for start in range(0, len(requests), size))
+        return [completion for batch in batches for completion in self._complete_all(batch, seed)]
 
     def _complete_all(self, requests: Sequence[_GenerationRequest], seed: int) -> list[Completion]:
         """Return the completions of a batch, in order; it is halved while memory does not suffice.
@@ -213,8 +211,7 @@ class CausalLM:
                 f"{', '.join((*SAMPLED_BY, *SHAPED_BY))}. Leave it out of --extra-body."
             )
         chosen = {**self._sampling, **given}
-        # A temperature of the model's own configuration does not count: decoding is greedy unless a request has one.
-        sampled = given.get("temperature", 0.0) > 0
+        sampled = given.get("temperature", 0.0) > 0  # whatever temperature the model's own configuration has
         return GenerationConfig(
             max_new_tokens=max_new_tokens,
             do_sample=sampled,

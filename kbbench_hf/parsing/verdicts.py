@@ -245,8 +245,7 @@ def _leading_verdict(text: str, task: VerdictTask) -> bool | None:
     first = re.split(r"[.!?\n。！？,;:—–]", start, maxsplit=1)[0]
     if len(first.split()) <= 4 and start[len(first) : len(first) + 1] != "?":
         claims = set(_sentence_claims(first, task))
-        if len(claims) == 1:
-            return claims.pop()
+        return claims.pop() if len(claims) == 1 else None
     return None
 
 

@@ -212,10 +212,8 @@ def _search_batches(
         if journal is not None:
             rankings = [_ranking_fields(each[:top_k]) for each in found]
             if len(rankings) != len(numbers):
-                raise UsageError(
-                    f"The model found {len(rankings)} lists for {len(numbers)} queries; expected one for each. "
-                    "Fix its `search`."
-                )
+                message = f"The model found {len(rankings)} lists for {len(numbers)} queries; expected one for each."
+                raise UsageError(f"{message} Fix its `search`.")
             journal.append({"key": key, "error": None, "ranked": rankings})
             journal.heartbeat.under_way = 0
         advance(len(numbers))

@@ -181,8 +181,7 @@ def estimate_run(benchmark: str, model: str, **options: Unpack[RunOptions]) -> "
 
     check_names(options)
     task = load_task(name_of_path(benchmark), None, options)
-    question = prompt_task(task, **options)
-    by_id = question.prompts
+    by_id = prompt_task(task, **options).prompts
     prompts = list(by_id.values()) * options.get("repeats", OPTIONS["repeats"].default)
     price = price_of(model, options)
     measured, sent = _measure_request(by_id, model, options) if options.get("base_url") else (None, "Nothing was sent.")
@@ -223,10 +222,7 @@ def check_started(folder: Path, benchmark: str, model: str, **options: Unpack[Ru
 
 
 def _measure_request(prompts: Mapping[Any, Prompt], name: str, options: RunOptions) -> tuple[float | None, str]:
-    """Return the latency of the prompt of median length in seconds, and a sentence on the request.
-
-    The latency is None if the request was not answered; then the sentence says why.
-    """
+    """Return the latency in seconds of the prompt of median length, None without a reply, and a sentence on it."""
     from kbbench_hf.runners.generate import generate
 
     lengths = {key: sum(len(message["content"]) for message in prompt.messages) for key, prompt in prompts.items()}

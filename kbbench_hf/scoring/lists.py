@@ -471,8 +471,8 @@ class ItemTable:
                 cells = reading.separator.join("" if cell is None else str(cell) for cell in row.values())[:160]
                 yield ParsedRow(number, Problem(name, number, error.message, error.remedy, cells))
                 continue
-            problem = run.add(str(value_or_none(row, self.id)), str(row.get(self.candidate)), rank, score, number or 0)
-            if problem:
+            query, candidate = str(value_or_none(row, self.id)), str(row.get(self.candidate))
+            if problem := run.add(query, candidate, rank, score, number or 0):
                 yield ParsedRow(number, problem)
         reading.format += f", one candidate a row ({self.candidate})"
         for number, value in run.rows(reading):

@@ -72,8 +72,7 @@ def new_model(texts: Sequence[str]) -> tuple[Any, Any]:
 
     own = Tokenizer(models.BPE(unk_token=grammar.PAD))
     own.normalizer, own.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    special = grammar.SPECIAL
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=grammar.SPECIAL, show_progress=False)
     own.train_from_iterator(texts, trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, eos_token=grammar.END, pad_token=grammar.PAD)
     config = LlamaConfig(

@@ -336,8 +336,7 @@ def read_contexts(
     """
     contexts = []
     for row in folder.rows(config, "test") if config in folder.configs() else ():
-        if row["instance_id"] in instances and row["status"] in SHOWN:
-            instance = instances[row["instance_id"]]
+        if (instance := instances.get(row["instance_id"])) and row["status"] in SHOWN:
             cells, write = pool.structured(instance), write_row if instance.is_table else write_triple
             sections = (
                 (False, cells, write, row["sk_units"], set(instance.positive_sk)),

@@ -113,6 +113,29 @@ def split_answers(answer: str) -> list[str]:
     return parts if several and (len(parts) > 2 or all(map(_PERSON.fullmatch, parts))) else [answer]
 
 
+_TABLE_FIELDS: Mapping[str, JsonKind] = {
+    "table": str,
+    "title": str,
+    "section": str,
+    "header": [str],
+    "rows": [list],
+    "passages": dict,
+}
+_QUESTION_FIELDS: Mapping[str, JsonKind] = {
+    "id": str,
+    "question": str,
+    "answer": str,
+    "table": str,
+    "row": int,
+    "row_cells_quoted": [int],
+    "answer_passages": [str],
+    "bridge_passages": [str],
+    "bridge_hits_in_table": int,
+    "answer_in_table": bool,
+}
+"""In the order of the fields of `HybridQuestion`."""
+
+
 def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQuestion], dict[str, LinkedTable]]:
     """Return the questions by id, from revision 2 of the construction on in good form, and the tables by name.
 
@@ -121,19 +144,13 @@ def read_questions(folder: Path, revision: int = NEWEST) -> tuple[list[HybridQue
     Raises:
         DataError: a file is absent or malformed, or a question names a table or a row that is not there.
     """
-    columns: dict[str, JsonKind] = {"table": str, "title": str, "section": str, "header": [str], "rows": [list]}
-    columns |= {"passages": dict}
-    tables = {row["table"]: _table(row) for row in read_json_lines(folder / TABLES, columns)}
-    # in the order of the fields of `HybridQuestion`
-    fields: dict[str, JsonKind] = {"id": str, "question": str, "answer": str, "table": str, "row": int}
-    fields |= {"row_cells_quoted": [int], "answer_passages": [str], "bridge_passages": [str]}
-    fields |= {"bridge_hits_in_table": int, "answer_in_table": bool}
+    tables = {row["table"]: _table(row) for row in read_json_lines(folder / TABLES, _TABLE_FIELDS)}
     questions = []
-    for row in read_json_lines(folder / QUESTIONS, fields):
+    for row in read_json_lines(folder / QUESTIONS, _QUESTION_FIELDS):
         table = tables.get(row["table"])
         if table is None or not 0 <= row["row"] < len(table.rows):
             raise DataError(f"{row['id']} needs row {row['row']} of {row['table']!r}, which {TABLES} does not have.")
-        values = (join_tokens(row[name]) if name in ("question", "answer") else row[name] for name in fields)
+        values = (join_tokens(row[name]) if name in ("question", "answer") else row[name] for name in _QUESTION_FIELDS)
         question = HybridQuestion._make(tuple(each) if isinstance(each, list) else each for each in values)
         if revision > 1:
             question = question._replace(text=repair_wording(question.text), answer=_BUILT.sub(r"\1", question.answer))

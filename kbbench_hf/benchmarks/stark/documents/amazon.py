@@ -75,9 +75,8 @@ def _relations(kb: KnowledgeBase, rows: NDArray[np.int64], pool: PiecePool, samp
     segments = edges.segments()
     numbers = np.arange(len(segments)) - edges.offsets[segments]
     is_product = graph.type_ids[rows] == graph.type_id("product")
-    edges = edges.keep(
-        np.repeat(is_product, n_relations)[segments] & ((segments % n_relations != brand) | (numbers == 0))
-    )
+    is_shown = (segments % n_relations != brand) | (numbers == 0)  # a product has one brand
+    edges = edges.keep(np.repeat(is_product, n_relations)[segments] & is_shown)
     if sample.n > 0:
         edges = edges.sampled(np.repeat(rows, n_relations), sample)
     segments = edges.segments()
