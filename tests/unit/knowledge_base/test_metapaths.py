@@ -1,12 +1,13 @@
 import itertools
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbbench_hf.errors import UsageError
-from kbbench_hf.knowledge_base import KnowledgeBase
+from kbbench_hf.knowledge_base import Graph, KnowledgeBase
 from kbbench_hf.knowledge_base.metapaths import Metapath
 
 NODES = [
@@ -111,3 +112,22 @@ def test_answers_are_those_of_nested_loops(drawn: list[tuple[str, str, str]], dr
     assert ask("drug -[target]-> gene <-[^causes]- disease", drug, disease) == both
     without = [g for g in genes if (drug, "target", g) in stands and (g, "causes", disease) not in stands]
     assert ask("drug -[target]-> gene <-[!^causes]- disease", drug, disease) == without
+
+
+@pytest.mark.parametrize(
+    ("node_types", "relations", "is_within"),
+    [
+        ("abc", "rs", True),
+        ("abcd", "rst", True),
+        ("bc", "rs", False),  # no start type
+        ("ac", "rs", False),  # no type of a hop in between
+        ("ab", "rs", False),  # no answer type
+        ("abc", "r", False),
+    ],
+)
+def test_a_template_is_within_a_graph_with_all_of_its_types_and_relations(
+    node_types: str, relations: str, is_within: bool
+) -> None:
+    nothing = np.zeros(0, np.int64)
+    graph = Graph.from_edges([*node_types], [*relations], np.zeros(0, np.uint8), nothing, nothing, nothing)
+    assert Metapath.parse("a -[r]-> b -[s]-> c").is_within(graph) == is_within
