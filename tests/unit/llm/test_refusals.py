@@ -169,6 +169,9 @@ FAULT: list[tuple[int, str]] = [
     (520, "error code: 520"),
     (500, "EngineCore encountered an issue. See stack trace (above) for the root cause."),
     (500, "unexpected error while reading max bytes"),
+    (502, "Upstream model not found"),
+    (500, "Image is not supported by this worker"),
+    (500, "Invalid seed: internal state is broken"),
 ]
 LOADING: list[tuple[int, str]] = [
     (503, "Loading model"),
