@@ -282,6 +282,35 @@ def test_the_schema_can_be_narrowed_to_linked_entities_and_a_type(kb: KnowledgeB
         assert not follows(json.loads(plan.json))
     assert len(json.dumps(schema)) < 2000
 
+    def closed(**properties: Any) -> dict[str, Any]:
+        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+    def hop(relation: str, end: str) -> dict[str, Any]:
+        return closed(relation={"enum": [relation]}, direction={"enum": ["in"]}, type={"enum": [end]})
+
+    def test(field: str, kind: str) -> dict[str, Any]:
+        return closed(field={"enum": [field]}, op={"enum": ["=", "<=", ">="]}, value={"type": kind})
+
+    hops = [{"$ref": "#/$defs/hop-0-1"}, {"$ref": "#/$defs/hop-1-2"}]
+    path = {"start": {"enum": ["North Bay"]}, "start_type": {"enum": ["district"]}, "exclude": {"type": "boolean"}}
+    path["hops"] = {"type": "array", "prefixItems": hops, "minItems": 2, "maxItems": 2}
+    tests = {"anyOf": [test("height", "number"), test("lamps", "integer")]}
+    assert schema == {
+        **closed(
+            answer_type={"enum": ["lighthouse"]},
+            paths={"type": "array", "items": {"$ref": "#/$defs/path-0-2"}, "maxItems": 3},
+            attributes={"type": "array", "items": tests, "maxItems": 2},
+            text={"type": "string", "maxLength": 100},
+        ),
+        "$defs": {
+            "hop-0-1": hop("in_district", "harbour; old"),
+            "hop-1-2": hop("guards & lights", "lighthouse"),
+            "path-0-2": closed(**path),
+        },
+    }
+    three = PlanSchema.of(kb).json_schema([("North Bay", "district")], ["lighthouse"], max_hops=3)["$defs"]["path-0-2"]
+    assert [each["minItems"] for each in three["properties"]["hops"]["anyOf"]] == [2, 3]
+
 
 def test_a_column_of_few_values_that_is_stored_as_a_dictionary_is_tested_as_texts(kb: KnowledgeBase) -> None:
     nodes = kb.nodes.set_column(kb.nodes.column_names.index("kind"), "kind", kb.nodes["kind"].dictionary_encode())

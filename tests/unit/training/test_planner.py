@@ -155,6 +155,16 @@ def test_questions_are_joined_and_chained_with_their_plans(there: KnowledgeBase)
     assert again[0] == again[1] and len(again[0]) == 15
 
 
+def test_plans_are_written_without_dropout_and_a_training_goes_on(there: KnowledgeBase) -> None:
+    model, tokenizer = new_model(["which people live in elm row"])
+    written, generate = list[bool](), model.generate
+    model.generate = lambda *given, **options: written.append(model.training) or generate(*given, **options)
+    generator = plan_generator.PlanGenerator(model.train(), tokenizer, there, 1)
+    found = generator.plans_of([generator.finder.find(text) for text in ("Who lives in Elm Row?", "Who?")])
+    assert written == [False] and model.training
+    assert found[0] and not found[1]  # no plan without an entity
+
+
 def test_words_are_missing_in_some_examples_but_no_slot(there: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_examples, "COMPOSED", 0)
     one = example(there, "Which people live in Elm Row?", '"Elm Row":street -[^lives in]-> person')

@@ -164,6 +164,12 @@ def test_a_graph_has_what_is_named_what_is_found_and_what_joins_them(there: Path
     (graph,) = graphs.build(["ada 0 feed"], found)
     names = dict(zip(kb.names(graph.rows[1:]), graph.kinds[1:].tolist(), strict=True))
     assert names["ada 0"] == LINKED and {"owl 1", "fox 2"} <= {*names} and "hen 0" not in names and len(names) <= 8
+    # score of the first stage, strength of the link, degree (all animals and keepers have two edges), and room for one
+    numbers = dict(zip(kb.names(graph.rows[1:]), graph.numbers[1:].tolist(), strict=True))
+    assert (numbers.pop("owl 1"), numbers.pop("fox 2")) == ([1, 0, 1, 0], [0.5, 0, 1, 0])
+    first, strength, *others = numbers.pop("ada 0")
+    assert (first, *others) == (0, 1, 0) and strength > 0
+    assert all(each == [0, 0, 1, 0] for each in numbers.values()) and not graph.numbers[0].any()
     fed = {kb.names([r])[0] for r in kb.neighbors(row["ada 0"], direction="both")}
     assert fed & {*names}  # what stands between is joined to what is named
     inner = graph.relations >= OWN_RELATIONS
