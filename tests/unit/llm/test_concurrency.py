@@ -221,3 +221,68 @@ def test_a_timeout_below_the_ceiling_doubles_the_replies_before_it_is_tried_agai
     limit.timed_out(limit.sent(5))
     assert answer(2 * CAUTION - 1) == 4
     assert answer(20) == 32
+
+
+async def turns() -> None:
+    """Let every task run as far as it can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_request_that_is_sent_alone_waits_for_others_and_lets_none_begin() -> None:
+    events: list[str] = []
+
+    async def main() -> None:
+        gate, others_end, alone_ends = Gate(4), asyncio.Event(), asyncio.Event()
+
+        async def pass_gate(name: str) -> None:
+            async with gate:
+                events.append(f"{name} begins")
+                await others_end.wait()
+                events.append(f"{name} ends")
+
+        async def pass_alone() -> None:
+            async with gate.alone() as sent:
+                events.append(f"alone, one of {sent.active}")
+                await alone_ends.wait()
+                events.append("alone ends")
+
+        tasks = []
+        for start in (pass_gate("first"), pass_alone(), pass_gate("later")):
+            tasks.append(asyncio.create_task(start))
+            await turns()
+        assert events == ["first begins"]
+        others_end.set()
+        await turns()
+        assert events[1:] == ["first ends", "alone, one of 1"]
+        alone_ends.set()
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        assert events[3:] == ["alone ends", "later begins", "later ends"] and gate.active == 0
+
+    asyncio.run(main())
+
+
+def test_nothing_begins_in_a_pause_and_the_most_can_change_at_its_end() -> None:
+    async def main() -> None:
+        gate, end, begun = Gate(2), asyncio.Event(), list[str]()
+
+        async def pass_gate(name: str) -> None:
+            async with gate:
+                begun.append(name)
+                await end.wait()
+
+        gate.steer(paused=True)
+        assert gate.is_paused and not gate.holds_back
+        tasks = [asyncio.create_task(pass_gate(name)) for name in ("a", "b", "c")]
+        await turns()
+        assert not begun and gate.holds_back
+        gate.steer(paused=False, most=1)
+        await turns()
+        assert begun == ["a"] and gate.limit == 1 and not gate.holds_back
+        gate.steer(paused=False, most=3)
+        await turns()
+        assert begun == ["a", "b", "c"]
+        end.set()
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+
+    asyncio.run(main())
