@@ -4,7 +4,9 @@ from random import Random
 
 import pytest
 
+from kbbench_hf.building.synthesis import questions
 from kbbench_hf.building.synthesis.instances import EntityNames, TopicDraws, Usage
+from kbbench_hf.building.synthesis.spec import SynthesisSpec
 from kbbench_hf.knowledge_base.metapaths import Metapath
 from kbbench_hf.knowledge_base.store import KnowledgeBase
 from tests.unit.building.synthesis.test_wording import made_of
@@ -89,3 +91,10 @@ def test_a_topic_has_a_name_of_its_own():
     }
     refusals |= {(0, 5): "a topic's name stands in another's", (0, 7): None}
     assert {topics: names.refusal(topics) for topics in refusals} == refusals
+
+
+def test_a_question_is_easy_among_the_first_five_and_hard_beyond_a_hundred(library, monkeypatch):
+    made = questions.make_questions(library, SynthesisSpec(max_hops=1, requirements=0), 5, "1")
+    monkeypatch.setattr(questions, "ranks_by_words", lambda kb, words, answers: [1, 5, 6, 100, 101][: len(answers)])
+    levels = questions.difficulties_of(library, made.questions)
+    assert levels == ["easy", "easy", "medium", "medium", "hard"]
