@@ -1,6 +1,6 @@
 """Registry of benchmarks by dataset name, each imported on request, and lookup of places and local datasets.
 
-Every other package finds benchmarks and datasets here. A name in `OURS` is also the name of its dataset on the Hub and
+Packages above find benchmarks and datasets here. A name in `OURS` is also the name of its dataset on the Hub and
 in stored results: it cannot change. Importing this module imports no benchmark.
 """
 
@@ -135,9 +135,8 @@ def name_of_path(text: str) -> str:
 
     A folder elsewhere than in `./kbbench` has this name until the process ends. Other text is returned as it is.
 
-    Only what users call themselves resolves paths: the command line, `load`, `score`, `compare`, `run` and the scores
-    for training. `benchmark`, `task_key_of` and `find_dataset` take names only, because visitors of the leaderboard
-    choose them.
+    Only what users call on their own machine resolves paths: the command line and the Python API. `benchmark`,
+    `task_key_of` and `find_dataset` take names only, because visitors of the leaderboard choose them.
 
     Raises:
         UsageError: there is no dataset in this folder, or its name is another dataset's.
@@ -241,6 +240,8 @@ def shipped_runs(name: str) -> list[Path]:
 def find_dataset(name: str, revision: str | None = None, whole: bool = True) -> DatasetFolder:
     """Return the folder of a dataset: `./kbbench/<name>` if it was built, else the packaged one, else the Hub's.
 
+    A dataset that `name_of_path` was given by its folder is read from there.
+
     Args:
         name: the dataset's name, with or without `kbbench/`.
         revision: a commit of the Hub's copy; a folder in `./kbbench` or the package is then not looked at.
@@ -278,6 +279,8 @@ def at_hand(name: str) -> DatasetFolder | None:
 
 def places_with_ids(ids: Collection[Id]) -> list[tuple[str, str]]:
     """Return the datasets at hand, and the split of each, whose examples have all of these ids, be they text or number.
+
+    Only ours and those in `./kbbench` are read, no plug-in's. Without ids, all their splits are returned.
 
     >>> places_with_ids(["ont_1_isles_test_1", "ont_1_isles_test_2"])
     [('mini-text2kg', 'test')]

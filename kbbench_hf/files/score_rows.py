@@ -110,7 +110,9 @@ def number_of(value: object) -> float | None:
 def scored_rows(
     parsed: ParsedFile, judged: Judgments | None, value: Sequence[str], no_scores: Collection[str | None] = ()
 ) -> Iterable[ScoredRow]:
-    """Return the rows of a file with their scores, in the format of its first row; all are in memory.
+    """Return the rows of a file with their scores, in the format of its first row. All lines are in memory.
+
+    Of a log, the format and the title of `parsed` are set.
 
     Args:
         parsed: the file, with the fields that it has.
@@ -119,7 +121,7 @@ def scored_rows(
         no_scores: the columns that the user named as something else.
 
     Raises:
-        Unreadable: the file has no scores, or the column is not clear.
+        Unreadable: the file has no scores, or the column is not clear; of damaged rows, when they are read.
     """
     rows: Sequence[Row] = [_as_object(line.value, line.number) for line in parsed.lines]
     if not rows:

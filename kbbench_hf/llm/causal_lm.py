@@ -1,7 +1,8 @@
 """Local causal language model (transformers, peft, GGUF) with batched generation, alone or under Accelerate.
 
-`runners` make a `CausalLM` for `hf:MODEL` and call `generate`. Its `name` is part of the keys of stored replies: what
-changes a completion is in it, and it stays as it is.
+`runners` make a `CausalLM` for `hf:MODEL` and call `generate`; agents also use `takes_tools`. Its `name` is part of the
+keys of stored replies and stays as it is: it holds the revision, `plain` and the options. The dtype and the model's own
+sampling are in `identity`, which `runners.model_identity` compares.
 """
 
 import hashlib

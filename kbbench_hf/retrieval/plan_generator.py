@@ -40,7 +40,8 @@ from kbbench_hf.text.words import WORD
 FORMAT = 2
 """Format of a trained planner's prompts and plans; planners of other formats are refused.
 
-It rises when `SPECIAL`, `SlotFinder`, `prompt` or `spell_plan` changes. 1: walks from the entity to the answer.
+It rises when `SPECIAL`, `SlotFinder`, `prompt`, `spell_plan`, `spell_hop` or the texts of types change.
+1: walks from the entity to the answer.
 """
 MOST_SLOTS, MOST_WALKS = 5, 3
 ENTITY, VALUE = [f"<e{n + 1}>" for n in range(MOST_SLOTS)], [f"<v{n + 1}>" for n in range(MOST_SLOTS)]
@@ -315,7 +316,10 @@ class PlanGenerator:
     """
 
     least_sure = 0.6
-    """On validation questions of two knowledge bases, 0.4 to 0.6 are alike: plans are mostly sure, also wrong ones."""
+    """Plans that are together less sure of every node are ignored.
+
+    On validation questions of two knowledge bases, 0.4 to 0.6 are alike: plans are mostly sure, also wrong ones.
+    """
 
     def __init__(
         self, model: Any, tokenizer: Any, kb: KnowledgeBase, max_hops: int, finder: SlotFinder | None = None

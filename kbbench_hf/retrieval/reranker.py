@@ -49,7 +49,7 @@ What is known of the {node_type}:
 Answer with the score as a decimal number and nothing else.
 The score is:"""
 MOST_CHARACTERS = 24_000
-"""A document is cut here, about 6,000 tokens; hubs have many thousand neighbors."""
+"""A document is cut here, except by `reference`; about 6,000 tokens: hubs have many thousand neighbors."""
 SCHEMA = {
     "type": "object",
     "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}},
@@ -57,7 +57,7 @@ SCHEMA = {
 }
 """The JSON schema of a reply; that of the reference has none."""
 RANK_WEIGHT = 0.1
-"""The weight of the first ranking, as upstream has it: it orders equal scores."""
+"""The weight of the first ranking, as upstream has it: it orders equal scores, and those that differ by less."""
 _REFERENCE_SCORE = re.compile(r"0\.\d+|1\.0")
 
 

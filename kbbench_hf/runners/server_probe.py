@@ -1,7 +1,8 @@
 """Probe of a chat server: served models, context length, slots, template, tools, schema, log probabilities, speed.
 
 `kbbench doctor` prints the report and the options of a run that it proposes; `kbbench run` finds the only model of a
-server. Each request may be paid for: a probe sends at most `N_AT_ONCE` + 4 short ones.
+server. Each request may be paid for: a probe sends at most nine short ones, and one more for each parameter that the
+server refuses. The report is printed and not stored: its lines may change.
 """
 
 import asyncio
@@ -158,7 +159,7 @@ async def _model_names(endpoint: Endpoint) -> list[str]:
 
 
 def probe_server(endpoint: Endpoint) -> ServerReport:
-    """Return what a server's own pages tell and `N_AT_ONCE` + 4 short requests show, within `PROBE_S` seconds.
+    """Return what a server's own pages and short requests tell of it, within `PROBE_S` seconds.
 
     Raises:
         UsageError: the server refuses the key, the model or the address.

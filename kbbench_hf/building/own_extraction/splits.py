@@ -60,7 +60,7 @@ def select_rows(rows: Sequence[Row]) -> tuple[list[Row], dict[str, int]]:
     return [row for row in remaining if row["triples"]], dropped
 
 
-def split_by_group(rows: Sequence[Row], seed: int = 0) -> list[str]:
+def split_by_group(rows: Sequence[Row], seed: int) -> list[str]:
     """Return the split of each row, a key of `SHARES`: the shares of every relation, as far as groups allow.
 
     Rows that share a sentence or a triple are of one group, and stay together. The largest groups are assigned first;

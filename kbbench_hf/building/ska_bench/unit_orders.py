@@ -1,8 +1,9 @@
 """Units as parallel arrays, and orders by seeded hashes that depend on nothing but the units and a name.
 
-A unit's key begins the SHA-256 of its line; an order sorts keys mixed with a name. It is independent of the order of
-the input, the Python version and the platform. `noise`, `rejection_twins` and `testbeds` compute with `Units`, and all
-makers of instances draw by `seeded_hash`: with other hashes every context would be another one.
+A unit's key is the first 8 bytes of the SHA-256 of its line; an order sorts keys mixed with a name. It is independent
+of the order of the input, the Python version and the platform. `noise`, `rejection_twins` and `testbeds` compute with
+`Units`. What draws questions, tables, folds or demonstrations here draws by `seeded_hash`: with other hashes every
+context would be another one.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from kbbench_hf.benchmarks.ska_bench.units import SEED
 
 
 def seeded_hash(text: str) -> bytes:
-    """Return the SHA-256 of a text with the seed: a sort key that carries no information."""
+    """Return the SHA-256 of a text with the seed, to sort by: the order is as good as random."""
     return hashlib.sha256(f"{SEED}|{text}".encode()).digest()
 
 

@@ -68,6 +68,13 @@ def test_a_list_with_a_sentence_or_a_word_of_the_template_is_no_answer(item: str
         parse_answers(f"- Petrel\n- {item}")
 
 
+def test_a_line_of_more_than_six_words_is_no_name() -> None:
+    name = "Harbour of Old Northern Island Towns"
+    assert parse_answers(f"Petrel\n{name}").answer == ["Petrel", name]
+    with pytest.raises(ParseError, match="no answer"):
+        parse_answers(f"Petrel\n{name.replace('Old', 'the Old')}")
+
+
 def test_types_behind_names_are_cut_at_the_last_colon() -> None:
     assert without_types([("Bleach: Hell Verse:WORK", "r", "A: B")]) == [("Bleach: Hell Verse", "r", "A")]
     assert without_types([("at 10:30", "r", "Anna:PERSON")]) == [("at 10:30", "r", "Anna")]

@@ -151,7 +151,9 @@ def test_no_sentence_and_no_triple_stands_on_two_sides_in_any_order(drawn, seed)
 
 def test_splits_have_their_shares_of_every_relation_where_nothing_hangs_together():
     rows = [row(f"r{n}", f"Sentence {n}.", triple(f"a{n}", f"r{n % 4}", f"b{n}")) for n in range(400)]
-    counts = Counter((each["triples"][0]["rel"], split) for each, split in zip(rows, split_by_group(rows), strict=True))
+    counts = Counter(
+        (each["triples"][0]["rel"], split) for each, split in zip(rows, split_by_group(rows, 0), strict=True)
+    )
     assert counts == {(f"r{k}", s): n for k in range(4) for s, n in (("train", 40), ("validation", 30), ("test", 30))}
 
 

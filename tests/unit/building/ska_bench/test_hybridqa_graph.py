@@ -188,6 +188,13 @@ def test_evidence_of_texts_alone_is_none_and_that_with_most_triples_comes_first(
         assert all(graphs.pool.text[i][0] == f"Bergbyton {n}x" for each in found for i in each.positive_text)
 
 
+def test_a_column_without_a_header_names_no_row(tmp_path: Path, numbers: list[int]) -> None:
+    bare = table(numbers[0]) | {"header": ["", "Town", "Founded"]}
+    _, tables = read_questions(write(tmp_path / "bare", [bare], [asked(numbers[0])]))
+    graph = TableGraph.from_table(tables[f"League_{numbers[0]}"])
+    assert graph and graph.key == 1 and graph.names[1] == f"Bergbyton {numbers[0]}x"
+
+
 def test_where_no_column_names_the_rows_two_do(tmp_path: Path, numbers: list[int]) -> None:
     twice = table(numbers[0])
     for row, club in zip(twice["rows"], ("Ardal", "Ardal", "Bergby", "Bergby"), strict=True):

@@ -432,6 +432,10 @@ def test_a_phrase_bites_says_nothing_said_and_does_not_do_alone():
     requirements = Requirements(kb, NodeTexts(kb))
     drawn = requirements.draw(2, [0, 1, 2], 1, Random(0))
     assert [(each["value"], met) for each, met in drawn] == [("steep bank", frozenset({2}))]
+    by_number = {
+        size: [each["value"] for each, _ in requirements.draw(3, [0, 2, 3], size, Random(0))] for size in (1, 2)
+    }
+    assert by_number == {1: ["stone bridge", "steep bank"], 2: ["steep bank", "stone bridge"]}  # 1 and 2 have them
     assert not requirements.draw(2, [0, 1, 2], 1, Random(0), {"steep"})  # a word of the question
     assert not requirements.draw(2, [2], 1, Random(0))  # removes nothing
     assert not requirements.draw(2, [2, 3, 6, 7, 10, 0], 1, Random(0))  # says all that the relation says
@@ -483,7 +487,7 @@ def test_attributes_that_tell_nodes_apart_are_required_with_bounds_that_the_gold
 
 
 def test_a_phrase_is_spelled_as_the_text_spells_it():
-    texts = ["Steep  bank. Near the Great-North road.", "By a Steep Bank"]
+    texts = ["Steep  bank. Near the Great-North road. Gravel bed: Wide ford", "By a Steep Bank"]
     kb = made_of([(n, "river", f"River {n}", text) for n, text in enumerate(texts)], [(0, "near", 1)])
     requirements = Requirements(kb, NodeTexts(kb))
 
@@ -492,6 +496,7 @@ def test_a_phrase_is_spelled_as_the_text_spells_it():
 
     assert spelled(0, "steep bank") == "steep  bank"  # where a sentence begins, the capital is not the phrase's
     assert spelled(0, "great north road") == "Great-North road"
+    assert (spelled(0, "gravel bed"), spelled(0, "wide ford")) == ("gravel bed", "wide ford")
     assert spelled(1, "steep bank") == "Steep Bank"
     assert spelled(1, "deep bank") == "deep bank"  # not there
     year = {"kind": "attribute", "field": "built", "op": "<=", "value": 1900}
