@@ -219,6 +219,14 @@ def test_an_entity_is_looked_for_in_each_form_in_which_a_sentence_may_name_it(se
     assert [each.triple for each in align([sentence, "Kiki rests."], [triple("Kiki", "r", name)])[0]] == [0]
 
 
+def test_an_end_is_also_mentioned_by_its_further_names():
+    known = [triple("Kiki", "directed by", "Miyazaki")]
+    names = {"Miyazaki": ["Old Hayao"], "Kiki": ["The Courier"]}
+    sentences = ["The Courier was directed by Old Hayao.", "The Courier was directed by Miyazaki.", "The Courier."]
+    assert [[each.triple for each in found] for found in align(sentences, known, names)] == [[0], [0], []]
+    assert align(sentences, known) == [[], [], []]
+
+
 @pytest.mark.parametrize(
     ("sentence", "grade", "remedy"),
     [

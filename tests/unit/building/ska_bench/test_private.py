@@ -178,6 +178,17 @@ def test_invented_words_are_a_bijection_without_the_old_initials() -> None:
     assert all(new[0] != word[0] and new == word_key(new) for word, new in made.items())
 
 
+def test_short_words_that_are_invented_twice_are_told_apart_in_the_order_of_the_alphabet() -> None:
+    words = [f"{a}{b}{c}{d}" for a in "bcdfghlmnprst" for b in "aeiou" for c in "lmnrst" for d in "aeiou"]
+    made = invent_words(words, SEED, avoid=())
+    apart = {word: invent_words([word], SEED, avoid=())[word] for word in words}
+    taken: set[str] = set()
+    for word in sorted(words):
+        assert (made[word] == apart[word]) == (apart[word] not in taken), word
+        taken.add(made[word])
+    assert len(taken) == len(words) > len(set(apart.values()))
+
+
 @pytest.mark.parametrize(
     ("text", "moved"),
     [
