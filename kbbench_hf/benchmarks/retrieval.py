@@ -1,8 +1,8 @@
 """Retrieval benchmarks on knowledge bases: loading, scoring and warnings, for released and users' own ones.
 
-`retrieval_benchmark` makes the benchmarks of released (`stark.benchmark`) and of users' own knowledge bases
-(`own_data`); exports and other tools use `grades_of`. Published scores rest on mode `reference`, whose order of ties
-and treatment of gold outside the candidates must stay, as must the keys of metrics and slices, which results store.
+`retrieval_benchmark` makes the benchmarks of released and of users' own knowledge bases; exports and other tools use
+`grades_of`. Published scores rest on mode `reference`, whose order of ties and treatment of gold outside the candidates
+must stay, as must the keys of metrics and slices, which results store.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

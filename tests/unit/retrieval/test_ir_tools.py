@@ -65,6 +65,7 @@ def test_a_benchmark_is_a_dataset_of_ir_datasets(monkeypatch: pytest.MonkeyPatch
     rows = kbbench_hf.load("mini-stark").to_list()
     assert [tuple(each) for each in dataset.queries_iter()] == [(str(row["id"]), row["query"]) for row in rows]
     assert dataset.qrels_dict() == {str(row["id"]): dict.fromkeys(map(str, row["answer_ids"]), 1) for row in rows}
+    assert dataset.qrels_defs() == {1: "grade 1"}
 
 
 def test_documents_are_the_candidates_in_the_texts_of_dense(monkeypatch: pytest.MonkeyPatch) -> None:
