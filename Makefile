@@ -1,7 +1,6 @@
 # `make demo` (the core, in seconds of work), `make test` (everything a developer needs, and its tests), `make test-all`
-# (also the tests marked `full`, and twice as many examples of properties), `make test-models` (the guides on real small
-# models), `make endurance` (kills, faults and simulations at full length: hours), `make docs` (the site, offline).
-# `make test PYTEST="-k words"` passes options to pytest.
+# (also the tests marked `full`), `make test-models` (the guides on real small models), `make endurance` (kills, faults and
+# simulations at full length: hours), `make docs` (the site, offline). `make test PYTEST="-k words"` passes options to pytest.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -17,7 +16,7 @@ test: .venv/all
 	$(BIN)/pytest -n 2 --dist worksteal -m "not full and not models" $(PYTEST)
 
 test-all: .venv/all
-	$(BIN)/pytest -n 2 --dist worksteal -m "not models" --hypothesis-profile thorough $(PYTEST)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not models" $(PYTEST)
 
 # Where the packages cannot be installed, the tests are skipped, and say so.
 models: .venv/all

@@ -28,8 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's
 import pytest
 from hypothesis import settings
 
-settings.register_profile("thorough", settings.default, deadline=None, print_blob=True)  # a busy machine is no fault
-settings.register_profile("kbbench", settings.get_profile("thorough"), max_examples=50)  # other ones each time
+settings.register_profile("kbbench", settings.default, deadline=None, print_blob=True)  # a busy machine is no fault
 settings.load_profile("kbbench")
 
 os.fsync = os.fstat  # type: ignore[assignment]  # a power cut is simulated by what was called: `disk` in unit/conftest.py

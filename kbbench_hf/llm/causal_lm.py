@@ -124,11 +124,11 @@ class CausalLM:
     ) -> list[Completion]:
         """Return one completion per chat prompt, in order; greedy where no `parameters` are given.
 
-        `parameters` are those of chat requests: max_tokens, temperature, top_p, stop, and others of transformers; the
-        prompts are then one batch. All but max_tokens and stop are those of the first request, else of the model's own
-        configuration. A completion follows its schema in `schemas`, if any. Out of memory, this batch and later ones
-        are halved until they fit. A prompt that does not fit the model with its output limit has the error
-        "prompt_too_long".
+        `parameters` are those of chat requests, with max_tokens; the prompts are then one batch. max_tokens, stop and
+        tools are each prompt's own, the others those of the first request, else of the model's own configuration.
+        Tokens are sampled only with a temperature above 0 in `parameters`. A completion follows its schema in
+        `schemas`, if any. Out of memory, this batch and later ones are halved until they fit. A prompt that does not
+        fit the model with its output limit has the error "prompt_too_long".
         """
         size = self.batch_size if parameters is None else max(1, len(prompts))
         limits = parameters or [{"max_tokens": max_tokens}] * len(prompts)

@@ -1,9 +1,9 @@
 """Re-rankers: prompt for one candidate of an LLM, request of a cross-encoder, parser of scores, and the new order.
 
 The idea is that of Wu et al. (NeurIPS 2024): a score from 0 to 1 for how well a candidate's document meets the query.
-The wordings `clean` and `clean-1` are ours; `clean-1`, of earlier runs, requests a bare number beside a JSON
-schema. `reference` prompts and parses as upstream does. Differs from upstream: its parser takes
-"10.5" for 0.5 and refuses "1" and ".5"; a candidate that fails does not discard those of the query that were paid for.
+The wordings `clean` and `clean-1` are ours; `clean-1`, of earlier runs, requests a bare number beside a JSON schema.
+`reference` prompts and parses as upstream does: its parser takes "10.5" for 0.5 and refuses "1" and ".5", which ours
+do not. Differs from upstream: if a candidate fails, the others of its query keep their scores.
 
 `runners` send the prompts (`--rerank`) and reorder the rankings. Prompts are part of stored keys of replies: another
 wording is a new entry of `RERANK_METHODS`.

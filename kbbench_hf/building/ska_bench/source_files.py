@@ -82,9 +82,18 @@ def read_json_lines(file: Path, wanted: Mapping[str, JsonKind]) -> list[dict[str
         for field, kind in wanted.items():
             value = row.get(field) if isinstance(row, dict) else row
             if not isinstance(row, dict) or not _is_of_kind(value, kind):
-                raise DataError(f"{file}:{number}: {field!r} is {value!r:.80}; expected {kind}. Get the file again.")
+                raise DataError(
+                    f"{file}:{number}: {field!r} is {value!r:.80}; expected {_kind_name(kind)}. Get the file again."
+                )
         rows.append(row)
     return rows
+
+
+def _kind_name(kind: JsonKind) -> str:
+    """Return what a message calls a kind: "text", "list of text", "list of list of text"."""
+    if isinstance(kind, list):
+        return f"list of {_kind_name(kind[0])}"
+    return {str: "text", int: "integer", bool: "true or false", dict: "object"}.get(kind, kind.__name__)
 
 
 def _is_of_kind(value: object, kind: JsonKind) -> bool:

@@ -136,7 +136,7 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
     del rows[2]["topic"]
     with pytest.raises(DataError, match=r"metaqa_questions.jsonl.gz:3: 'topic' is None"):
         make_instances(write(tmp_path, graph(), rows))
-    with pytest.raises(DataError, match=r"metaqa_questions.jsonl.gz:1: 'answers' is \[1950\]"):
+    with pytest.raises(DataError, match=r"metaqa_questions.jsonl.gz:1: 'answers' is \[1950\]; expected list of text"):
         make_instances(write(tmp_path, graph(), [questions()[0] | {"answers": [1950]}]))
     with pytest.raises(DataError, match=r"metaqa_triples.tsv.gz:1 has an empty cell"):
         make_instances(write(tmp_path, [("Heat", "", "1995")], questions()))

@@ -235,7 +235,7 @@ def test_an_absent_or_malformed_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nt-1 needs 'no'"):
         table.make_instances(tmp_path)
     write(tmp_path / wikitablequestions.TABLES, [{"table": "no", "header": ["A"], "rows": [[1]]}])
-    with pytest.raises(DataError, match=r"'rows' is \[\[1\]\]"):
+    with pytest.raises(DataError, match=r"'rows' is \[\[1\]\]; expected list of list of text"):
         table.make_instances(tmp_path)
     asked = {"question": "?", "answer_type": "arithmetic", "derivation": None, "mappings": [{"table": [1, 1]}]}
     grid = [["", "2019", "2018"], ["Sales", "3", "4"]]
